@@ -1,0 +1,1 @@
+"""Immutable values, standard library only. Each module holds one kind of value."""

@@ -1,0 +1,152 @@
+"""Agents: their states, roles, modes, and the records that describe and end them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.tools import McpServer
+
+
+class AgentState(StrEnum):
+    """The nine states of an agent; a state says what happened, nothing else."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING_FOR_PARENT = "waiting_for_parent"
+    WAITING_FOR_CHILD = "waiting_for_child"
+    WAITING_FOR_EXPERT = "waiting_for_expert"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    KILLED = "killed"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the agent has ended."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset({AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED})
+
+
+class AgentRole(StrEnum):
+    """An agent's function in the tree; it decides the orchestration tools it has."""
+
+    MASTER = "master"
+    WORKER = "worker"
+    EXPERT = "expert"
+    REVIEWER = "reviewer"
+
+
+class PermissionMode(StrEnum):
+    """How much runs without asking: PLAN < DEFAULT < ACCEPT_EDITS < BYPASS.
+
+    DELEGATE is no rung of that ladder but a tool set: orchestration plus Read, Glob, Grep.
+    """
+
+    DEFAULT = "default"
+    ACCEPT_EDITS = "accept_edits"
+    BYPASS = "bypass"
+    PLAN = "plan"
+    DELEGATE = "delegate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What an agent may hand down to its children; never more than its parent's grant."""
+
+    tools: frozenset[str]
+    mode: PermissionMode = PermissionMode.DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDescriptor:
+    """One agent as it is known to the engine and the ledger."""
+
+    agent_id: str
+    name: str  # alias for people, unique in the session: master, w1 …
+    session_id: str
+    run_id: str
+    role: AgentRole
+    provider: str
+    model: str
+    prompt: str
+    system_prompt: str
+    cwd: str
+    tools: frozenset[str]  # canonical native tools it may use: Read, Edit, Bash …
+    grant: Grant
+    mode: PermissionMode = PermissionMode.DEFAULT
+    parent_id: str | None = None
+    depth: int = 0
+    state: AgentState = AgentState.PENDING
+    incarnation: int = 1
+    reasoning_effort: str | None = None
+    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
+    created_at: float = 0.0  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnRequest:
+    """What a spawn asks for; None takes the parent's value."""
+
+    prompt: str
+    parent_id: str | None = None
+    role: AgentRole = AgentRole.WORKER
+    name: str | None = None
+    tools: frozenset[str] | None = None
+    mode: PermissionMode | None = None
+    model: str | None = None  # an alias, "provider/model", or a model of the parent's provider
+    cwd: str | None = None
+    mcp_servers: Mapping[str, McpServer] | None = None
+    exclude_plugins: frozenset[str] = frozenset()
+    complexity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """An agent's final result; there is exactly one per incarnation."""
+
+    agent_id: str
+    success: bool
+    summary: str
+    artifacts: tuple[str, ...] = ()
+    error: str | None = None
+    error_kind: str | None = None  # one of the seven kinds of AgentError, or an error code
+    duration: float = 0.0  # seconds
+    evidence: str = "claimed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        return {
+            "agent_id": self.agent_id,
+            "success": self.success,
+            "summary": self.summary,
+            "artifacts": list(self.artifacts),
+            "error": self.error,
+            "error_kind": self.error_kind,
+            "duration": self.duration,
+            "evidence": self.evidence,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AgentResult:
+        """Build a result from the values of `to_dict`."""
+        return cls(**{**data, "artifacts": tuple(data["artifacts"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertProfile:
+    """An expert that agents may consult."""
+
+    expert_id: str
+    name: str
+    system_prompt: str
+    description: str = ""
+    tools: frozenset[str] = frozenset({"Read", "Glob", "Grep"})
+    model: str | None = None
+    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)

@@ -1,0 +1,42 @@
+"""Messages between agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class MessageType(StrEnum):
+    """The kinds of message an agent can be sent."""
+
+    QUESTION = "question"
+    ANSWER = "answer"
+    PROGRESS_UPDATE = "progress_update"
+    TASK_RESULT = "task_result"
+    EXPERT_REQUEST = "expert_request"
+    EXPERT_RESPONSE = "expert_response"
+    SPAWN_REQUEST = "spawn_request"
+    KILL_SIGNAL = "kill_signal"
+    USER_PROMPT = "user_prompt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedMessage:
+    """A message in transit; `incarnation` is the target's, an older one is refused.
+
+    Payloads are JSON objects: QUESTION and ANSWER hold `text`, USER_PROMPT holds `text`,
+    TASK_RESULT holds an `AgentResult` as a dict.
+    """
+
+    message_id: str
+    type: MessageType
+    source: str | None  # None: a person
+    target: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    correlation_id: str | None = None
+    incarnation: int = 1
+    created_at: float = 0.0  # Unix seconds

@@ -1,0 +1,58 @@
+"""Tools: what an agent is offered, what a call returns, and MCP servers by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
+EDIT_TOOLS = frozenset({"Edit", "Write"})
+NATIVE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"Bash", "WebFetch", "WebSearch"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """An orchestration tool as a model sees it.
+
+    `waits` says that a call may block on another agent or a person; `parallel` that calls of it
+    may overlap others of one turn (which is not the same as read-only).
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    roles: frozenset[str]
+    waits: bool = False
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutcome:
+    """The answer to one call: text for the model, the same as data, and whether the turn ends."""
+
+    text: str
+    is_error: bool = False
+    data: Any = None
+    ends_turn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """An MCP server an agent may use: a command over stdio, or a URL."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpEndpoint:
+    """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]

@@ -1,0 +1,273 @@
+"""Turns: the context a turn starts from, the events it streams, the result it folds into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.domain.tools import ToolSpec
+    from prsm_core.domain.usage import TokenUsage
+
+RESULT_LIMIT = 64 * 1024  # a tool result in events and ledger is cut there
+CUT_MARK = "\n… [cut by prsm at 64 KiB]"
+
+
+def cut_result(text: str) -> str:
+    """Return `text`, cut with a mark where it exceeds RESULT_LIMIT characters."""
+    return text if len(text) <= RESULT_LIMIT else text[:RESULT_LIMIT] + CUT_MARK
+
+
+class StopReason(StrEnum):
+    """Why a turn stopped."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    TOOL_USE = "tool_use"
+    TIMEOUT = "timeout"
+    ABORTED = "aborted"
+    ERROR = "error"
+
+
+class ErrorKind(StrEnum):
+    """The seven kinds of turn error."""
+
+    CONTEXT_OVERFLOW = "context_overflow"
+    AUTH_FAILURE = "auth_failure"
+    RATE_LIMIT = "rate_limit"
+    MODEL_ERROR = "model_error"
+    TIMEOUT = "timeout"
+    COMPACTION_FAILURE = "compaction_failure"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentError:
+    """Why a turn failed, and whether trying again can help."""
+
+    kind: ErrorKind
+    message: str
+    retryable: bool = False
+    retry_after_s: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON values."""
+        return {
+            "kind": self.kind.value,
+            "message": self.message,
+            "retryable": self.retryable,
+            "retry_after_s": self.retry_after_s,
+        }
+
+
+# --- what a provider streams -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer, live only."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of the model's thinking, live only."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """A whole message, when it has ended."""
+
+    text: str
+    thinking: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """The vendor's own tool began; orchestration calls are recorded by the engine."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallFinished:
+    """The vendor's own tool ended: completed, failed or denied."""
+
+    call_id: str
+    status: str
+    result: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """Tokens since the last report, never cumulative."""
+
+    usage: TokenUsage
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """One model response is complete and all its calls are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth telling: level info, warning or error."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is over; exactly one ends every stream."""
+
+    stop_reason: StopReason
+    error: AgentError | None = None
+
+
+ProviderEvent = (
+    TextDelta
+    | ThinkingDelta
+    | AssistantMessage
+    | ToolCallStarted
+    | ToolCallFinished
+    | UsageReported
+    | StepEnded
+    | Notice
+    | TurnEnded
+)
+
+
+# --- what a turn starts from -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMessage:
+    """One message of a turn."""
+
+    id: str
+    role: str  # user | assistant | system | tool
+    content: str
+    sequence: int
+    created_at: int  # Unix ms
+    thinking: str | None = None
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBudget:
+    """The context window of the model and what is already used of it; None = unknown."""
+
+    context_window: int | None = None
+    used: int | None = None
+    reserved_for_response: int | None = None
+
+
+class AbortSignal(Protocol):
+    """Tells a provider that the turn is not wanted any more."""
+
+    def is_set(self) -> bool:
+        """Return whether the turn was aborted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssembledContext:
+    """All a turn needs: three layers, tools, model, controls, and ledger metadata.
+
+    `history` is what the vendor's own thread does not hold: empty on a live or natively resumed
+    session; after a rebuild the provider renders it before `current_message`, which is None when
+    a resumed turn only goes on. The metadata is never sent to a model.
+    """
+
+    system_prompt: str
+    history: Sequence[AgentMessage] = ()
+    current_message: AgentMessage | None = None
+    tools: Sequence[ToolSpec] = ()
+    model: str
+    provider: str
+    thinking_config: Mapping[str, Any] | None = None
+    max_response_tokens: int | None = None
+    temperature: float | None = None
+    token_budget: TokenBudget = field(default_factory=TokenBudget)
+    timeout_ms: int = 7_200_000
+    abort_signal: AbortSignal | None = None
+    run_id: str
+    session_label: str
+    parent_turn_id: str | None = None
+    role: str  # manager | worker
+    toolset_name: str
+    permissions_granted: tuple[str, ...] = ()
+    source_event_id: str | None = None
+    workspace_path: str
+
+
+# --- what a turn becomes ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentToolCall:
+    """One tool call of a turn; `arguments_hash` identifies equal calls."""
+
+    id: str
+    tool_name: str
+    params: Mapping[str, Any]
+    status: str  # pending | running | completed | failed
+    started_at: int  # Unix ms
+    sequence: int
+    result: str | None = None
+    error: str | None = None
+    completed_at: int | None = None
+    orchestration: bool = False
+    spawned_session_label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """A compaction that happened during a turn."""
+
+    summary: str
+    summarized_through_turn_id: str
+    first_kept_turn_id: str
+    turns_summarized: int
+    model: str
+    provider: str
+    tokens_before: int
+    tokens_after: int
+    summary_tokens: int
+    summarization_input_tokens: int
+    summarization_output_tokens: int
+    duration_ms: int
+    trigger: str  # context_limit | overflow_recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What one turn produced: messages, calls, usage, and why it stopped."""
+
+    messages: tuple[AgentMessage, ...]
+    tool_calls: tuple[AgentToolCall, ...]
+    usage: TokenUsage
+    stop_reason: StopReason
+    duration_ms: int
+    cost_usd: float | None = None
+    error: AgentError | None = None
+    compaction: CompactionResult | None = None
+    permissions_used: tuple[str, ...] = ()
+
+    @property
+    def last_text(self) -> str:
+        """The last assistant message of the turn, or an empty string."""
+        texts = [m.content for m in self.messages if m.role == "assistant" and m.content.strip()]
+        return texts[-1] if texts else ""

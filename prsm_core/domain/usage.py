@@ -1,0 +1,36 @@
+"""Token counts, as far as a provider tells them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+
+def _add(a: int | None, b: int | None) -> int | None:
+    if a is None:
+        return b
+    return a if b is None else a + b
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
+
+    A sum takes what is known: adding an unknown count leaves the other as it is.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        """Return the field-wise sum of what is known."""
+        return TokenUsage(
+            **{f.name: _add(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        )
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the counts by name, unknown ones as None."""
+        return asdict(self)

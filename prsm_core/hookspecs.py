@@ -1,0 +1,144 @@
+"""The contract with plugins: five hooks, each asked once at start-up.
+
+A plugin is a module named by an entry point of group `prsm`. It implements any of these
+functions, marked with `hookimpl`, and returns frozen records; building a record imports nothing
+heavy (a factory may be an import string "package.module:attribute").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.interfaces.frontend import FrontendSpec
+    from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.scorer import ModelScorerSpec
+    from prsm_core.interfaces.sink import EventSinkSpec
+
+hookspec = pluggy.HookspecMarker("prsm")
+hookimpl = pluggy.HookimplMarker("prsm")
+
+
+@hookspec
+def prsm_providers() -> Iterable[ProviderSpec]:  # type: ignore[empty-body]
+    """Contribute providers: adapters that run one vendor's coding agent.
+
+    Called once at start-up, before the configuration decides which provider is used. A name
+    may be registered once; a second registration is an error that names both distributions.
+
+    Example::
+
+        from prsm_core import ProviderSpec, hookimpl
+
+        @hookimpl
+        def prsm_providers():
+            yield ProviderSpec(
+                name="echo",
+                summary="Repeats the prompt.",
+                factory="my_package.provider:build",
+            )
+
+    Returns:
+        Records; `factory(settings, services)` returns a `Provider`.
+    """
+
+
+@hookspec
+def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[empty-body]
+    """Contribute permission checks, asked after the broker's first four rules.
+
+    Called once at start-up; the check itself is async and runs per decision, in order of
+    `priority`, with a timeout. The strongest verdict of the broker and all checks wins.
+
+    Example::
+
+        from prsm_core import Deny, PermissionCheckSpec, hookimpl
+
+        async def no_force_push(request, context):
+            if request.command and "push --force" in request.command:
+                return Deny("force pushes are not allowed here")
+            return None
+
+        @hookimpl
+        def prsm_permission_checks():
+            yield PermissionCheckSpec(
+                name="no-force-push", summary="Denies force pushes.", priority=50,
+                check=no_force_push, in_bypass=True,
+            )
+
+    Returns:
+        Records; `await check(request, context)` returns a verdict or None for no opinion.
+    """
+
+
+@hookspec
+def prsm_model_scorers() -> Iterable[ModelScorerSpec]:  # type: ignore[empty-body]
+    """Contribute model scorers; the choice of a model is their weighted mean.
+
+    Called once at start-up.
+
+    Example::
+
+        from prsm_core import ModelScorerSpec, hookimpl
+
+        @hookimpl
+        def prsm_model_scorers():
+            yield ModelScorerSpec(
+                name="cheap", summary="Prefers cheap models.", weight=1.0,
+                score=lambda model, task: 1.0 / (1.0 + model.cost_factor),
+            )
+
+    Returns:
+        Records; `score(capability, profile)` returns 0..1 or None for no opinion.
+    """
+
+
+@hookspec
+def prsm_event_sinks() -> Iterable[EventSinkSpec]:  # type: ignore[empty-body]
+    """Contribute event sinks: readers of the committed events of a run.
+
+    Called once at start-up; each sink has a bounded queue and a task of its own, so that a slow
+    or raising sink never touches the engine. What it loses is counted in `sink_dropped`.
+
+    Example::
+
+        from prsm_core import EventSinkSpec, hookimpl
+
+        @hookimpl
+        def prsm_event_sinks():
+            yield EventSinkSpec(
+                name="audit", summary="Writes denials to a file.",
+                factory="my_package.audit:AuditSink",
+                kinds=frozenset({"permission_resolved"}),
+            )
+
+    Returns:
+        Records; `factory(run, settings)` returns an `EventSink`.
+    """
+
+
+@hookspec
+def prsm_frontends() -> Iterable[FrontendSpec]:  # type: ignore[empty-body]
+    """Contribute frontends: user interfaces that drive an engine through an `AppHandle`.
+
+    Called once at start-up.
+
+    Example::
+
+        from prsm_core import FrontendSpec, hookimpl
+
+        @hookimpl
+        def prsm_frontends():
+            yield FrontendSpec(
+                name="plain", summary="Prints the summary.", interactive=False, priority=0,
+                factory="my_package.plain:PlainFrontend",
+            )
+
+    Returns:
+        Records; `factory(settings)` returns a `Frontend`.
+    """

@@ -1,0 +1,1 @@
+"""What others implement: providers, checks, scorers, sinks, frontends, stores."""

@@ -1,0 +1,129 @@
+"""Frontends: user interfaces. AppHandle is their only door to the engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.interfaces.records import check_name
+
+if TYPE_CHECKING:
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.permissions import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line asked for."""
+
+    task: str | None = None
+    workspace: str = "."
+    provider: str | None = None
+    model: str | None = None
+    mode: PermissionMode = PermissionMode.DEFAULT
+    session: str | None = None
+    on_ask: str = "deny"  # headless answer to an Ask: deny | allow
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """How a run ended: status completed | failed | killed | interrupted."""
+
+    status: str
+    summary: str
+    exit_code: int
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    error: str | None = None
+
+
+class RunHandle(Protocol):
+    """A started run."""
+
+    run_id: str
+    session: str
+
+    async def result(self) -> RunResult:
+        """Wait for the run's end; the `run_finished` event is committed by then."""
+        ...
+
+
+class AppHandle(Protocol):
+    """The same over a local engine and over another process."""
+
+    options: RunOptions
+
+    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
+        """Start a run of `task`; overrides are fields of RunOptions."""
+        ...
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
+        """Send a person's prompt to an agent."""
+        ...
+
+    async def kill(self, agent: str) -> None:
+        """Kill an agent and its descendants."""
+        ...
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again with a new prompt."""
+        ...
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request (once, always, allow_rule, deny_rule, deny).
+
+        Returns False when it was already answered.
+        """
+        ...
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; False when it was already answered."""
+        ...
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Yield committed events of the session after `after`, then live ones with deltas.
+
+        A reader that is too slow loses deltas (told by a notice), never committed events.
+        """
+        ...
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the tree as `prsm tree --json` prints it."""
+        ...
+
+    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
+        """Return an agent's conversation: entries of kind, text or tool, at."""
+        ...
+
+
+class Frontend(ABC):
+    """A user interface."""
+
+    @abstractmethod
+    async def run(self, app: AppHandle) -> int:
+        """Drive the application and return the exit code."""
+
+
+FrontendFactory = Callable[[Mapping[str, Any]], Frontend]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendSpec:
+    """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
+
+    A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.
+    """
+
+    name: str
+    summary: str
+    interactive: bool
+    priority: int
+    factory: str | FrontendFactory
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        check_name("frontend", self.name)

@@ -1,0 +1,31 @@
+"""Permission checks that plugins add to the broker's own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
+from prsm_core.interfaces.records import check_name
+
+PermissionCheck = Callable[[PermissionRequest, PermissionContext], Awaitable[Verdict | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionCheckSpec:
+    """Registers a check; None means no opinion. A check that raises or times out denies.
+
+    `check` may be an import string. Checks run in order of `priority` (lower first), then name;
+    the strongest verdict wins. In BYPASS only checks with `in_bypass` run.
+    """
+
+    name: str
+    summary: str
+    priority: int
+    check: str | PermissionCheck
+    in_bypass: bool = False
+    timeout: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        check_name("permission check", self.name)

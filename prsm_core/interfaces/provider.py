@@ -1,0 +1,257 @@
+"""Providers: adapters that run one vendor's coding agent.
+
+A provider never sees the store, the router or a user interface. For each agent it gets an
+AgentHost, for itself ProviderServices; it gives back a stream of ProviderEvents.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.interfaces.records import check_name
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
+    from prsm_core.domain.tools import McpEndpoint, McpServer, ToolOutcome, ToolSpec
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderCapabilities:
+    """What this instance can do; it may depend on backend and settings.
+
+    enforcement: pre_tool | approval | sandbox | none — how far the permission function reaches.
+    resume: call | native | rebuild | none — call: even a pending tool call can be answered later.
+    shell_reads: the vendor has no file reader but its shell, so an agent with Read and without
+    Bash may run safe commands.
+    """
+
+    supports_master: bool = True
+    enforcement: str = "none"
+    resume: str = "rebuild"
+    steer: bool = False
+    streams: bool = True
+    shell_reads: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderStatus:
+    """What `probe` found: usable or not, and if not why and how to mend it."""
+
+    available: bool
+    version: str | None = None
+    tested: str | None = None  # the version range this plugin was tested with
+    reason: str | None = None
+    hint: str | None = None
+    logged_in: bool | None = None
+    gaps: tuple[str, ...] = ()  # what the provider cannot enforce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """What binds an agent session; another model, tool set or system prompt is a new session."""
+
+    agent_id: str
+    name: str
+    role: AgentRole
+    model: str
+    system_prompt: str
+    cwd: str
+    mode: PermissionMode = PermissionMode.DEFAULT
+    native_tools: frozenset[str] = frozenset()
+    reasoning_effort: str | None = None
+    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
+    resume_token: str | None = None
+    answers: Mapping[str, ToolOutcome] = field(default_factory=dict)  # call_id -> outcome
+    timeout_s: float = 7200.0
+
+
+class Process(Protocol):
+    """A child process under the reaper shim; its whole family ends with it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the shim."""
+        ...
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last 64 KiB of stderr, decoded with replacement."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin; raise ProcessError when the process has closed it."""
+        ...
+
+    def close_stdin(self) -> None:
+        """Close stdin; closing it twice is fine."""
+        ...
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Yield stdout lines without their end, 16 MiB at most, else LineTooLongError."""
+        ...
+
+    async def wait(self) -> int:
+        """Return the exit code, 128+n for signal n; never blocked by a held pipe."""
+        ...
+
+    async def stop(self, grace: float = 5.0) -> int:
+        """Close stdin, send TERM, after `grace` seconds KILL; return the exit code."""
+        ...
+
+    def kill(self) -> None:
+        """End the process and its family at once (the way to stop for a resume)."""
+        ...
+
+
+class BackgroundTask(Protocol):
+    """A task of the engine that a provider started."""
+
+    def cancel(self) -> Any:
+        """Ask the task to stop."""
+        ...
+
+    def done(self) -> bool:
+        """Return whether the task has ended."""
+        ...
+
+
+class ProviderServices(Protocol):
+    """What the engine gives a provider as a whole."""
+
+    state_dir: Path  # private to the provider, 0700, outside the temp directory
+    clock: Clock
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start argv with the allow-listed environment plus `env`.
+
+        Raises ProviderNotAvailableError when the program is missing or cannot be executed.
+        """
+        ...
+
+    def start_soon(
+        self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
+    ) -> BackgroundTask:
+        """Run `fn(*args)` in the engine's task group until the provider is closed."""
+        ...
+
+    def shielded(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return argv under the reaper shim, for SDKs that start processes themselves."""
+        ...
+
+
+class AgentHost(Protocol):
+    """What the engine gives a provider for one agent."""
+
+    tools: Sequence[ToolSpec]  # the orchestration tools of this agent
+
+    def is_orchestration(self, vendor_name: str) -> bool:
+        """Return whether a vendor's tool name (mcp__x__spawn_child …) is one of them."""
+        ...
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+    ) -> ToolOutcome:
+        """Run an orchestration tool; errors come back as outcomes with `is_error`."""
+        ...
+
+    async def authorize(self, request: PermissionRequest) -> Allow | Deny:
+        """Decide; an Ask has been answered by a person before this returns."""
+        ...
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Ask a person; without one the answer says so."""
+        ...
+
+    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Offer the orchestration tools by MCP to a CLI that needs a server."""
+        ...
+
+
+class ProviderSession(ABC):
+    """One agent's conversation with a vendor."""
+
+    resume_token: str | None = None  # the vendor's thread or session id, once known
+    reusable: bool = True  # False once it cannot take another turn
+
+    @abstractmethod
+    def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; the stream ends with exactly one TurnEnded.
+
+        Closing the iterator early interrupts the turn.
+        """
+
+    async def steer(self, text: str) -> bool:
+        """Put text into the running turn; return whether the vendor took it."""
+        return False
+
+    async def interrupt(self) -> None:
+        """Make the running turn end within two seconds."""
+        return
+
+    async def park(self) -> bool:
+        """Let go of the one waiting call so that a resume can answer it."""
+        return False
+
+
+class Provider(ABC):
+    """A vendor's coding agent behind one configuration."""
+
+    capabilities: ProviderCapabilities = ProviderCapabilities()
+
+    @abstractmethod
+    def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AbstractAsyncContextManager[ProviderSession]:
+        """Open an agent's session.
+
+        Entering raises ProviderNotAvailableError or ModelNotAvailableError.
+        """
+
+    async def probe(self) -> ProviderStatus:
+        """Look, without a session, whether the provider can be used; give up within 5 s."""
+        return ProviderStatus(available=True)
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the models the vendor lists now; empty where it cannot tell."""
+        return ()
+
+    async def aclose(self) -> None:
+        """End everything the provider started."""
+        return
+
+
+ProviderFactory = Callable[[Mapping[str, Any], ProviderServices], Provider]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSpec:
+    """Registers a provider; `factory(settings, services)` builds one configuration of it.
+
+    `settings` is the provider's own section of the configuration, a plain mapping.
+    """
+
+    name: str
+    summary: str
+    factory: str | ProviderFactory
+    executables: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        check_name("provider", self.name)

@@ -1,0 +1,25 @@
+"""Model scorers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prsm_core.domain.models import ModelCapability, TaskProfile
+from prsm_core.interfaces.records import check_name
+
+ModelScorer = Callable[[ModelCapability, TaskProfile], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelScorerSpec:
+    """Registers a scorer (0..1, None = no opinion); the result is the weighted mean."""
+
+    name: str
+    summary: str
+    weight: float
+    score: str | ModelScorer
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        check_name("model scorer", self.name)

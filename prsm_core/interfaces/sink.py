@@ -1,0 +1,56 @@
+"""Event sinks: they get committed events in batches and can never slow the engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.interfaces.records import check_name
+
+if TYPE_CHECKING:
+    from prsm_core.domain.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """The run a sink is opened for."""
+
+    run_id: str
+    session: str
+    task: str
+    workspace: str
+
+
+class EventSink(ABC):
+    """Receives the committed events of one run."""
+
+    @abstractmethod
+    async def write(self, batch: Sequence[Event]) -> None:
+        """Take a batch in order of seq; an exception counts the batch as dropped."""
+
+    async def aclose(self) -> None:
+        """Flush and close."""
+        return
+
+
+SinkFactory = Callable[[RunInfo, Mapping[str, Any]], EventSink]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSinkSpec:
+    """Registers a sink; `kinds` limits the event types, None means all."""
+
+    name: str
+    summary: str
+    factory: str | SinkFactory
+    kinds: frozenset[str] | None = None
+    maxsize: int = 1000
+    overflow: str = "drop_oldest"
+
+    def __post_init__(self) -> None:
+        """Check the name and the overflow rule."""
+        check_name("event sink", self.name)
+        if self.overflow not in {"drop_oldest", "drop_newest"}:
+            raise ValueError(f"event sink {self.name}: overflow {self.overflow!r} is unknown")

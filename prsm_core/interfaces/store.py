@@ -1,0 +1,99 @@
+"""The store: the durable truth. `commit(step)` is its one act."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Committed, HumanRequest, Step
+    from prsm_core.domain.usage import TokenUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session as listed."""
+
+    session_id: str
+    run_id: str | None  # its newest run
+    status: str | None  # of that run: running, or as in run_finished
+    task: str
+    workspace: str
+    started_at: float
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """An agent as the ledger knows it now."""
+
+    descriptor: AgentDescriptor  # with its present state and incarnation
+    waiting_on: str | None
+    result: AgentResult | None
+    resume_token: str | None
+    usage: TokenUsage  # of its own turns
+    cost_usd: float | None
+    next_turn: int
+    head_turn_id: str | None
+    started_at: float | None  # first turn, Unix seconds
+    ended_at: float | None
+    last_tool: str | None
+    last_event_at: float | None
+
+
+class Store(ABC):
+    """Every implementation passes the same contract tests."""
+
+    @abstractmethod
+    async def commit(self, step: Step) -> Committed:
+        """Apply a step in one transaction and return once it is durable.
+
+        Steps given in some order by one task are applied in that order. Raises FencedError for
+        an older incarnation or an ended agent, InvalidTransitionError for a state change that
+        does not fit the stored state, StoreError for what cannot be written. Only TurnCloseStep,
+        CallCloseStep and ControlStep may follow an AgentEndStep of the same incarnation.
+        """
+
+    @abstractmethod
+    async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
+        """Append events that no step causes (what a provider merely says), numbered, durable."""
+
+    @abstractmethod
+    def events(
+        self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
+    ) -> AsyncIterator[Event]:
+        """Yield the session's events with seq > `after`, in order and without a gap.
+
+        With `follow` the iterator waits for more until it is closed, also for those that
+        another process commits.
+        """
+
+    @abstractmethod
+    async def sessions(self) -> Sequence[SessionInfo]:
+        """Return all sessions, newest first."""
+
+    @abstractmethod
+    async def agents(self, session_id: str) -> Sequence[AgentRow]:
+        """Return the session's agents in order of creation."""
+
+    @abstractmethod
+    async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
+        """Return the unconsumed messages of the session in order of commit."""
+
+    @abstractmethod
+    async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
+        """Return the permission requests and questions nobody has answered."""
+
+    @abstractmethod
+    async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the agent's tool calls of all turns, oldest first, as ledger rows."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Finish what was submitted, then close."""

@@ -1,0 +1,1 @@
+"""For plugin authors: contracts, fakes, and a loopback model server."""

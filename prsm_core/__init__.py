@@ -14,8 +14,220 @@ app         puts it together                      cli         the `prsm` command
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # importing typing would cost more than everything else here
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import (
+        AgentDescriptor,
+        AgentResult,
+        AgentRole,
+        AgentState,
+        ExpertProfile,
+        Grant,
+        PermissionMode,
+        SpawnRequest,
+    )
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import (
+        MessageType,
+        RoutedMessage,
+    )
+    from prsm_core.domain.models import (
+        ModelCapability,
+        ModelInfo,
+        ModelTier,
+        TaskProfile,
+    )
+    from prsm_core.domain.permissions import (
+        Allow,
+        Answer,
+        Ask,
+        Deny,
+        PermissionContext,
+        PermissionRequest,
+        Question,
+        Verdict,
+    )
+    from prsm_core.domain.tools import (
+        McpEndpoint,
+        McpServer,
+        ToolOutcome,
+        ToolSpec,
+    )
+    from prsm_core.domain.turns import (
+        AbortSignal,
+        AgentError,
+        AgentMessage,
+        AgentToolCall,
+        AssembledContext,
+        AssistantMessage,
+        CompactionResult,
+        ErrorKind,
+        Notice,
+        ProviderEvent,
+        StepEnded,
+        StopReason,
+        TextDelta,
+        ThinkingDelta,
+        TokenBudget,
+        ToolCallFinished,
+        ToolCallStarted,
+        TurnEnded,
+        TurnResult,
+        UsageReported,
+    )
+    from prsm_core.domain.usage import TokenUsage
+    from prsm_core.errors import (
+        AgentSpawnError,
+        AgentTimeoutError,
+        ConfigError,
+        DeadlockDetectedError,
+        ExpertNotFoundError,
+        FencedError,
+        InvalidTransitionError,
+        LineTooLongError,
+        MaxDepthExceededError,
+        MessageRoutingError,
+        ModelNotAvailableError,
+        OrchestrationError,
+        PluginError,
+        ProcessError,
+        ProviderNotAvailableError,
+        PrsmError,
+        StoreError,
+        ToolCallTimeoutError,
+        ToolInputError,
+    )
+    from prsm_core.hookspecs import hookimpl
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.frontend import (
+        AppHandle,
+        Frontend,
+        FrontendSpec,
+        RunHandle,
+        RunOptions,
+        RunResult,
+    )
+    from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.interfaces.provider import (
+        AgentHost,
+        BackgroundTask,
+        Process,
+        Provider,
+        ProviderCapabilities,
+        ProviderServices,
+        ProviderSession,
+        ProviderSpec,
+        ProviderStatus,
+        SessionRequest,
+    )
+    from prsm_core.interfaces.scorer import ModelScorerSpec
+    from prsm_core.interfaces.sink import (
+        EventSink,
+        EventSinkSpec,
+        RunInfo,
+    )
+    from prsm_core.interfaces.store import (
+        AgentRow,
+        SessionInfo,
+        Store,
+    )
+
+__all__ = [
+    "AbortSignal",
+    "AgentDescriptor",
+    "AgentError",
+    "AgentHost",
+    "AgentMessage",
+    "AgentResult",
+    "AgentRole",
+    "AgentRow",
+    "AgentSpawnError",
+    "AgentState",
+    "AgentTimeoutError",
+    "AgentToolCall",
+    "Allow",
+    "Answer",
+    "AppHandle",
+    "Ask",
+    "AssembledContext",
+    "AssistantMessage",
+    "BackgroundTask",
+    "Clock",
+    "CompactionResult",
+    "ConfigError",
+    "DeadlockDetectedError",
+    "Deny",
+    "ErrorKind",
+    "Event",
+    "EventSink",
+    "EventSinkSpec",
+    "ExpertNotFoundError",
+    "ExpertProfile",
+    "FencedError",
+    "Frontend",
+    "FrontendSpec",
+    "Grant",
+    "InvalidTransitionError",
+    "LineTooLongError",
+    "MaxDepthExceededError",
+    "McpEndpoint",
+    "McpServer",
+    "MessageRoutingError",
+    "MessageType",
+    "ModelCapability",
+    "ModelInfo",
+    "ModelNotAvailableError",
+    "ModelScorerSpec",
+    "ModelTier",
+    "Notice",
+    "OrchestrationError",
+    "PermissionCheckSpec",
+    "PermissionContext",
+    "PermissionMode",
+    "PermissionRequest",
+    "PluginError",
+    "Process",
+    "ProcessError",
+    "Provider",
+    "ProviderCapabilities",
+    "ProviderEvent",
+    "ProviderNotAvailableError",
+    "ProviderServices",
+    "ProviderSession",
+    "ProviderSpec",
+    "ProviderStatus",
+    "PrsmError",
+    "Question",
+    "RoutedMessage",
+    "RunHandle",
+    "RunInfo",
+    "RunOptions",
+    "RunResult",
+    "SessionInfo",
+    "SessionRequest",
+    "SpawnRequest",
+    "StepEnded",
+    "StopReason",
+    "Store",
+    "StoreError",
+    "TaskProfile",
+    "TextDelta",
+    "ThinkingDelta",
+    "TokenBudget",
+    "TokenUsage",
+    "ToolCallFinished",
+    "ToolCallStarted",
+    "ToolCallTimeoutError",
+    "ToolInputError",
+    "ToolOutcome",
+    "ToolSpec",
+    "TurnEnded",
+    "TurnResult",
+    "UsageReported",
+    "Verdict",
+    "hookimpl",
+]
 
 _HOMES = {
     "prsm_core.hookspecs": ("hookimpl",),
@@ -51,8 +263,16 @@ _HOMES = {
         "SpawnRequest",
     ),
     "prsm_core.domain.events": ("Event",),
-    "prsm_core.domain.messages": ("MessageType", "RoutedMessage"),
-    "prsm_core.domain.models": ("ModelCapability", "ModelInfo", "ModelTier", "TaskProfile"),
+    "prsm_core.domain.messages": (
+        "MessageType",
+        "RoutedMessage",
+    ),
+    "prsm_core.domain.models": (
+        "ModelCapability",
+        "ModelInfo",
+        "ModelTier",
+        "TaskProfile",
+    ),
     "prsm_core.domain.permissions": (
         "Allow",
         "Answer",
@@ -63,8 +283,14 @@ _HOMES = {
         "Question",
         "Verdict",
     ),
-    "prsm_core.domain.tools": ("McpEndpoint", "McpServer", "ToolOutcome", "ToolSpec"),
+    "prsm_core.domain.tools": (
+        "McpEndpoint",
+        "McpServer",
+        "ToolOutcome",
+        "ToolSpec",
+    ),
     "prsm_core.domain.turns": (
+        "AbortSignal",
         "AgentError",
         "AgentMessage",
         "AgentToolCall",
@@ -109,23 +335,32 @@ _HOMES = {
         "SessionRequest",
     ),
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
-    "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
-    "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
+    "prsm_core.interfaces.sink": (
+        "EventSink",
+        "EventSinkSpec",
+        "RunInfo",
+    ),
+    "prsm_core.interfaces.store": (
+        "AgentRow",
+        "SessionInfo",
+        "Store",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    module = _HOME_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'prsm_core' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
+
+    def __getattr__(name: str) -> object:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'prsm_core' has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-__all__ = sorted(_HOME_OF)

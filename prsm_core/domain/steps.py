@@ -100,6 +100,7 @@ class TurnOpenStep(Step):
     started_at_ms: int
     source_event_id: str | None = None
     consumed: tuple[str, ...] = ()
+    turn_type: str = "normal"  # normal | compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,10 @@ class ProviderServices(Protocol):
 class AgentHost(Protocol):
     """What the engine gives a provider for one agent."""
 
-    tools: Sequence[ToolSpec]  # the orchestration tools of this agent
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The orchestration tools of this agent."""
+        ...
 
     def is_orchestration(self, vendor_name: str) -> bool:
         """Return whether a vendor's tool name (mcp__x__spawn_child …) is one of them."""

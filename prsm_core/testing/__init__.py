@@ -1,1 +1,4 @@
-"""For plugin authors: contracts, fakes, and a loopback model server."""
+"""For plugin authors: contract tests, fakes, and loopback model servers.
+
+Import what you need from its modules; this one loads nothing.
+"""

@@ -1,1 +1,22 @@
-"""What the plugin contributes."""
+"""What this distribution contributes: the provider `codex`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.hookspecs import hookimpl
+from prsm_core.interfaces.provider import ProviderSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@hookimpl
+def prsm_providers() -> Iterator[ProviderSpec]:
+    """Contribute the provider; its code is imported when it is used."""
+    yield ProviderSpec(
+        name="codex",
+        summary="OpenAI Codex, by way of `codex app-server`.",
+        factory="prsm_codex.provider:build",
+        executables=("codex",),
+    )

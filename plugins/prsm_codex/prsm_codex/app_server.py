@@ -1,0 +1,157 @@
+"""One running `codex app-server`: started, greeted, and shared by the threads of all agents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_codex import command
+from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
+from prsm_core.errors import ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_codex.config import CodexConfig
+    from prsm_core.interfaces.provider import Process, ProviderServices
+
+_START_SECONDS = 20.0
+_CLOSE_SECONDS = 2.0
+_CLIENT = {
+    "clientInfo": {"name": "prsm", "title": "PRSM", "version": "0.1"},
+    "capabilities": {"experimentalApi": True},
+}
+
+
+class Thread(Protocol):
+    """Who listens to one thread."""
+
+    async def on_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification of the thread."""
+        ...
+
+    async def on_request(self, request: ServerRequest) -> None:
+        """Answer a request of the thread."""
+        ...
+
+    async def on_closed(self, error: RpcClosedError) -> None:
+        """Learn that the app-server has ended."""
+        ...
+
+
+class AppServer:
+    """Routes what the process says to the threads that are attached to it."""
+
+    def __init__(self, process: Process, services: ProviderServices) -> None:
+        self._process = process
+        self._threads: dict[str, Thread] = {}
+        self._ended = asyncio.Event()
+        self.rpc = Rpc(process, services, self)
+
+    @classmethod
+    async def start(cls, config: CodexConfig, services: ProviderServices) -> AppServer:
+        """Start and greet the process.
+
+        Raises ProviderNotAvailableError when it cannot be started, lacks its key or says no.
+        """
+        home = prepare_home(services.state_dir, config)
+        temp = services.state_dir / "tmp"
+        temp.mkdir(mode=0o700, exist_ok=True)
+        check_key(config, os.environ)
+        env = command.child_env(config, os.environ, home=home, temp=temp)
+        process = await services.start_process(
+            command.app_server_argv(config), name="codex", cwd=str(home), env=env
+        )
+        server = cls(process, services)
+        server.rpc.start()
+        try:
+            await server.rpc.request("initialize", _CLIENT, timeout_s=_START_SECONDS)
+            await server.rpc.notify("initialized")
+        except RpcError as error:
+            process.kill()
+            tail = error.tail.strip() if isinstance(error, RpcClosedError) else ""
+            raise ProviderNotAvailableError(
+                f"codex app-server did not start: {error.message}\n{tail}".strip(),
+                hint="Run `codex app-server` by hand, or `codex doctor`.",
+            ) from error
+        return server
+
+    @property
+    def closed(self) -> bool:
+        """Whether the process has ended."""
+        return self.rpc.closed is not None
+
+    def attach(self, thread_id: str, thread: Thread) -> None:
+        """Send what concerns a thread to `thread`."""
+        self._threads[thread_id] = thread
+
+    def detach(self, thread_id: str) -> None:
+        """Stop listening to a thread."""
+        self._threads.pop(thread_id, None)
+
+    async def aclose(self) -> None:
+        """End the process.
+
+        With agents still attached it is killed: a polite end would write into their threads that
+        their pending calls were cancelled, which a resume cannot take back.
+        """
+        if self._threads:
+            self._process.kill()
+        else:
+            await self._process.stop()
+        with contextlib.suppress(TimeoutError):  # then nobody reads any more
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._ended.wait()
+
+    async def on_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Hand a notification to its thread; one without a thread concerns them all."""
+        thread_id = params.get("threadId")
+        if thread_id is None:
+            for thread in tuple(self._threads.values()):
+                await thread.on_notification(method, params)
+        elif thread_id in self._threads:
+            await self._threads[thread_id].on_notification(method, params)
+
+    async def on_request(self, request: ServerRequest) -> None:
+        """Hand a request to its thread; what nobody knows is refused."""
+        thread = self._threads.get(str(request.params.get("threadId")))
+        if thread is None:
+            await request.refuse(METHOD_NOT_FOUND, f"{request.method}: no such thread here")
+        else:
+            await thread.on_request(request)
+
+    async def on_closed(self, error: RpcClosedError) -> None:
+        """Tell every thread."""
+        self._ended.set()
+        for thread in tuple(self._threads.values()):
+            await thread.on_closed(error)
+
+
+def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:
+    """Raise ProviderNotAvailableError when the configured key variable is not set."""
+    if config.api_key_env and not environ.get(config.api_key_env):
+        raise ProviderNotAvailableError(
+            f"the environment variable {config.api_key_env} is not set",
+            hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
+        )
+
+
+def user_login(environ: Mapping[str, str]) -> Path:
+    """Return where `codex login` keeps the user's login; it is linked, never read."""
+    home = environ.get("CODEX_HOME")
+    return (Path(home) if home else Path.home() / ".codex") / "auth.json"
+
+
+def prepare_home(state_dir: Path, config: CodexConfig) -> Path:
+    """Make the private CODEX_HOME, with the user's login linked in where it is to be used."""
+    home = state_dir / "codex-home"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    login, link = user_login(os.environ), home / "auth.json"
+    if link.is_symlink():
+        link.unlink()
+    if not config.custom_server and login.exists() and not link.exists():
+        link.symlink_to(login.resolve())
+    return home

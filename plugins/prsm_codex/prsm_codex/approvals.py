@@ -1,0 +1,175 @@
+"""What Codex asks leave for, as requests and questions of PRSM, and the answers back; pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from prsm_core.domain.permissions import Answer, PermissionRequest, Question
+
+ACCEPT = {"decision": "accept"}
+DECLINE = {"decision": "decline"}
+NO_PERMISSIONS: dict[str, Any] = {"permissions": {}}  # the granted subset: nothing
+
+USER_INPUT = "item/tool/requestUserInput"
+TOOL_CALL = "item/tool/call"
+COMMAND = "item/commandExecution/requestApproval"
+FILE_CHANGE = "item/fileChange/requestApproval"
+PERMISSIONS = "item/permissions/requestApproval"
+ELICITATION = "mcpServer/elicitation/request"
+
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "fish"})
+_INTERPRETERS = _SHELLS | {"python", "node", "ruby", "perl", "php", "lua", "irb", "ipython"}
+_VERSION = re.compile(r"[\d.]+$")
+_WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "sudo", "time"})
+_ASSIGNMENT = re.compile(r"\w+=")
+_OPERATORS = frozenset(";&|()\n")
+
+
+def tool_answer(text: str, *, success: bool) -> dict[str, Any]:
+    """Return the answer to an orchestration call."""
+    return {"success": success, "contentItems": [{"type": "inputText", "text": text}]}
+
+
+def refusal(method: str, why: str) -> dict[str, Any] | None:
+    """Return the answer that refuses a request of Codex; None for an unknown method."""
+    return {
+        TOOL_CALL: tool_answer(why, success=False),
+        COMMAND: DECLINE,
+        FILE_CHANGE: DECLINE,
+        PERMISSIONS: NO_PERMISSIONS,
+        ELICITATION: {"action": "decline", "content": None},
+        USER_INPUT: {"answers": {}},
+    }.get(method)
+
+
+def unwrap(command: str) -> str:
+    """Return the text the model wrote, without Codex's `/bin/bash -lc '…'` around it.
+
+    Codex's own parse of a command is for display: only this text is all of it.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return command
+    if len(words) == 3 and words[1] in ("-lc", "-c") and PurePosixPath(words[0]).name in _SHELLS:
+        return words[2]
+    return command
+
+
+def command_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> PermissionRequest:
+    """Return the request for a shell command."""
+    command = unwrap(str(params.get("command") or ""))
+    return PermissionRequest(
+        agent_id=agent_id,
+        tool="Bash",
+        arguments={"command": command},
+        cwd=str(params.get("cwd") or cwd),
+        command=command,
+    )
+
+
+def changed_paths(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return every path a file change touches, where it moves a file to included."""
+    paths = []
+    for change in item.get("changes") or ():
+        kind = change.get("kind")
+        paths.append(str(change.get("path", "")))
+        if isinstance(kind, Mapping) and kind.get("move_path"):
+            paths.append(str(kind["move_path"]))
+    return tuple(path for path in paths if path)
+
+
+def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> PermissionRequest:
+    """Return the request for a file change, known from its `item/started`."""
+    paths = changed_paths(item)
+    return PermissionRequest(
+        agent_id=agent_id, tool="Edit", arguments=edit_arguments(item), cwd=cwd, paths=paths
+    )
+
+
+def edit_arguments(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an Edit: its paths and diff."""
+    diffs = [str(change.get("diff", "")) for change in item.get("changes") or ()]
+    return {"paths": list(changed_paths(item)), "diff": "\n".join(diffs)}
+
+
+def mcp_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> PermissionRequest | None:
+    """Return the request for an MCP tool call; None for any other question of a server."""
+    meta = params.get("_meta")
+    if not isinstance(meta, Mapping) or meta.get("codex_approval_kind") != "mcp_tool_call":
+        return None
+    arguments = meta.get("tool_params")
+    return PermissionRequest(
+        agent_id=agent_id,
+        tool=f"mcp__{params.get('serverName')}__{meta.get('tool_name')}",
+        arguments=arguments if isinstance(arguments, Mapping) else {},
+        cwd=cwd,
+    )
+
+
+def questions(params: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
+    """Yield the id and text of each question Codex has for the person."""
+    for asked in params.get("questions") or ():
+        header, text = asked.get("header"), str(asked.get("question", ""))
+        options = tuple(str(o.get("label", "")) for o in asked.get("options") or ())
+        yield (
+            str(asked.get("id", "")),
+            Question(text=f"{header}: {text}" if header else text, options=options),
+        )
+
+
+def answers(given: Mapping[str, Answer]) -> dict[str, Any]:
+    """Return the answers as Codex reads them."""
+    return {
+        "answers": {
+            name: {"answers": [*answer.choices, *([answer.text] if answer.text else [])]}
+            for name, answer in given.items()
+        }
+    }
+
+
+def interactive(command: str) -> str | None:
+    """Return the interpreter that a command starts without a script, if there is one.
+
+    What is typed into it afterwards is asked by nobody.
+    """
+    for words in _simple_commands(command):
+        program = _VERSION.sub("", PurePosixPath(words[0]).name)
+        if program in _INTERPRETERS and all(_keeps_reading(word) for word in words[1:]):
+            return words[0]
+    return None
+
+
+def _keeps_reading(word: str) -> bool:
+    """Whether an interpreter with this argument still reads what is typed."""
+    return word.startswith("-") and not re.fullmatch(r"--(version|help)|-\w*[cemV]\w*", word)
+
+
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=";&|()\n")
+    lexer.whitespace = " \t\r"
+    lexer.commenters = ""
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if set(word) <= _OPERATORS:
+                yield from _named(words)
+                words = []
+            else:
+                words.append(word)
+    except ValueError:
+        pass  # an open quote: what was read so far is still looked at
+    yield from _named(words)
+
+
+def _named(words: list[str]) -> Iterator[list[str]]:
+    """Yield the words from the program on, if there is one."""
+    for start, word in enumerate(words):
+        wraps = word in _WRAPPERS or (start > 0 and word.startswith("-"))
+        if not (wraps or _ASSIGNMENT.match(word)):
+            yield words[start:]
+            return

@@ -1,0 +1,115 @@
+"""What a failed turn means: Codex's error values as the seven kinds of AgentError; pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
+
+_RETRY_AFTER = re.compile(r"try again in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+# codexErrorInfo, where it is a word: the kind, and whether trying again can help
+_WORDS = {
+    "contextWindowExceeded": (ErrorKind.CONTEXT_OVERFLOW, False),
+    "sessionBudgetExceeded": (ErrorKind.RATE_LIMIT, False),
+    "usageLimitExceeded": (ErrorKind.RATE_LIMIT, False),
+    "rateLimitExceeded": (ErrorKind.RATE_LIMIT, True),
+    "flexUnavailable": (ErrorKind.RATE_LIMIT, True),
+    "serverOverloaded": (ErrorKind.MODEL_ERROR, True),
+    "policyCapacityUnavailable": (ErrorKind.MODEL_ERROR, True),
+    "internalServerError": (ErrorKind.MODEL_ERROR, True),
+    "modelNotFound": (ErrorKind.MODEL_ERROR, False),
+    "badRequest": (ErrorKind.MODEL_ERROR, False),
+    "unauthorized": (ErrorKind.AUTH_FAILURE, False),
+}
+
+# the beginning of the message, where codexErrorInfo says no more than "other"
+_MESSAGES = (
+    ("stream disconnected", ErrorKind.MODEL_ERROR, True),
+    ("Incomplete response returned", ErrorKind.MODEL_ERROR, False),
+    ("Missing environment variable", ErrorKind.AUTH_FAILURE, False),
+)
+_TAIL_LINES = 5
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NOISE = (
+    "could not create PATH aliases",
+    "could not find bubblewrap",
+    "Reading additional input from stdin",
+    "state db missing rollout path",
+)
+_MAX_TOKENS = "reason: max_output_tokens"
+
+
+def agent_error(error: Mapping[str, Any]) -> AgentError:
+    """Return the error of a turn: {message, codexErrorInfo}."""
+    message = str(error.get("message") or "codex reported no reason")
+    kind, retryable = _classify(error.get("codexErrorInfo"), message)
+    return AgentError(
+        kind=kind,
+        message=_readable(message),
+        retryable=retryable,
+        retry_after_s=retry_after(message),
+    )
+
+
+def stop_reason(error: AgentError) -> StopReason:
+    """Return why a failed turn stopped."""
+    return StopReason.MAX_TOKENS if _MAX_TOKENS in error.message else StopReason.ERROR
+
+
+def retry_after(message: str) -> float | None:
+    """Return the seconds of a `try again in 1.2s`, if the message holds one."""
+    found = _RETRY_AFTER.search(message)
+    return float(found[1]) * _SECONDS[found[2].lower()] if found else None
+
+
+def _classify(info: Any, message: str) -> tuple[ErrorKind, bool]:
+    if isinstance(info, Mapping):
+        details = next(iter(info.values()), None)
+        status = details.get("httpStatusCode") if isinstance(details, Mapping) else None
+        return _by_status(status)
+    if info in _WORDS:
+        return _WORDS[info]
+    for beginning, kind, retryable in _MESSAGES:
+        if message.startswith(beginning):
+            return kind, retryable
+    body = _body(message)
+    if body is None:
+        return ErrorKind.UNKNOWN, False
+    overflow = body.get("code") == "context_length_exceeded"
+    return (ErrorKind.CONTEXT_OVERFLOW if overflow else ErrorKind.MODEL_ERROR), False
+
+
+def _by_status(status: Any) -> tuple[ErrorKind, bool]:
+    if status in (401, 403):
+        return ErrorKind.AUTH_FAILURE, False
+    if status == 429:
+        return ErrorKind.RATE_LIMIT, True
+    lasting = isinstance(status, int) and 400 <= status < 500 and status not in (408, 409, 425)
+    return ErrorKind.MODEL_ERROR, not lasting  # no status: the connection failed
+
+
+def _body(message: str) -> Mapping[str, Any] | None:
+    """Return the error inside a message that is the raw body of a 400."""
+    try:
+        body = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    inner = body.get("error") if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else None
+
+
+def _readable(message: str) -> str:
+    body = _body(message)
+    return str(body["message"]) if body and body.get("message") else message
+
+
+def readable_tail(stderr: str) -> str:
+    """Return the last telling lines of a stderr, without colours and known noise."""
+    lines = (_ANSI.sub("", line).strip() for line in stderr.splitlines())
+    telling = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
+    return "\n".join(telling[-_TAIL_LINES:])

@@ -1,0 +1,230 @@
+"""App-server notifications as provider events; pure, one translator per thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prsm_codex import approvals
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    Notice,
+    ProviderEvent,
+    StepEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReported,
+    cut_result,
+)
+from prsm_core.domain.usage import TokenUsage
+
+Json = Mapping[str, Any]
+_DENIED = "declined"
+_NEVER_ENDED = "still running when the turn ended"
+_COUNTS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cached_input_tokens": "cachedInputTokens",
+    "cache_write_tokens": "cacheWriteInputTokens",
+    "reasoning_tokens": "reasoningOutputTokens",
+    "total_tokens": "totalTokens",
+}
+
+
+class Translator:
+    """Turns the notifications of one thread into events.
+
+    It remembers what spans several of them: the token total, the vendor's open calls, thinking
+    that has no message yet, and the calls of a response that have not begun.
+    """
+
+    def __init__(self) -> None:
+        self._total: dict[str, int] = {}
+        self._thinking: list[str] = []
+        self._unbegun: set[str] = set()
+        self._response_ended = False
+        self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
+            "item/agentMessage/delta": lambda p: [TextDelta(str(p.get("delta", "")))],
+            "item/reasoning/summaryTextDelta": lambda p: [ThinkingDelta(str(p.get("delta", "")))],
+            "item/reasoning/textDelta": lambda p: [ThinkingDelta(str(p.get("delta", "")))],
+            "item/started": self._item_started,
+            "item/completed": self._item_completed,
+            "rawResponseItem/completed": self._raw_item,
+            "rawResponse/completed": self._raw_response,
+            "thread/tokenUsage/updated": self._usage,
+            "error": self._error,
+            "warning": lambda p: [Notice("warning", str(p.get("message", "")))],
+            "guardianWarning": lambda p: [Notice("warning", str(p.get("message", "")))],
+            "configWarning": lambda p: [Notice("info", str(p.get("summary", "")))],
+            "deprecationNotice": lambda p: [Notice("info", str(p.get("summary", "")))],
+            "model/rerouted": _rerouted,
+        }
+        self.open_calls: dict[str, Json] = {}  # the vendor's own, by id: the item as it began
+        self.terminals: set[str] = set()  # ids of commands that asked for a terminal
+        self.reasons: dict[str, str] = {}  # why a call was denied, by id
+        self.raw = False  # whether the thread tells of raw responses (a resumed one does not)
+
+    def feed(self, method: str, params: Json) -> list[ProviderEvent]:
+        """Return the events of a notification; an unknown one has none."""
+        handler = self._handlers.get(method)
+        return handler(params) if handler else []
+
+    def begun(self, call_id: str) -> list[ProviderEvent]:
+        """Note that a call of the response is known; the last one ends the step."""
+        self._unbegun.discard(call_id)
+        return self._step()
+
+    def finish(self) -> list[ProviderEvent]:
+        """Return what a turn that has ended leaves open."""
+        events: list[ProviderEvent] = [
+            ToolCallFinished(call_id, "failed", error=_NEVER_ENDED) for call_id in self.open_calls
+        ]
+        if self._thinking:
+            events.append(AssistantMessage("", thinking=self._thoughts()))
+        self.open_calls.clear()
+        self._unbegun.clear()
+        self._response_ended = False
+        return events
+
+    def _step(self) -> list[ProviderEvent]:
+        if not self._response_ended or self._unbegun:
+            return []
+        self._response_ended = False
+        return [StepEnded()]
+
+    def _thoughts(self) -> str | None:
+        text = "\n\n".join(self._thinking)
+        self._thinking.clear()
+        return text or None
+
+    def _item_started(self, params: Json) -> list[ProviderEvent]:
+        item = _mapping(params.get("item"))
+        call_id = str(item.get("id", ""))
+        tool = _tool(item)
+        if tool is None:
+            # an orchestration call has begun when it is asked for, not when it is announced
+            return [] if item.get("type") == "dynamicToolCall" else self.begun(call_id)
+        self.open_calls[call_id] = item
+        return [ToolCallStarted(call_id, tool[0], tool[1]), *self.begun(call_id)]
+
+    def _item_completed(self, params: Json) -> list[ProviderEvent]:
+        item = _mapping(params.get("item"))
+        call_id, kind = str(item.get("id", "")), item.get("type")
+        if kind == "agentMessage":
+            text = str(item.get("text", ""))
+            return [AssistantMessage(text, thinking=self._thoughts())] if text else []
+        if kind == "reasoning":
+            self._thinking += [str(t) for t in (*item.get("summary", ()), *item.get("content", ()))]
+            return []
+        if kind == "contextCompaction":
+            return [Notice("info", "Codex compacted its thread.")]
+        tool = _tool(item)
+        if tool is None:
+            return self.begun(call_id)
+        events: list[ProviderEvent] = []
+        if self.open_calls.pop(call_id, None) is None:
+            events.append(ToolCallStarted(call_id, *tool))
+        return [*events, self._finished(call_id, item), *self.begun(call_id)]
+
+    def _finished(self, call_id: str, item: Json) -> ToolCallFinished:
+        status = str(item.get("status", "completed"))
+        denied = self.reasons.pop(call_id, None)
+        if status == _DENIED:
+            return ToolCallFinished(call_id, "denied", error=denied or "denied")
+        result = _result(item)
+        text = cut_result(result) if result is not None else None
+        if status == "completed":
+            return ToolCallFinished(call_id, "completed", result=text)
+        return ToolCallFinished(call_id, "failed", result=text, error=_failure(item))
+
+    def _raw_item(self, params: Json) -> list[ProviderEvent]:
+        item = _mapping(params.get("item"))
+        kind, call_id = str(item.get("type", "")), str(item.get("call_id", ""))
+        if kind in ("function_call", "custom_tool_call"):
+            self._unbegun.add(call_id)
+            if _wants_terminal(item):
+                self.terminals.add(call_id)
+        elif kind.endswith("_call_output"):
+            self.terminals.discard(call_id)
+            return self.begun(call_id)
+        return []
+
+    def _raw_response(self, _: Json) -> list[ProviderEvent]:
+        self.raw = True
+        self._response_ended = True
+        return self._step()
+
+    def _usage(self, params: Json) -> list[ProviderEvent]:
+        """Report the growth of the thread's total; what a failed turn repeats is not growth."""
+        total = _mapping(_mapping(params.get("tokenUsage")).get("total"))
+        counts = {
+            name: value
+            for name, key in _COUNTS.items()
+            if isinstance(value := total.get(key), int) and value >= 0
+        }
+        growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
+        self._total = counts
+        if not any(growth.values()) or min(growth.values()) < 0:
+            return []
+        return [UsageReported(TokenUsage(**growth))]
+
+    def _error(self, params: Json) -> list[ProviderEvent]:
+        if not params.get("willRetry"):
+            return []  # the turn's end tells it
+        message = _mapping(params.get("error")).get("message")
+        return [Notice("warning", f"Codex tries again: {message}")]
+
+
+def _mapping(value: Any) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _wants_terminal(item: Json) -> bool:
+    try:
+        arguments = json.loads(str(item.get("arguments", "")))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(arguments, dict) and arguments.get("tty") is True
+
+
+def _rerouted(params: Json) -> list[ProviderEvent]:
+    changed = f"from {params.get('fromModel')} to {params.get('toModel')}"
+    return [Notice("warning", f"The vendor rerouted the model {changed}.")]
+
+
+def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
+    """Return the canonical name and arguments of a vendor tool; None for other items."""
+    match item.get("type"):
+        case "commandExecution":
+            command = approvals.unwrap(str(item.get("command", "")))
+            return "Bash", {"command": command, "cwd": item.get("cwd")}
+        case "fileChange":
+            return "Edit", approvals.edit_arguments(item)
+        case "webSearch":
+            return "WebSearch", {"query": item.get("query")}
+        case "imageView":
+            return "Read", {"path": item.get("path")}
+        case "mcpToolCall":
+            arguments = item.get("arguments")
+            name = f"mcp__{item.get('server')}__{item.get('tool')}"
+            return name, dict(arguments) if isinstance(arguments, Mapping) else {}
+    return None
+
+
+def _result(item: Json) -> str | None:
+    if item.get("type") == "mcpToolCall":
+        parts = _mapping(item.get("result")).get("content") or ()
+        return "\n".join(str(_mapping(part).get("text", "")) for part in parts)
+    output = item.get("aggregatedOutput")
+    return str(output) if output is not None else None
+
+
+def _failure(item: Json) -> str:
+    error = _mapping(item.get("error")).get("message")
+    if error:
+        return str(error)
+    code = item.get("exitCode")
+    return f"exit code {code}" if code is not None else "failed"

@@ -1,0 +1,208 @@
+"""JSON-RPC with an app-server: requests, their answers, and what the server asks of us."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.errors import ProcessError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.interfaces.provider import Process, ProviderServices
+
+REQUEST_SECONDS = 60.0
+_MAX_OPEN = 1024  # requests of the server that are being worked on
+_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
+_TAIL = 2000
+
+Json = dict[str, Any]
+METHOD_NOT_FOUND = -32601
+REFUSED = -32000
+
+
+class RpcError(ProcessError):
+    """The app-server answered a request with an error."""
+
+    code = "codex_rpc"
+
+
+class RpcClosedError(RpcError):
+    """The app-server has ended; `tail` is the end of its stderr."""
+
+    code = "codex_ended"
+
+    def __init__(self, message: str, *, tail: str = "") -> None:
+        super().__init__(message, hint="The next turn starts it again.")
+        self.tail = tail
+
+
+class ServerRequest:
+    """Something the app-server asks; it is answered at most once."""
+
+    def __init__(self, rpc: Rpc, number: Any, method: str, params: Json) -> None:
+        self._rpc = rpc
+        self._number = number
+        self.method = method
+        self.params = params
+        self.answered = False
+
+    async def answer(self, result: Json) -> None:
+        """Answer; a second answer is dropped."""
+        await self._send({"result": result})
+
+    async def refuse(self, code: int, message: str) -> None:
+        """Answer with an error; dropped when the request is answered."""
+        await self._send({"error": {"code": code, "message": message}})
+
+    async def _send(self, body: Json) -> None:
+        if not self.answered:
+            self.answered = True
+            await self._rpc.send({"id": self._number, **body})
+
+
+class Peer(Protocol):
+    """Who is told what the app-server says."""
+
+    async def on_notification(self, method: str, params: Json) -> None:
+        """Take a notification; the next line is read when this returns."""
+        ...
+
+    async def on_request(self, request: ServerRequest) -> None:
+        """Answer a request of the server; runs in a task of its own."""
+        ...
+
+    async def on_closed(self, error: RpcClosedError) -> None:
+        """Learn that the app-server has ended."""
+        ...
+
+
+class Rpc:
+    """One app-server's connection; it owns what is pending in both directions."""
+
+    def __init__(self, process: Process, services: ProviderServices, peer: Peer) -> None:
+        self._process = process
+        self._services = services
+        self._peer = peer
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._open = 0
+        self._writing = asyncio.Lock()
+        self.closed: RpcClosedError | None = None
+        self.bad_lines = 0
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._services.start_soon(self._read, name="codex app-server reader")
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float = REQUEST_SECONDS
+    ) -> Json:
+        """Ask the server and return its result.
+
+        Raises RpcError for an error or silence, RpcClosedError when the server has ended.
+        """
+        if self.closed:
+            raise self.closed
+        number = next(self._numbers)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.send({"id": number, "method": method, "params": params})
+                result = await future
+        except TimeoutError as error:
+            raise RpcError(f"codex did not answer {method} within {timeout_s:g} s") from error
+        finally:
+            self._pending.pop(number, None)
+        return result if isinstance(result, dict) else {}
+
+    async def notify(self, method: str) -> None:
+        """Tell the server something it does not answer."""
+        await self.send({"method": method})
+
+    async def send(self, message: Json) -> None:
+        """Write one line; raise RpcClosedError when the server does not read any more."""
+        line = json.dumps(message).encode() + b"\n"
+        try:
+            async with self._writing:
+                await self._process.write(line)
+        except ProcessError as error:
+            raise self.closed or RpcClosedError(f"codex app-server: {error.message}") from error
+
+    async def _read(self) -> None:
+        reason = "it closed its output"
+        try:
+            async for line in self._process.lines():
+                await self._take(line)
+        except ProcessError as error:
+            reason = error.message
+            self._process.kill()
+        await self._close(reason)
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            self.bad_lines += 1
+            return
+        method, params = message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if not isinstance(method, str):
+            self._settle(message)
+        elif "id" in message:
+            await self._ask(ServerRequest(self, message["id"], method, params))
+        else:
+            await self._peer.on_notification(method, params)
+
+    def _settle(self, message: Json) -> None:
+        number = message.get("id")
+        future = self._pending.get(number) if isinstance(number, int) else None
+        if future is None or future.done():
+            return  # asked by somebody who does not wait any more
+        error = message.get("error")
+        if error is None:
+            future.set_result(message.get("result"))
+        else:
+            text = error.get("message") if isinstance(error, dict) else None
+            future.set_exception(RpcError(str(text or error)))
+
+    async def _ask(self, request: ServerRequest) -> None:
+        if self._open >= _MAX_OPEN:
+            await request.refuse(REFUSED, "too many requests at once")
+            return
+        self._open += 1
+        self._services.start_soon(self._work, request, name=f"codex {request.method}")
+
+    async def _work(self, request: ServerRequest) -> None:
+        try:
+            await self._peer.on_request(request)
+        except RpcClosedError:
+            return  # whoever waits for the server is told by on_closed
+        except Exception:
+            # A cancelled task answers nothing: the call may be answered after a resume.
+            await request.refuse(REFUSED, "the client failed; see its log")
+            raise
+        finally:
+            self._open -= 1
+
+    async def _close(self, reason: str) -> None:
+        try:
+            async with asyncio.timeout(_EXIT_SECONDS):
+                code = await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            code = None
+        ended = f"exit code {code}" if code is not None else "killed"
+        self.closed = RpcClosedError(
+            f"codex app-server ended: {reason} ({ended})", tail=self._process.stderr_tail[-_TAIL:]
+        )
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(self.closed)
+        await self._peer.on_closed(self.closed)

@@ -1,0 +1,88 @@
+"""One running turn: its bounded queue of events, its pending requests, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prsm_codex import approvals
+from prsm_core.domain.turns import ProviderEvent, TurnEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_codex.rpc import ServerRequest
+    from prsm_core.interfaces.provider import BackgroundTask
+
+_MAX_EVENTS = 1000  # then the app-server waits for the reader
+
+
+class Turn:
+    """State of one turn; the session decides, this keeps."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
+        self._requests: dict[ServerRequest, asyncio.Task[object] | None] = {}
+        self._left = False
+        self.id: str | None = None
+        self.known = asyncio.Event()  # the id is known
+        self.over = asyncio.Event()  # TurnEnded is in the queue
+        self.sent = False  # the vendor may know of the turn
+        self.interrupting = False
+        self.timer: BackgroundTask | None = None
+        self.completing: str | None = None  # the call that ends the turn, once it is answered
+        self.completed = False  # that call has an output in the thread
+
+    def begin(self, turn_id: str) -> None:
+        """Note the vendor's id."""
+        self.id = turn_id
+        self.known.set()
+
+    def concerns(self, turn_id: object) -> bool:
+        """Return whether something with this turn id belongs here."""
+        return turn_id is None or self.id is None or turn_id == self.id
+
+    async def put(self, events: Iterable[ProviderEvent]) -> None:
+        """Queue events; wait while the reader is behind. What follows the end is dropped."""
+        for event in events:
+            if self._left or self.over.is_set():
+                return
+            if isinstance(event, TurnEnded):
+                self.over.set()
+                self._cancel_work()
+            await self._events.put(event)
+
+    async def next(self) -> ProviderEvent:
+        """Return the next event."""
+        return await self._events.get()
+
+    def leave(self) -> None:
+        """Read no further; nobody waits for the queue from now on."""
+        self._left = True
+        self._cancel_work()
+        while not self._events.empty():
+            self._events.get_nowait()
+
+    def opened(self, request: ServerRequest) -> None:
+        """Note a request that the current task works on."""
+        self._requests[request] = asyncio.current_task()
+
+    def closed(self, request: ServerRequest) -> None:
+        """Forget a request."""
+        self._requests.pop(request, None)
+
+    async def refuse_others(self, request: ServerRequest, why: str) -> None:
+        """Answer every pending request but one with a refusal."""
+        for other in tuple(self._requests):
+            refusal = approvals.refusal(other.method, why)
+            if other is not request and refusal is not None:
+                await other.answer(refusal)
+
+    def _cancel_work(self) -> None:
+        """End whoever works for a turn that is over: the vendor does not say so."""
+        if self.timer is not None:
+            self.timer.cancel()
+        for task in self._requests.values():
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        self._requests.clear()

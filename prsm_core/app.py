@@ -1,0 +1,254 @@
+"""The composition root: settings, plugins and a workspace become an engine behind an AppHandle.
+
+The only module that knows all the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config import ledger_path, private_dir
+from prsm_core.domain.ids import Ids
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.human import HumanPolicy
+from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.tools.table import ToolTable
+from prsm_core.engine.views import build_tree
+from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
+from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.permissions import build_broker
+from prsm_core.store import SqliteStore
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.config import Paths, Settings
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.interfaces.frontend import FrontendSpec, RunHandle
+    from prsm_core.plugins import PluginManager
+
+BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)
+
+
+class _Run:
+    """RunHandle over the local engine."""
+
+    def __init__(self, session: str) -> None:
+        self.run_id = ""
+        self.session = session
+        self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    async def result(self) -> RunResult:
+        return await asyncio.shield(self._result)
+
+    def begin(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.started.set_result(run_id)
+
+    def end(self, result: RunResult) -> None:
+        if not self._result.cancelled():
+            self._result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        waiting = self._result if self.started.done() else self.started
+        if not waiting.cancelled():
+            waiting.set_exception(error)
+
+    def cancel(self) -> None:
+        self.started.cancel()
+        self._result.cancel()
+
+
+class LocalApp:
+    """AppHandle over an engine in this process."""
+
+    def __init__(
+        self, engine: OrchestrationEngine, options: RunOptions, store: SqliteStore, session: str
+    ) -> None:
+        self.options = options
+        self._engine = engine
+        self._store = store
+        self._session = session
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
+        """Start a run; raises what keeps it from starting (no provider, a blank task)."""
+        options = replace(self.options, task=task, **overrides)
+        run = _Run(self._session)
+        self._tasks.append(self._engine.start_soon(self._drive(run, options), name="run"))
+        await run.started
+        return run
+
+    async def _drive(self, run: _Run, options: RunOptions) -> None:
+        try:
+            result = await self._engine.run(
+                options.task or "",
+                options.model,
+                provider=options.provider,
+                mode=options.mode,
+                timeout_s=options.timeout_s,
+                on_start=run.begin,
+            )
+        except asyncio.CancelledError:
+            run.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - handed to the one who started the run
+            run.fail(error)
+        else:
+            run.end(result)
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
+        """Queue a person's prompt for an agent."""
+        if delivery != "queue":
+            raise ConfigError(f"delivery {delivery!r} is not offered", hint="use queue")
+        record = self._engine.manager.resolve(agent)
+        await self._engine.manager.prompt_agent(record.agent_id, text)
+
+    async def kill(self, agent: str) -> None:
+        """Kill an agent and its descendants."""
+        record = self._engine.manager.resolve(agent)
+        await self._engine.manager.kill_agent(record.agent_id, "killed by the user")
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again."""
+        record = self._engine.manager.resolve(agent)
+        await self._engine.manager.restart_agent(record.agent_id, prompt)
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; the first answer wins."""
+        return self._engine.runtime.desk.resolve(request, "permission", {"verdict": verdict})
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; the first answer wins."""
+        said = {"choices": list(answer.choices), "text": answer.text}
+        return self._engine.runtime.desk.resolve(request, "question", said)
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Yield the session's committed events after `after`, then follow with live deltas."""
+        return self._engine.feed.events(self._session, after)
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the tree as `prsm tree --json` prints it."""
+        rows = await self._store.agents(self._session)
+        run = self._engine.runtime.journal.run_id
+        return build_tree(self._session, run, rows, self._engine.runtime.clock.time())
+
+    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
+        """Return an agent's conversation."""
+        record = self._engine.manager.resolve(agent)
+        await self._engine.runtime.journal.flush()
+        conversations = self._engine.runtime.conversations
+        return await conversations.get_history(record.agent_id, detail)
+
+    async def aclose(self) -> None:
+        """Let go of the runs; the engine's shutdown ends them."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+@asynccontextmanager
+async def open_app(
+    options: RunOptions,
+    settings: Settings,
+    plugins: PluginManager,
+    *,
+    paths: Paths,
+    frontend: FrontendSpec,
+    trusted: bool = False,
+) -> AsyncIterator[LocalApp]:
+    """Open a new session on a workspace; leaving it stops everything the session started."""
+    clock = SystemClock()
+    ids = Ids(clock.time)
+    workspace = str(paths.workspace)
+    session = options.session or ids.ulid()
+    tools = ToolTable()
+    ledger = ledger_path(paths, repo_identity(paths.workspace).key)
+    private_dir(ledger.parent)
+    async with (
+        await SqliteStore.open(ledger) as store,
+        ProcessLauncher(clock) as launcher,
+    ):
+        config = EngineConfig(
+            settings=settings,
+            workspace=workspace,
+            session_id=session,
+            store=store,
+            launcher=launcher,
+            providers=plugins.collect(ProviderSpec),
+            broker=build_broker(
+                settings.permissions,
+                workspace=workspace,
+                checks=plugins.collect(PermissionCheckSpec),
+                orchestration=tools.names,
+            ),
+            tools=tools,
+            human=HumanPolicy(
+                interactive=frontend.interactive,
+                on_ask=options.on_ask,
+                timeout_s=settings.engine.human_timeout_seconds,
+            ),
+            clock=clock,
+            ids=ids,
+            state_dir=private_dir(paths.state),
+            trusted=trusted,
+            sinks=tuple(plugins.collect(EventSinkSpec).values()),
+            sink_settings=_sink_settings(),
+        )
+        async with OrchestrationEngine(config) as engine:
+            app = LocalApp(engine, options, store, session)
+            try:
+                yield app
+            finally:
+                await app.aclose()
+
+
+def _sink_settings() -> dict[str, dict[str, str]]:
+    """Return the settings of sinks: PRSM_JSONL names the file of the jsonl sink."""
+    path = os.environ.get("PRSM_JSONL")
+    return {"jsonl": {"path": path}} if path else {}
+
+
+async def probe_providers(
+    settings: Settings, plugins: PluginManager, *, paths: Paths
+) -> Mapping[str, ProviderStatus]:
+    """Probe every installed provider at once; what goes wrong is its status."""
+    clock = SystemClock()
+    specs = plugins.collect(ProviderSpec)
+    broken: list[tuple[str, Exception]] = []
+    async with (
+        ProcessLauncher(clock) as launcher,
+        Background(lambda name, error: broken.append((name, error))) as background,
+    ):
+        registry = build_provider_registry(
+            specs,
+            settings,
+            launcher=launcher,
+            background=background,
+            clock=clock,
+            state_dir=private_dir(paths.state),
+        )
+
+        async def probe(name: str) -> ProviderStatus:
+            try:
+                return await registry.probe(name)
+            except PrsmError as error:
+                return ProviderStatus(available=False, reason=error.message, hint=error.hint)
+
+        statuses = await asyncio.gather(*(probe(name) for name in specs))
+        await registry.aclose()
+    return dict(zip(specs, statuses, strict=True))

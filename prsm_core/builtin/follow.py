@@ -1,0 +1,64 @@
+"""Follows one run through an AppHandle up to its last event."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
+
+DRAIN_SECONDS = 30.0  # for events that were committed before the result came
+
+
+async def start_task(app: AppHandle) -> RunHandle:
+    """Start a run of the task the command line gave.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not app.options.task:
+        raise ConfigError("there is no task to run", hint='give one: prsm run "…"')
+    return await app.start_run(app.options.task)
+
+
+async def follow_run(
+    app: AppHandle, run: RunHandle, show: Callable[[Event], None], *, drain_s: float = DRAIN_SECONDS
+) -> RunResult:
+    """Give the session's events to `show` until the run has ended; `run_finished` is the last.
+
+    Raises:
+        StoreError: the run ended, and `run_finished` did not come within `drain_s`.
+    """
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(_read(app, run.run_id, show), name="follow run")
+        result = await run.result()
+        await asyncio.wait({reading}, timeout=drain_s)
+        complete = reading.done() and reading.result()
+        reading.cancel()
+    if not complete:
+        raise StoreError(
+            "the run has ended, but its last events could not be read",
+            hint=f"see them with: prsm events {run.session}",
+        )
+    return result
+
+
+async def _read(app: AppHandle, run_id: str, show: Callable[[Event], None]) -> bool:
+    """Return whether `run_finished` came before the events ended."""
+    events = app.events()
+    try:
+        async for event in events:
+            show(event)
+            if event.type == "run_finished" and event.run == run_id:
+                return True
+    finally:
+        close = getattr(events, "aclose", None)  # an iterator need not be a generator
+        if close is not None:
+            await close()
+    return False

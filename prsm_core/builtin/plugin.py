@@ -1,0 +1,41 @@
+"""The built-in plugin: what `prsm_core` itself contributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.hookspecs import hookimpl
+from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.interfaces.sink import EventSinkSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@hookimpl
+def prsm_frontends() -> Iterable[FrontendSpec]:
+    """Contribute `console` for people and `json` for programs."""
+    yield FrontendSpec(
+        name="console",
+        summary="Progress on stderr, the summary on stdout, questions on the terminal.",
+        interactive=True,
+        priority=10,
+        factory="prsm_core.builtin.console:ConsoleFrontend",
+    )
+    yield FrontendSpec(
+        name="json",
+        summary="One committed event a line on stdout; nobody is asked.",
+        interactive=False,
+        priority=0,
+        factory="prsm_core.builtin.json_frontend:JsonFrontend",
+    )
+
+
+@hookimpl
+def prsm_event_sinks() -> Iterable[EventSinkSpec]:
+    """Contribute `jsonl`, which writes where its setting `path` says, else nothing."""
+    yield EventSinkSpec(
+        name="jsonl",
+        summary="Appends the events of a run to the file or folder in PRSM_JSONL.",
+        factory="prsm_core.builtin.jsonl_sink:JsonlSink",
+    )

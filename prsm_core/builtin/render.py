@@ -1,0 +1,226 @@
+"""Turns events into lines for a console: pure, but for remembering names and open calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+
+_STATES = {
+    "waiting_for_parent": "waits for its parent",
+    "waiting_for_child": "waits for its children",
+    "waiting_for_expert": "waits for an expert",
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "was killed",
+}
+_MESSAGES = {
+    "question": "asks",
+    "answer": "answers",
+    "expert_request": "consults",
+    "expert_response": "advises",
+    "user_prompt": "prompts",
+}
+_TELLING = ("command", "file_path", "path", "pattern", "query", "url", "prompt", "question")
+_LONG = 300  # characters of an error in one line
+
+
+class Ink:
+    """Bold and dim, where the terminal has them and the user wants them."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+
+    def bold(self, text: str) -> str:
+        """Return text in bold."""
+        return f"\x1b[1m{text}\x1b[0m" if self._enabled else text
+
+    def dim(self, text: str) -> str:
+        """Return text in a fainter tone."""
+        return f"\x1b[2m{text}\x1b[0m" if self._enabled else text
+
+
+class Renderer:
+    """Knows the agents by name and the open calls and requests by their subject."""
+
+    def __init__(self, ink: Ink) -> None:
+        self._ink = ink
+        self._names: dict[str, str] = {}
+        self._calls: dict[tuple[str | None, str], str] = {}
+        self._requests: dict[str, str] = {}
+        self._makers: Mapping[str, Callable[[Event, _Fields], Sequence[str]]] = {
+            "agent_spawned": self._spawned,
+            "agent_state_changed": self._state,
+            "turn_finished": self._turn_finished,
+            "message_completed": self._message,
+            "tool_call_started": self._call,
+            "tool_call_finished": self._call_finished,
+            "message_routed": self._routed,
+            "permission_requested": self._permission,
+            "permission_resolved": self._resolved,
+            "question_asked": self._question,
+            "question_answered": self._answered,
+            "progress_reported": self._progress,
+            "file_changed": self._file,
+            "deadlock_detected": self._deadlock,
+            "budget_warned": self._budget,
+            "budget_exceeded": self._budget,
+            "retry_scheduled": self._retry,
+            "notice": self._notice,
+            "sink_dropped": self._sink,
+            "plugin_quarantined": self._plugin,
+        }
+
+    def learn(self, event: Event) -> None:
+        """Remember an agent's name, also one of an earlier run of the session."""
+        if event.type == "agent_spawned" and event.agent:
+            self._names[event.agent] = escape_exact(str(event.data.get("name")))
+
+    def lines(self, event: Event) -> Sequence[str]:
+        """Return what to print for an event of this run, maybe nothing."""
+        self.learn(event)
+        maker = self._makers.get(event.type)
+        return maker(event, _Fields(event)) if maker else ()
+
+    def name(self, agent: str | None) -> str:
+        """Return the agent's name, or the beginning of its id; no agent is the user."""
+        if agent is None:
+            return "user"
+        return self._ink.bold(self._names.get(agent) or escape_exact(agent[:8]))
+
+    def _spawned(self, event: Event, data: _Fields) -> Sequence[str]:
+        model = f"{data.exact('role')}, {data.exact('provider')}/{data.exact('model')}"
+        by = f" for {self.name(data.raw('parent'))}" if data.raw("parent") else ""
+        return (f"{self.name(event.agent)} ({model}) starts{by}: {data.line('prompt')}",)
+
+    def _state(self, event: Event, data: _Fields) -> Sequence[str]:
+        state = data.exact("to")
+        if state not in _STATES:
+            return ()
+        reason = data.line("reason")
+        line = f"{self.name(event.agent)} {_STATES[state]}" + (f": {reason}" if reason else "")
+        return (line if state in {"failed", "killed"} else self._ink.dim(line),)
+
+    def _turn_finished(self, event: Event, data: _Fields) -> Sequence[str]:
+        error = data.raw("error")
+        if not error:
+            return ()
+        text = error.get("message") if isinstance(error, dict) else error
+        return (f"{self.name(event.agent)}: the turn failed: {one_line(str(text), _LONG)}",)
+
+    def _message(self, event: Event, data: _Fields) -> Sequence[str]:
+        text = data.prose("text").strip("\n")
+        if data.raw("role") != "assistant" or not text.strip():
+            return ()
+        first, *rest = text.split("\n")
+        return (f"{self.name(event.agent)}: {first}", *(f"  {line}" for line in rest))
+
+    def _call(self, event: Event, data: _Fields) -> Sequence[str]:
+        tool = data.exact("tool")
+        self._calls[event.agent, data.exact("call")] = tool
+        subject = _subject(data.raw("arguments") or {})
+        return (self._ink.dim(f"{self.name(event.agent)} > {tool}{subject}"),)
+
+    def _call_finished(self, event: Event, data: _Fields) -> Sequence[str]:
+        tool = self._calls.pop((event.agent, data.exact("call")), "a tool")
+        if data.raw("status") == "completed":
+            return ()
+        why = data.line("error", _LONG) or data.line("result", _LONG)
+        took = data.raw("duration_s")
+        after = f" after {format_duration(took)}" if took else ""
+        return (f"{self.name(event.agent)} > {tool} {data.exact('status')}{after}: {why}",)
+
+    def _routed(self, event: Event, data: _Fields) -> Sequence[str]:
+        verb = _MESSAGES.get(data.exact("kind"))
+        if verb is None:
+            return ()
+        return (f"{self.name(data.raw('from'))} {verb} {self.name(data.raw('to'))}",)
+
+    def _permission(self, event: Event, data: _Fields) -> Sequence[str]:
+        self._requests[data.exact("request")] = f"{data.exact('tool')} of {self.name(event.agent)}"
+        paths = [f"  path: {escape_exact(str(path))}" for path in data.raw("paths") or ()]
+        command, reason = data.exact("command"), data.prose("reason")
+        return (
+            f"{self.name(event.agent)} asks permission for {data.exact('tool')}",
+            *([f"  command: {command}"] if command else paths),
+            *([f"  reason: {reason}"] if reason else ()),
+        )
+
+    def _resolved(self, event: Event, data: _Fields) -> Sequence[str]:
+        unknown = f"a request of {self.name(event.agent)}"
+        subject = self._requests.pop(data.exact("request"), unknown)
+        return (f"{subject}: {data.exact('verdict')} (by {data.exact('by')})",)
+
+    def _question(self, event: Event, data: _Fields) -> Sequence[str]:
+        options = [escape_exact(str(option)) for option in data.raw("options") or ()]
+        return (
+            f"{self.name(event.agent)} asks you: {data.prose('question')}",
+            *(f"  {number}. {option}" for number, option in enumerate(options, start=1)),
+        )
+
+    def _answered(self, event: Event, data: _Fields) -> Sequence[str]:
+        return (f"the question of {self.name(event.agent)} is closed (by {data.exact('by')})",)
+
+    def _progress(self, event: Event, data: _Fields) -> Sequence[str]:
+        share = f"{data.exact('percent')}% " if data.raw("percent") is not None else ""
+        return (self._ink.dim(f"{self.name(event.agent)}: {share}{data.line('status')}"),)
+
+    def _file(self, event: Event, data: _Fields) -> Sequence[str]:
+        size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
+        return (f"{self.name(event.agent)} {data.exact('kind')} {data.exact('path')} ({size})",)
+
+    def _deadlock(self, event: Event, data: _Fields) -> Sequence[str]:
+        agents = ", ".join(self.name(agent) for agent in data.raw("agents") or ())
+        victim = data.raw("victim")
+        act = f": {data.exact('action')} {self.name(victim)}" if victim else ""
+        return (f"deadlock between {agents}{act}",)
+
+    def _budget(self, event: Event, data: _Fields) -> Sequence[str]:
+        state = "used up" if event.type == "budget_exceeded" else "nearly used up"
+        share = f"{data.exact('used')} of {data.exact('limit')}"
+        return (f"the budget of {data.exact('kind')} is {state}: {share}",)
+
+    def _retry(self, event: Event, data: _Fields) -> Sequence[str]:
+        delay, attempt = format_duration(data.raw("delay_s")), data.exact("attempt")
+        why = data.line("error", _LONG)
+        return (f"{self.name(event.agent)} tries again in {delay} (attempt {attempt}): {why}",)
+
+    def _notice(self, event: Event, data: _Fields) -> Sequence[str]:
+        who = f"{self.name(event.agent)}: " if event.agent else ""
+        return (f"{data.exact('level')}: {who}{data.prose('text')}",)
+
+    def _sink(self, event: Event, data: _Fields) -> Sequence[str]:
+        return (f"warning: sink {data.exact('sink')} lost {data.exact('count')} events",)
+
+    def _plugin(self, event: Event, data: _Fields) -> Sequence[str]:
+        why = data.line("error", _LONG)
+        return (f"warning: plugin {data.exact('plugin')} is not used: {why}",)
+
+
+class _Fields:
+    """An event's fields as harmless text; what is missing is empty."""
+
+    def __init__(self, event: Event) -> None:
+        self.raw = event.data.get
+
+    def exact(self, name: str) -> str:
+        value = self.raw(name)
+        return "" if value is None else escape_exact(str(value))
+
+    def prose(self, name: str) -> str:
+        return escape_prose(str(self.raw(name) or ""))
+
+    def line(self, name: str, limit: int = 100) -> str:
+        return one_line(str(self.raw(name) or ""), limit)
+
+
+def _subject(arguments: Mapping[str, Any]) -> str:
+    """Return ": …" for the argument that says best what a call is about."""
+    texts = {key: value for key, value in arguments.items() if isinstance(value, str) and value}
+    telling = [texts[key] for key in _TELLING if key in texts] or list(texts.values())
+    return f": {one_line(telling[0])}" if telling else ""

@@ -1,0 +1,76 @@
+"""Text for terminals: what agents write has no effect but to be read."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_core.domain.usage import TokenUsage
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_HARMFUL = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def escape_prose(text: str) -> str:
+    """Return text with control and bidirectional characters escaped, lines and tabs kept."""
+    text = text.replace("\r\n", "\n")
+    if text.isprintable():
+        return text
+    return "".join(char if _is_prose(char) else _escaped(char) for char in text)
+
+
+def escape_exact(text: str) -> str:
+    """Return one line in which every character that could hide or mislead is escaped.
+
+    For commands and names: line ends, joiners and spaces other than the ASCII one are shown too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def one_line(text: str, limit: int = 100) -> str:
+    """Return the first line that says something, escaped and cut at `limit` characters."""
+    lines = text.strip().splitlines()
+    if not lines:
+        return ""
+    cut = len(lines) > 1 or len(lines[0]) > limit
+    return escape_prose(lines[0][:limit]) + ("…" if cut else "")
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return "32s", "1m 14s", "2h 05m", or "unknown"."""
+    if seconds is None:
+        return "unknown"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def format_usage(usage: TokenUsage) -> str:
+    """Return the tokens in words; a count that nobody told is "unknown"."""
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return f"{_count(usage.total_tokens)} tokens"
+    return f"tokens: {_count(usage.input_tokens)} in, {_count(usage.output_tokens)} out"
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
+
+
+def _is_prose(char: str) -> bool:
+    if char in "\n\t":
+        return True
+    return char not in _BIDI and unicodedata.category(char) not in _HARMFUL
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in "\n\t\r":
+        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}[char]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

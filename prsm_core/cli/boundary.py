@@ -1,0 +1,72 @@
+"""The boundary for errors: one line for a person, an exit code for a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+
+from prsm_core.builtin.text import escape_prose
+from prsm_core.errors import PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INTERRUPTED = 130
+
+
+def report(error: BaseException, *, debug: bool) -> int:
+    """Say on stderr what happened and what to do; return the exit code."""
+    if debug:
+        traceback.print_exception(error)
+    error = _cause(error)
+    match error:
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case KeyboardInterrupt() | click.Abort():
+            _say("interrupted")
+            return INTERRUPTED
+        case BrokenPipeError():  # the reader has left, as `head` does
+            _forget_stdout()
+            return 1
+        case PrsmError():
+            _say(error.message, error.hint)
+            return error.exit_code
+    what = f"internal error: {type(error).__name__}: {error}"
+    _say(what, None if debug else "prsm --debug … shows the traceback")
+    return 1
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what a group of exceptions is about: an interrupt, one of ours, or the first."""
+    leaves = list(_leaves(error))
+    for kind in (KeyboardInterrupt, PrsmError):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _say(message: str, hint: str | None = None) -> None:
+    click.echo(f"prsm: {escape_prose(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {escape_prose(hint)}", err=True)
+
+
+def _forget_stdout() -> None:
+    """Point stdout to nowhere, so that the flush at the interpreter's end is silent."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,96 @@
+"""`prsm config`: the settings in force, their schema, and where everything lies."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.cli.launch import Launch
+
+HIDDEN = "(hidden)"
+
+_SECRET = re.compile(r"(?:key|token|secret|password|credential)s?$", re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+@click.group(short_help="Show the configuration and where it lives.")
+def config() -> None:
+    """Show the configuration and where it lives."""
+
+
+@config.command(short_help="Print the settings in force.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set one more value.")
+@workspace_option
+@json_option
+@click.pass_obj
+def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -> None:
+    """Print the settings in force as YAML, values that may be secret left out."""
+    from prsm_core.cli.setup import load_setup
+
+    settings = load_setup(launch, workspace, sets=sets).settings
+    values = hide_secrets(settings.model_dump(mode="json"))
+    if as_json:
+        click.echo(json.dumps(values, indent=2))
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
+
+
+@config.command(short_help="Print the JSON Schema of a configuration file.")
+def schema() -> None:
+    """Print the JSON Schema of a configuration file, for editors."""
+    from prsm_core.config import config_schema
+
+    click.echo(json.dumps(config_schema(), indent=2))
+
+
+@config.command(short_help="Print where configuration and state lie.")
+@workspace_option
+@json_option
+def path(workspace: str, as_json: bool) -> None:
+    """Print where the configuration files, the data and this repository's ledger lie."""
+    from pathlib import Path
+
+    from prsm_core.cli.setup import workspace_paths
+    from prsm_core.cli.table import format_table
+    from prsm_core.config import ledger_path
+    from prsm_core.workspace.identity import repo_identity
+
+    paths = workspace_paths(workspace)
+    values = {
+        "user": str(paths.user_config),
+        "workspace": str(paths.workspace_config),
+        "data": str(paths.data),
+        "ledger": str(ledger_path(paths, repo_identity(Path(workspace)).key)),
+    }
+    if as_json:
+        click.echo(json.dumps(values))
+    else:
+        click.echo(format_table(("WHAT", "WHERE"), list(values.items())))
+
+
+def hide_secrets(value: Any, key: str = "") -> Any:
+    """Return settings without what may be secret.
+
+    That is every value of an `env` or `headers` mapping, every text whose key sounds like a
+    secret, and the user part of an address. Names of environment variables stay.
+    """
+    if isinstance(value, dict):
+        if key in {"env", "headers"}:
+            return dict.fromkeys(value, HIDDEN)
+        return {name: hide_secrets(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        # The environment of a profile holds names of variables, never values.
+        return value if key == "profiles" else [hide_secrets(item, key) for item in value]
+    if isinstance(value, str):
+        return HIDDEN if _SECRET.search(key) else _USER_INFO.sub(HIDDEN, value)
+    return value

@@ -1,0 +1,31 @@
+"""`prsm events`: what happened in a session, in order."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+
+@click.command(short_help="Print the events of a session.")
+@click.argument("session", required=False)
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="SEQ",
+    help="Begin after this event.",
+)
+@click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
+@workspace_option
+@json_option
+def events(session: str | None, after: int, follow: bool, workspace: str, as_json: bool) -> None:
+    """Print the events of a session, by default the newest of this repository.
+
+    SESSION may be the beginning of an id, as long as it fits one session only. With --json each
+    line is one event envelope.
+    """
+    from prsm_core.cli.reading import print_events, run_async
+
+    run_async(print_events(workspace, session, after=after, follow=follow, as_json=as_json))

@@ -1,0 +1,26 @@
+"""`prsm history`: the conversation of one agent."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+
+@click.command(short_help="Show the conversation of an agent.")
+@click.argument("agent")
+@click.option("--session", metavar="ID", help="The agent's session; the newest if not given.")
+@click.option(
+    "--detail",
+    type=click.Choice(["full", "summary"]),
+    default="full",
+    show_default=True,
+    help="All entries, or what was said and the names of tools.",
+)
+@workspace_option
+@json_option
+def history(agent: str, session: str | None, detail: str, workspace: str, as_json: bool) -> None:
+    """Show what AGENT, a name or the beginning of an id, was told, said and did."""
+    from prsm_core.cli.reading import print_history, run_async
+
+    run_async(print_history(workspace, session, agent, detail=detail, as_json=as_json))

@@ -1,0 +1,178 @@
+"""Reads a ledger in another process than the engine's, and prints what is in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
+from prsm_core.cli.setup import workspace_paths
+from prsm_core.cli.table import format_table
+from prsm_core.config import ledger_path
+from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
+from prsm_core.errors import StoreError
+from prsm_core.store import SqliteStore
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.store import SessionInfo, Store
+
+
+def run_async(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` to its end; Ctrl-C cancels it."""
+    asyncio.run(work)
+
+
+@asynccontextmanager
+async def open_session(
+    workspace: str, prefix: str | None
+) -> AsyncIterator[tuple[Store, SessionInfo]]:
+    """Open the repository's ledger for reading, and find a session in it.
+
+    Raises:
+        StoreError: there is no ledger, no such session, or more than one.
+    """
+    identity = repo_identity(Path(workspace))
+    path = ledger_path(workspace_paths(workspace), identity.key)
+    if not path.exists():
+        raise StoreError(
+            f"nothing was run yet in {identity.root}",
+            hint='start a run with `prsm run "…"`, or choose a folder with --workspace',
+            code="no_ledger",
+        )
+    store = await SqliteStore.open(path, read_only=True)
+    try:
+        yield store, choose_session(await store.sessions(), prefix)
+    finally:
+        await store.aclose()
+
+
+def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
+    """Return the newest session, or the one whose id is or begins with `prefix`.
+
+    Raises:
+        StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
+    """
+    start = (prefix or "").lower()
+    found = [s for s in sessions if s.session_id.lower().startswith(start)]
+    exact = [s for s in found if s.session_id == prefix]
+    if exact or (found and prefix is None):
+        return (exact or found)[0]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(s.session_id for s in (found or sessions)[:5])
+    if found:
+        raise StoreError(
+            f"{prefix!r} is the beginning of {len(found)} sessions",
+            hint=f"give more of the id: {listed}",
+            code="ambiguous_session",
+        )
+    raise StoreError(
+        "there is no session yet" if prefix is None else f"there is no session {prefix!r}",
+        hint=f"the newest are: {listed}" if listed else 'start a run with `prsm run "…"`',
+        code="unknown_session",
+    )
+
+
+async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> None:
+    """Print the agents of a session as a table, or as one JSON object."""
+    async with open_session(workspace, session) as (store, info):
+        rows = await store.agents(info.session_id)
+    tree = build_tree(
+        info.session_id,
+        info.run_id,
+        rows,
+        time.time(),
+        interrupted=info.status != "running",
+    )
+    if as_json:
+        click.echo(json.dumps(tree, indent=2))
+        return
+    click.echo(f"session {info.session_id} ({info.status}): {one_line(info.task)}", err=True)
+    headers = ("AGENT", "ID", "STATE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
+    click.echo(format_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])]))
+
+
+def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
+    usage = node["usage_subtree"]
+    known = [usage[key] for key in ("input_tokens", "output_tokens") if usage[key] is not None]
+    total = usage["total_tokens"] if usage["total_tokens"] is not None else sum(known)
+    return (
+        "  " * node["depth"] + node["name"],
+        node["id"][:8],
+        node["state"],
+        node["role"],
+        f"{node['provider']}/{node['model']}",
+        None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
+        f"{total:,}" if known or total else "unknown",
+        node["last_tool"],
+    )
+
+
+async def print_events(
+    workspace: str, session: str | None, *, after: int, follow: bool, as_json: bool
+) -> None:
+    """Print a session's events, one a line."""
+    async with open_session(workspace, session) as (store, info):
+        names = {
+            row.descriptor.agent_id: row.descriptor.name
+            for row in await store.agents(info.session_id)
+        }
+        async for event in store.events(info.session_id, after, follow=follow):
+            if event.type == "agent_spawned" and event.agent:
+                names[event.agent] = str(event.data.get("name"))
+            click.echo(json.dumps(event.to_dict()) if as_json else _event_line(event, names))
+
+
+def _event_line(event: Event, names: Mapping[str, str]) -> str:
+    at = datetime.fromtimestamp(event.ts).astimezone().strftime("%H:%M:%S")
+    who = names.get(event.agent or "", event.agent or "-")
+    fields = " ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in event.data.items()
+        if value is not None
+    )
+    cut = fields if len(fields) <= 200 else fields[:199] + "…"
+    return escape_exact(f"{event.seq:>6} {at} {who:<8} {event.type:<22} {cut}".rstrip())
+
+
+async def print_history(
+    workspace: str, session: str | None, agent: str, *, detail: str, as_json: bool
+) -> None:
+    """Print one agent's conversation."""
+    async with open_session(workspace, session) as (store, info):
+        rows = await store.agents(info.session_id)
+        agent_id = ConversationStore.resolve_agent_id(agent, rows)
+        entries = await ConversationStore(store, info.session_id).get_history(agent_id, detail)
+    if as_json:
+        click.echo(json.dumps(entries, indent=2))
+        return
+    for entry in entries:
+        click.echo(_entry_text(entry))
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    kind = entry["kind"]
+    if kind == "tool_call":
+        arguments = entry.get("arguments")
+        shown = f" {json.dumps(arguments, ensure_ascii=False)}" if arguments else ""
+        return escape_exact(f"> {entry['tool']}{shown}")
+    if kind == "tool_result":
+        head = f"< {escape_exact(str(entry['tool']))} {escape_exact(str(entry['status']))}"
+        return f"{head}\n{_indented(entry['text'])}" if entry["text"] else head
+    title = {"user_message": "user", "text": "agent", "thinking": "thinking"}[kind]
+    return f"{title}:\n{_indented(entry['text'])}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in escape_prose(text).split("\n"))

@@ -1,0 +1,72 @@
+"""Loads what a command works with: the workspace's paths, the settings, the plugins."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prsm_core.builtin.text import escape_prose
+from prsm_core.config import is_trusted, load_settings, resolve_paths
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.plugins import PluginManager
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.config import Paths, Settings
+
+BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a command works with."""
+
+    paths: Paths
+    settings: Settings
+    plugins: PluginManager
+
+
+def workspace_paths(workspace: str) -> Paths:
+    """Return the paths of the repository around a folder; its `.prism` is at its root."""
+    return resolve_paths(repo_identity(Path(workspace)).root, os.environ)
+
+
+def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> Setup:
+    """Load settings and plugins, and tell on stderr what the user should know.
+
+    Raises:
+        ConfigError: the configuration is wrong. A plugin never makes this fail.
+    """
+    paths = workspace_paths(workspace)
+    trusted = is_trusted(paths)
+    first = load_settings(paths=paths, environ=os.environ, sets=sets, trusted=trusted)
+    plugins = PluginManager.load(
+        environ=os.environ,
+        disabled=first.settings.plugins.disabled,
+        builtins=BUILTINS,
+        enabled=launch.load_plugins,
+    )
+    # Once more: only the plugins know which providers may have a section.
+    loaded = load_settings(
+        paths=paths,
+        environ=os.environ,
+        sets=sets,
+        trusted=trusted,
+        known_plugins=_provider_names(plugins) if launch.load_plugins else None,
+    )
+    for notice in (*loaded.notices, *plugins.notices):
+        click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
+    return Setup(paths=paths, settings=loaded.settings, plugins=plugins)
+
+
+def _provider_names(plugins: PluginManager) -> list[str]:
+    """Return the registered providers, and the plugins that could not register theirs."""
+    silent = {record.name for record in plugins.records if record.error is not None}
+    return sorted(silent.union(plugins.collect(ProviderSpec)))

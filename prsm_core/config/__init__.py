@@ -1,0 +1,44 @@
+"""Settings from files, environment and flags, and the paths that they and the state lie at.
+
+Names load lazily: the paths alone must not cost pydantic and yaml. What a user trusts is asked of
+the module `trust`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prsm_core.config.loader import LoadedSettings, load_settings
+    from prsm_core.config.paths import Paths, ledger_path, private_dir, resolve_paths
+    from prsm_core.config.schema import Settings, config_schema
+
+_HOME_OF = {
+    "LoadedSettings": "loader",
+    "Paths": "paths",
+    "Settings": "schema",
+    "config_schema": "schema",
+    "ledger_path": "paths",
+    "load_settings": "loader",
+    "private_dir": "paths",
+    "resolve_paths": "paths",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'prsm_core.config' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"prsm_core.config.{_HOME_OF[name]}"), name)
+
+
+__all__ = [
+    "LoadedSettings",
+    "Paths",
+    "Settings",
+    "config_schema",
+    "ledger_path",
+    "load_settings",
+    "private_dir",
+    "resolve_paths",
+]

@@ -1,0 +1,152 @@
+"""Reads YAML into plain JSON values and remembers where each of them stands."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+KeyPath = tuple[str | int, ...]
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 50_000  # after aliases are expanded: a small file can name billions
+MAX_DEPTH = 40  # also what ends an alias that holds itself
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
+# A date is text here: nothing in the configuration is one, but model ids look like one.
+_TEXT = frozenset({_TAG + "str", _TAG + "timestamp"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A value and, for each key path in it, its origin ("file:line" or a name)."""
+
+    value: Any
+    origins: Mapping[KeyPath, str]
+
+
+def read_document(path: Path) -> Document | None:
+    """Read a file; None if there is none.
+
+    Raises ConfigError, with line and column where there are any.
+    """
+    try:
+        data = _read_bytes(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text") from error
+    return _Reader(str(path), numbered=True).read(text)
+
+
+def parse_value(text: str, *, origin: str) -> Document:
+    """Read the YAML value of a variable or an option; errors name `origin`, not the value."""
+    return _Reader(origin, numbered=False).read(text)
+
+
+def _read_bytes(path: Path) -> bytes:
+    # Not blocking: a repository could hold a named pipe where a file is expected.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(f"{path}: is not a regular file")
+        return file.read(MAX_BYTES + 1)
+
+
+class _Reader:
+    """One pass over one text."""
+
+    def __init__(self, source: str, *, numbered: bool) -> None:
+        self._source = source
+        self._numbered = numbered
+        self._origins: dict[KeyPath, str] = {}
+        self._nodes = 0
+
+    def read(self, text: str) -> Document:
+        try:
+            self._loader = yaml.SafeLoader(text)
+            node = self._loader.get_single_node()
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            column = error.position - text.rfind("\n", 0, error.position)
+            where = self._where(line, column)
+            raise ConfigError(f"{where}: holds a character that YAML forbids") from None
+        except yaml.MarkedYAMLError as error:
+            # Without its cause, which quotes the text: that may be a secret.
+            raise self._error(error.problem or "is not YAML", error.problem_mark) from None
+        except RecursionError as error:
+            raise ConfigError(f"{self._source}: is nested too deeply") from error
+        except ValueError as error:  # a %YAML or \U escape with an impossible number
+            raise ConfigError(f"{self._source}: is not YAML: {error}") from error
+        value = None if node is None else self._value(node, ())
+        self._origins.setdefault((), self._source)
+        return Document(value=value, origins=self._origins)
+
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise ConfigError(f"{self._source}: its aliases stand for too many values")
+        if len(path) > MAX_DEPTH:
+            raise self._error("is nested too deeply", node.start_mark)
+        self._origins.setdefault(path, self._at(node.start_mark))
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _TEXT:
+            return node.value
+        if isinstance(node, yaml.ScalarNode) and node.tag in _PLAIN:
+            return self._scalar(node)
+        tag = node.tag.replace(_TAG, "!!")
+        raise self._error(f"the tag {tag} is not supported", node.start_mark)
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node)
+            if key in values:
+                raise self._error(f"the key {key} stands twice", key_node.start_mark)
+            self._origins[*path, key] = self._at(key_node.start_mark)
+            values[key] = self._value(value_node, (*path, key))
+        return values
+
+    def _key(self, node: yaml.Node) -> str:
+        if node.tag == _TAG + "merge":
+            raise self._error("merge keys (<<) are not supported", node.start_mark)
+        if not isinstance(node, yaml.ScalarNode) or node.tag not in _TEXT:
+            raise self._error("a key must be text; put it in quotes", node.start_mark)
+        return str(node.value)
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self._loader.construct_object(node)
+        except (ValueError, LookupError) as error:  # !!int x, or more digits than Python takes
+            kind = node.tag.removeprefix(_TAG)
+            raise self._error(f"is no {kind} that can be read", node.start_mark) from error
+
+    def _error(self, problem: str, mark: yaml.Mark | None) -> ConfigError:
+        where = self._where(mark.line + 1, mark.column + 1) if mark else self._source
+        return ConfigError(f"{where}: {problem}")
+
+    def _where(self, line: int, column: int) -> str:
+        return f"{self._source}:{line}:{column}" if self._numbered else self._source
+
+    def _at(self, mark: yaml.Mark) -> str:
+        return f"{self._source}:{mark.line + 1}" if self._numbered else self._source

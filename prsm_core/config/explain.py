@@ -1,0 +1,112 @@
+"""Says in one line what is wrong with a configuration, where, and what would be right."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config.layers import dotted
+from prsm_core.config.schema import config_schema
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from prsm_core.config.document import KeyPath
+
+_WANTED = {
+    "string_type": "text; put it in quotes",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "string_too_short": "at least one character long",
+    "too_short": "at least one word long",
+}
+
+
+def explain(
+    error: ValidationError, origin: Callable[[KeyPath], str], plugins: Sequence[str] = ()
+) -> ConfigError:
+    """Turn the first of pydantic's errors into ours; values are never shown, they may be secret.
+
+    Args:
+        error: What the schema found.
+        origin: Gives the place of a key path.
+        plugins: Names of the installed plugins, told where a section is unknown.
+    """
+    details = error.errors(include_url=False)
+    first = details[0]
+    path = tuple(key for key in first["loc"] if key != "[key]")
+    where = origin(path)
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    problem = _problem(first, path, plugins)
+    return ConfigError(f"{where}: {problem}{more}" if where else f"{problem}{more}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean x?" for the known name closest to `name`, or ""."""
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str]) -> str:
+    kind, name = details["type"], dotted(path)
+    if kind == "extra_forbidden" or (kind == "literal_error" and details["loc"][-1] == "[key]"):
+        return _unknown(path, plugins)
+    if kind in {"enum", "literal_error"}:
+        return f"{name} is none of the allowed values{_allowed(path, details['input'])}"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "value_error":
+        return f"{name} {details['msg'].removeprefix('Value error, ')}"
+    wanted = _WANTED.get(kind) or details["msg"].removeprefix("Input should be ")
+    return f"{name} must be {wanted}"
+
+
+def _unknown(path: KeyPath, plugins: Sequence[str]) -> str:
+    key, known = str(path[-1]), _keys_at(path[:-1])
+    hint = nearest(key, known) or f"; the settings here are {', '.join(known)}"
+    if len(path) == 1 and plugins:
+        hint += f"; installed plugins, set under providers: {', '.join(sorted(plugins))}"
+    return f"{dotted(path)} is not a setting{hint}"
+
+
+def _allowed(path: KeyPath, value: Any) -> str:
+    values = _node_at(path).get("enum", [])
+    return f": {', '.join(values)}{nearest(str(value), values)}"
+
+
+def _keys_at(path: KeyPath) -> list[str]:
+    node = _node_at(path)
+    names = node.get("propertyNames", {}).get("enum", [])
+    return [*node.get("properties", names)]
+
+
+def _node_at(path: KeyPath) -> dict[str, Any]:
+    """Return the JSON Schema of the value at a key path."""
+    schema = config_schema()
+    node = schema
+    for key in path:
+        if isinstance(key, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(key) or node.get("additionalProperties") or {}
+        node = _resolved(node, schema)
+    return node
+
+
+def _resolved(node: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {}
+    options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
+    node = options[0] if options else node
+    reference = node.get("$ref")
+    found: dict[str, Any] = schema["$defs"][reference.rpartition("/")[2]] if reference else node
+    return found

@@ -1,0 +1,172 @@
+"""Lays configuration layers over each other: mappings merge, the last value wins, rules add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prsm_core.config.document import Document, KeyPath
+from prsm_core.errors import ConfigError
+
+# Lists that every layer adds to and none can shorten.
+ADDED_UP = (("permissions", "deny"), ("permissions", "ask"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What one source says: nested mappings, and where each key stands."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[KeyPath, str]
+
+    @classmethod
+    def of(cls, document: Document) -> Layer:
+        """Make a layer of a whole document; raise ConfigError unless it is a mapping."""
+        if not isinstance(document.value, dict | None):
+            raise ConfigError(f"{document.origins[()]}: the configuration must be a mapping")
+        values, origins = _move_mcp_servers(document.value or {}, document.origins)
+        return cls(values=values, origins=origins)
+
+    @classmethod
+    def at(cls, path: tuple[str, ...], document: Document) -> Layer:
+        """Make a layer that sets a single key path."""
+        value = document.value
+        for key in reversed(path):
+            value = {key: value}
+        origins = {(*path, *below): origin for below, origin in document.origins.items()}
+        return cls.of(Document(value=value, origins=origins))
+
+    def only(self, *paths: tuple[str, str]) -> Layer:
+        """Keep nothing but these keys of sections."""
+        values: dict[str, Any] = {}
+        for section, key in paths:
+            found = self.values.get(section)
+            if isinstance(found, Mapping):
+                if key in found:
+                    values.setdefault(section, {})[key] = found[key]
+            elif found is not None:
+                values[section] = found  # to be refused when it is laid over the others
+        return Layer(values=values, origins=self.origins)
+
+    def origin(self, path: KeyPath) -> str:
+        """Return where a key path stands, or the nearest path above it."""
+        return nearest_origin(self.origins, path)
+
+
+@dataclass(slots=True)
+class Layers:
+    """All layers so far as one."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[KeyPath, str] = field(default_factory=dict)
+
+    def add(self, layer: Layer) -> None:
+        """Lay a layer on top.
+
+        Raises ConfigError where a value would wipe out rules of a lower layer by its type.
+        """
+        permissions = layer.values.get("permissions")
+        if not isinstance(permissions, Mapping | None):
+            raise _wrong(layer, ("permissions",), "a mapping")
+        for section, key in ADDED_UP:
+            if not isinstance((layer.values.get(section) or {}).get(key), list | None):
+                raise _wrong(layer, (section, key), "a list")
+        self._merge(self.values, layer.values, (), layer)
+
+    def origin(self, path: KeyPath) -> str:
+        """Return where the value at a key path, or the nearest one above it, comes from."""
+        return nearest_origin(self.origins, path)
+
+    def sources(self) -> dict[str, str]:
+        """Return the origin of each value that was set, by dotted key path."""
+        return {dotted(path): self.origin(path) for path in _leaves(self.values, ())}
+
+    def _merge(
+        self, target: dict[str, Any], values: Mapping[str, Any], path: KeyPath, layer: Layer
+    ) -> None:
+        for key, value in values.items():
+            self._put(target, key, value, (*path, key), layer)
+
+    def _put(
+        self, target: dict[str, Any], key: str, value: Any, path: KeyPath, layer: Layer
+    ) -> None:
+        old = target.get(key)
+        if path in ADDED_UP:
+            self._append(target.setdefault(key, []), value or [], path, layer)
+        elif isinstance(value, Mapping):
+            target[key] = old if isinstance(old, dict) else {}
+            self.origins[path] = layer.origin(path)
+            self._merge(target[key], value, path, layer)
+        elif value is not None or len(path) > 1:  # an empty section changes nothing
+            target[key] = value
+            self._note(value, path, path, layer)
+
+    def _append(self, rules: list[Any], new: list[Any], path: KeyPath, layer: Layer) -> None:
+        for index, rule in enumerate(new):
+            if rule not in rules:
+                self._note(rule, (*path, len(rules)), (*path, index), layer)
+                rules.append(rule)
+
+    def _note(self, value: Any, path: KeyPath, source: KeyPath, layer: Layer) -> None:
+        self.origins[path] = layer.origin(source)
+        for key, item in _items(value):
+            self._note(item, (*path, key), (*source, key), layer)
+
+
+def nearest_origin(origins: Mapping[KeyPath, str], path: KeyPath) -> str:
+    """Return the origin of a path or of the nearest one above it, or ""."""
+    for end in range(len(path), -1, -1):
+        if path[:end] in origins:
+            return origins[path[:end]]
+    return ""
+
+
+def dotted(path: KeyPath) -> str:
+    """Write a key path as people do: permissions.deny[2]."""
+    text = ""
+    for key in path:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
+    return text
+
+
+def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def _leaves(value: Any, path: KeyPath) -> list[KeyPath]:
+    if isinstance(value, Mapping) and value:
+        return [leaf for key, item in value.items() for leaf in _leaves(item, (*path, key))]
+    if isinstance(value, list) and path in ADDED_UP:
+        return [(*path, index) for index in range(len(value))]
+    return [path] if path else []
+
+
+def _wrong(layer: Layer, path: KeyPath, wanted: str) -> ConfigError:
+    return ConfigError(f"{layer.origin(path)}: {dotted(path)} must be {wanted}")
+
+
+def _move_mcp_servers(
+    values: dict[str, Any], origins: Mapping[KeyPath, str]
+) -> tuple[dict[str, Any], Mapping[KeyPath, str]]:
+    """Move MCP servers from under `plugins`, their older place, to `mcp_servers`."""
+    old, new = values.get("plugins"), values.get("mcp_servers") or {}
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return values, origins
+    moved = {name for name in old if name != "disabled" and isinstance(old[name], dict)}
+    if not moved:
+        return values, origins
+    for name in sorted(moved & new.keys()):
+        where = nearest_origin(origins, ("plugins", name))
+        raise ConfigError(f"{where}: plugins.{name} is also in mcp_servers; keep one of them")
+    kept = {name: value for name, value in old.items() if name not in moved}
+    servers = {**new, **{name: old[name] for name in old if name in moved}}
+    renamed = {_renamed(path, moved): origin for path, origin in origins.items()}
+    return {**values, "plugins": kept, "mcp_servers": servers}, renamed
+
+
+def _renamed(path: KeyPath, moved: set[str]) -> KeyPath:
+    is_moved = len(path) > 1 and path[0] == "plugins" and path[1] in moved
+    return ("mcp_servers", *path[1:]) if is_moved else path

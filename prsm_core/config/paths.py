@@ -1,0 +1,103 @@
+"""Where the configuration and the state lie."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Files and folders of one workspace; none of them need exist.
+
+    Attributes:
+        data: What must last: ledgers, trust.
+        state: What a machine may lose: locks, sockets, homes of vendor programs.
+    """
+
+    user_config: Path
+    user_models: Path
+    workspace: Path
+    workspace_config: Path
+    workspace_models: Path
+    data: Path
+    state: Path
+
+    @property
+    def workspace_dir(self) -> Path:
+        """The workspace's own configuration folder, `.prism`."""
+        return self.workspace_config.parent
+
+
+def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
+    """Return the paths for a workspace.
+
+    PRSM_HOME puts everything but the workspace's own files under one folder; without it the
+    platform's conventions decide.
+    """
+    config, data, state = _homes(environ)
+    workspace = workspace.expanduser().resolve()
+    return Paths(
+        user_config=config / "config.yaml",
+        user_models=config / "models.yaml",
+        workspace=workspace,
+        workspace_config=workspace / ".prism" / "config.yaml",
+        workspace_models=workspace / ".prism" / "models.yaml",
+        data=data,
+        state=state,
+    )
+
+
+def ledger_path(paths: Paths, identity: str) -> Path:
+    """Return the ledger of a repository, by the `key` of its identity."""
+    return paths.data / "ledgers" / identity / "ledger.db"
+
+
+def private_dir(path: Path) -> Path:
+    """Create a folder, and those above it that are missing, for this user alone.
+
+    Raises ConfigError when that is not possible.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be created: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
+    if not path.is_dir():
+        raise ConfigError(f"{path}: is not a folder")
+    return path
+
+
+def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
+    """Say so if state would lie among temporary files without the user's word for it.
+
+    Those are swept, and the sandboxes of vendors let agents write there.
+    """
+    temp = Path(tempfile.gettempdir()).resolve()
+    if environ.get("PRSM_HOME") or not paths.data.resolve().is_relative_to(temp):
+        return None
+    return f"{paths.data}: state lies in the temporary folder; PRSM_HOME names a better place"
+
+
+def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path]:
+    if home := environ.get("PRSM_HOME"):
+        root = Path(home).expanduser().absolute()
+        return root, root / "data", root / "state"
+    import platformdirs
+
+    return (
+        platformdirs.user_config_path("prsm"),
+        platformdirs.user_data_path("prsm"),
+        platformdirs.user_state_path("prsm"),
+    )

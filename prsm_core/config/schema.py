@@ -1,0 +1,417 @@
+"""The settings: every key that a configuration may hold, its type, default and meaning."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from prsm_core.domain.agents import ExpertProfile, PermissionMode
+from prsm_core.domain.models import ModelTier
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _split(value: Any) -> Any:
+    """Split text into words as a shell would; leave a list alone."""
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise ValueError("has a quote that is not closed") from error
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be text or a list of words")  # noqa: TRY004 - pydantic's contract
+    return value
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("must be the name of an environment variable, never its value")
+    return name
+
+
+def _canonical_tool(name: str) -> str:
+    for tool in NATIVE_TOOLS:
+        if name.lower() == tool.lower() and name != tool:
+            raise ValueError(f"is written {tool}")
+    return name
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Factor = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Score = Annotated[float, Field(strict=True, ge=0, le=1)]
+Text = Annotated[str, Field(min_length=1)]
+VariableName = Annotated[str, AfterValidator(_variable)]
+ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
+Words = Annotated[
+    tuple[str, ...],
+    Field(min_length=1),
+    BeforeValidator(_split),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+TaskCategory = Literal[
+    "architecture",
+    "complex-reasoning",
+    "coding",
+    "code-review",
+    "planning",
+    "tool-use",
+    "exploration",
+    "simple-tasks",
+    "general",
+    "agentic",
+    "search",
+    "documentation",
+]
+ToolVerdict = Literal["allow", "ask", "deny"]
+
+
+class _Values(BaseModel):
+    """A frozen mapping in which an empty (null) value means the default."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        known = cls.model_fields
+        return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+class Section(_Values):
+    """A mapping that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class CommandPolicy(StrEnum):
+    """Which built-in policy decides on shell commands."""
+
+    DEFAULT = "default"
+
+
+class EngineSettings(Section):
+    """Limits and clocks of the engine."""
+
+    max_agent_depth: CountOrZero = Field(
+        default=5, description="How deep the tree may grow below the master."
+    )
+    max_concurrent_agents: Count = Field(
+        default=10, description="Agents that may be active at one time."
+    )
+    max_agents_per_run: Count = Field(default=200, description="Agents that one run may spawn.")
+    max_resident_processes: Count = Field(
+        default=32, description="Vendor processes alive at one time."
+    )
+    agent_timeout_seconds: Seconds = Field(
+        default=7200, description="Reasoning time of an agent; time in tools does not count."
+    )
+    tool_timeout_seconds: Seconds = Field(
+        default=7200, description="Wall clock of a single tool call."
+    )
+    idle_timeout_seconds: Seconds = Field(
+        default=900,
+        description="Silence of a provider while no tool runs, after which the agent fails.",
+    )
+    human_timeout_seconds: Seconds = Field(
+        default=3600,
+        description="How long a question to a person stays open; then the answer is no.",
+    )
+    retry_attempts: CountOrZero = Field(
+        default=5, description="How often a transient failure of a provider is tried again."
+    )
+    command_policy: CommandPolicy = Field(
+        default=CommandPolicy.DEFAULT,
+        description="The policy for shell commands: safe ones run, all others ask.",
+    )
+
+
+class AuthProfile(Section):
+    """One of several logins of a provider, taken in turn when another one is exhausted."""
+
+    name: Text = Field(description="What the profile is called in messages.")
+    env: Mapping[VariableName, VariableName] = Field(
+        default_factory=dict,
+        description="Variable that the vendor's program reads: variable that holds the value.",
+    )
+    home: Text | None = Field(
+        default=None, description="Home directory that holds the vendor's login."
+    )
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> AuthProfile:
+        if not self.env and self.home is None:
+            raise ValueError("needs env or home")
+        return self
+
+
+class ProviderSettings(_Values):
+    """A provider's section: what all providers share, and keys of the plugin's own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    command: Words | None = Field(
+        default=None,
+        description="The vendor's program with its first arguments, instead of the default.",
+    )
+    base_url: Text | None = Field(default=None, description="Where the vendor's API is found.")
+    api_key_env: VariableName | None = Field(
+        default=None, description="Name of the environment variable that holds the API key."
+    )
+    env: Mapping[VariableName, str] = Field(
+        default_factory=dict, description="Variables added to the vendor program's environment."
+    )
+    models: tuple[Text, ...] = Field(default=(), description="Ids of the models that may be used.")
+    profiles: tuple[AuthProfile, ...] = Field(
+        default=(), description="Logins, in order of preference."
+    )
+
+
+class ModelAlias(Section):
+    """A short name for a provider's model."""
+
+    provider: Text = Field(description="Name of the provider.")
+    model_id: Text = Field(description="The model's id at that provider.")
+    reasoning_effort: Text | None = Field(
+        default=None, description="How hard the model thinks, in the provider's own words."
+    )
+
+
+class DefaultSettings(Section):
+    """What holds when a run says nothing else."""
+
+    model: Text | None = Field(
+        default=None, description="Model: an alias, provider/model, or an id."
+    )
+    cwd: Text | None = Field(default=None, description="Working directory of agents.")
+    provider: Text | None = Field(default=None, description="Provider of the master.")
+    peer_model: Text | None = Field(
+        default=None, description="The one model that agents may consult."
+    )
+    peer_models: tuple[Text, ...] = Field(
+        default=(), description="Models that agents may consult or use."
+    )
+    master_model: Text | None = Field(
+        default=None, description="Model of the master, instead of `model`."
+    )
+    mode: PermissionMode = Field(
+        default=PermissionMode.DEFAULT, description="How much a run does without asking."
+    )
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """All peer models, each once; `peer_model` first."""
+        first = (self.peer_model,) if self.peer_model else ()
+        return tuple(dict.fromkeys((*first, *self.peer_models)))
+
+
+class McpServerSettings(Section):
+    """An MCP server that agents may use: a command over stdio, or a URL."""
+
+    command: Text | None = Field(
+        default=None, description="Program that speaks MCP on stdin and stdout."
+    )
+    args: tuple[str, ...] = Field(default=(), description="Arguments of the program.")
+    env: Mapping[VariableName, str] = Field(
+        default_factory=dict, description="Variables added to the program's environment."
+    )
+    url: Text | None = Field(default=None, description="Address of a server reached by HTTP.")
+    headers: Mapping[Text, str] = Field(
+        default_factory=dict, description="Headers sent to that server."
+    )
+    tags: tuple[Text, ...] = Field(
+        default=(), description="Words in a prompt, or roles, for which an agent gets this server."
+    )
+
+    @model_validator(mode="after")
+    def _has_one_transport(self) -> McpServerSettings:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs either command or url")
+        return self
+
+    def to_server(self) -> McpServer:
+        """Return the server as the engine passes it on."""
+        return McpServer(
+            command=self.command,
+            args=self.args,
+            env=dict(self.env),
+            url=self.url,
+            headers=dict(self.headers),
+        )
+
+
+class ExpertSettings(Section):
+    """An expert that agents may consult."""
+
+    name: Text | None = Field(
+        default=None, description="Its name for people; the key if it has none."
+    )
+    description: str = Field(default="", description="What it is good at, told to the agents.")
+    system_prompt: Text = Field(description="Its system prompt.")
+    tools: tuple[ToolName, ...] = Field(
+        default=tuple(sorted(READ_TOOLS)), description="Native tools that it may use."
+    )
+    model: Text | None = Field(
+        default=None, description="Model: an alias, provider/model, or an id."
+    )
+    mcp_servers: Mapping[Text, McpServerSettings] = Field(
+        default_factory=dict, description="MCP servers of this expert alone."
+    )
+
+    def to_profile(self, expert_id: str) -> ExpertProfile:
+        """Return the expert as the engine knows it; `model` may still be an alias."""
+        return ExpertProfile(
+            expert_id=expert_id,
+            name=self.name or expert_id,
+            system_prompt=self.system_prompt,
+            description=self.description,
+            tools=frozenset(self.tools),
+            model=self.model,
+            mcp_servers={name: server.to_server() for name, server in self.mcp_servers.items()},
+        )
+
+
+class PluginSettings(Section):
+    """Which plugins stay off. MCP servers under this key belong to `mcp_servers`."""
+
+    disabled: tuple[Text, ...] = Field(
+        default=(), description="Names of plugins that are not loaded."
+    )
+
+
+class ModelOverride(Section):
+    """What is known better of a model than the built-in registry does."""
+
+    provider: Text | None = Field(default=None, description="The provider that offers the model.")
+    tier: ModelTier | None = Field(default=None, description="Its rough strength.")
+    affinities: Mapping[TaskCategory, Score] = Field(
+        default_factory=dict, description="How well it does by task category, 0 to 1."
+    )
+    cost_factor: Factor | None = Field(default=None, description="Its cost; 1 is a typical model.")
+    speed_factor: Factor | None = Field(
+        default=None, description="Its speed; 1 is a typical model."
+    )
+    max_context: Count | None = Field(default=None, description="Its context window in tokens.")
+
+
+class PermissionSettings(Section):
+    """Who may do what. A rule is the first words of a command; deny beats ask beats allow."""
+
+    allow: tuple[Words, ...] = Field(default=(), description="Commands that run without asking.")
+    ask: tuple[Words, ...] = Field(default=(), description="Commands that always ask.")
+    deny: tuple[Words, ...] = Field(default=(), description="Commands that never run, in any mode.")
+    tools: Mapping[ToolName, ToolVerdict] = Field(
+        default_factory=dict, description="Verdicts on whole tools."
+    )
+    trusted: tuple[Text, ...] = Field(
+        default=(), description="Permission checks of plugins whose Allow counts."
+    )
+
+
+class BudgetSettings(Section):
+    """What one run may use up."""
+
+    tokens: Count | None = Field(default=None, description="Tokens of all agents together.")
+    usd: Factor | None = Field(default=None, description="Cost in US dollars.")
+    turns: Count | None = Field(default=None, description="Turns of all agents together.")
+    spawns: Count | None = Field(default=None, description="Agents spawned.")
+
+
+def _none_is_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+ProviderSection = Annotated[ProviderSettings, BeforeValidator(_none_is_empty)]
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    engine: EngineSettings = Field(default=EngineSettings(), description="Limits and clocks.")
+    providers: Mapping[Text, ProviderSection] = Field(
+        default_factory=dict, description="Settings of providers, by name."
+    )
+    models: Mapping[Text, ModelAlias] = Field(
+        default_factory=dict, description="Short names for models."
+    )
+    defaults: DefaultSettings = Field(
+        default=DefaultSettings(), description="What holds when a run says nothing else."
+    )
+    experts: Mapping[Text, ExpertSettings] = Field(
+        default_factory=dict, description="Experts that agents may consult, by id."
+    )
+    mcp_servers: Mapping[Text, McpServerSettings] = Field(
+        default_factory=dict, description="MCP servers, by name."
+    )
+    plugins: PluginSettings = Field(
+        default=PluginSettings(),
+        description="Plugins that stay off; the older name of mcp_servers.",
+    )
+    model_registry: Mapping[Text, ModelOverride] = Field(
+        default_factory=dict, description="What is known of models, by model id."
+    )
+    permissions: PermissionSettings = Field(
+        default=PermissionSettings(), description="Rules on commands and tools."
+    )
+    budgets: BudgetSettings = Field(
+        default=BudgetSettings(), description="Limits of use of one run."
+    )
+
+    def provider_settings(self, name: str) -> dict[str, Any]:
+        """Return what is set for a provider as plain JSON values; empty if nothing is.
+
+        Keys that the core does not know are in it as they were written: they are the plugin's.
+        """
+        section = self.providers.get(name)
+        return section.model_dump(mode="json", exclude_unset=True) if section else {}
+
+    def expert_profiles(self) -> dict[str, ExpertProfile]:
+        """Return the experts by id."""
+        return {name: expert.to_profile(name) for name, expert in self.experts.items()}
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a configuration file, for editors."""
+    schema: dict[str, Any] = _without_titles(Settings.model_json_schema())
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "PRSM configuration"
+    # The older place of MCP servers; the loader moves them.
+    schema["$defs"]["PluginSettings"]["additionalProperties"] = {
+        "$ref": "#/$defs/McpServerSettings"
+    }
+    return schema
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic makes from names; they tell an editor nothing."""
+    if isinstance(schema, dict):
+        return {
+            key: _without_titles(value)
+            for key, value in schema.items()
+            if not (key == "title" and isinstance(value, str))
+        }
+    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema

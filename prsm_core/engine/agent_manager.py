@@ -1,0 +1,401 @@
+"""The registry of agents: spawns, restarts, ends and kills them. Only it commits steps.
+
+A state changes in memory when its step is built and in the store when the step commits; both
+happen in the same order. Other agents see an end only once it is committed (`record.is_live`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
+from prsm_core.engine.agent_session import AgentSession
+from prsm_core.engine.clocks import first_of
+from prsm_core.engine.records import AgentRecord
+from prsm_core.engine.spawning import (
+    Identity,
+    choose_alias,
+    configured_servers,
+    describe_child,
+)
+from prsm_core.errors import AgentSpawnError, MessageRoutingError
+from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.steps import CallClose, Committed, Step
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.runtime import Runtime
+
+StepT = TypeVar("StepT", bound="Step")
+
+DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
+WAIT_MARGIN_SECONDS = 60.0
+
+
+class AgentManager:
+    """Owns the records of all agents of a run."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.agents: dict[str, AgentRecord] = {}
+
+    # --- steps -------------------------------------------------------------------------------
+
+    def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
+        """Build a step of this agent and incarnation, with a new step id."""
+        return kind(
+            step_id=record.next_step_id(),
+            session_id=record.descriptor.session_id,
+            run_id=self.runtime.journal.run_id,
+            agent_id=record.agent_id,
+            incarnation=record.incarnation,
+            **fields,
+        )
+
+    async def commit(
+        self,
+        step: Step,
+        *,
+        consumed: Iterable[str] = (),
+        then: Callable[[], None] | None = None,
+    ) -> Committed:
+        """Commit a step; its messages reach their mailboxes once it is durable."""
+        router = self.runtime.router
+
+        def deliver() -> None:
+            for message in step.messages:
+                router.send(message)
+            if step.agent_id is not None:
+                router.consumed(step.agent_id, consumed)
+            if then is not None:
+                then()
+
+        return await self.runtime.journal.commit(step, deliver)
+
+    async def control(self, record: AgentRecord, act: str, **fields: Any) -> None:
+        """Commit a ControlStep of this agent."""
+        await self.commit(self.build(ControlStep, record, act=act, **fields))
+
+    def move(
+        self,
+        record: AgentRecord,
+        target: AgentState,
+        reason: str = "",
+        *,
+        waiting_on: str | None = None,
+        trigger: str | None = None,
+    ) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
+        """Change the state in memory; return the changes and events the next step must carry."""
+        source = record.state
+        if trigger is None:
+            path = path_to(source, target)
+        else:
+            validate_transition(source, target, trigger=trigger)
+            path = (target,)
+        changes, events = [], []
+        for state in path:
+            changes.append(
+                StateChange(
+                    source=source,
+                    target=state,
+                    reason=reason,
+                    waiting_on=waiting_on if state is target else None,
+                )
+            )
+            data = {"from": source.value, "to": state.value, "reason": reason}
+            events.append(
+                self.runtime.journal.event_of("agent_state_changed", record.agent_id, data)
+            )
+            source = state
+        record.set_state(target)
+        record.waiting_on = waiting_on
+        return tuple(changes), tuple(events)
+
+    # --- look-up -----------------------------------------------------------------------------
+
+    def get(self, agent_id: str) -> AgentRecord:
+        """Return the record of an agent; raises MessageRoutingError for an unknown id."""
+        record = self.agents.get(agent_id)
+        if record is None:
+            raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
+        return record
+
+    def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
+        """Return the agent of an alias, an id, or a unique prefix of an id.
+
+        `among` limits the search (an agent's own children, say).
+        """
+        ids = tuple(self.agents) if among is None else tuple(among)
+        records = [self.agents[agent_id] for agent_id in ids]
+        exact = [r for r in records if text in {r.descriptor.name, r.agent_id}]
+        found = exact or [r for r in records if text and r.agent_id.startswith(text)]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(r.descriptor.name for r in records) or "none"
+        if found:
+            raise MessageRoutingError(
+                f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
+            )
+        whose = "agent" if among is None else "child of yours"
+        raise MessageRoutingError(
+            f"{text!r} is no {whose}", hint=f"known: {names}", code="unknown_agent"
+        )
+
+    def live_children(self, record: AgentRecord) -> list[AgentRecord]:
+        """Return the children that have not ended."""
+        return [self.agents[c] for c in record.children if self.agents[c].is_live]
+
+    def names(self) -> dict[str, str]:
+        """Return the aliases by agent id."""
+        return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
+
+    # --- spawn and restart -------------------------------------------------------------------
+
+    def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
+        """Return the names of a new agent."""
+        runtime = self.runtime
+        taken = {r.descriptor.name for r in self.agents.values()}
+        return Identity(
+            agent_id=runtime.ids.agent(),
+            alias=choose_alias(alias, request.role, taken),
+            session_id=runtime.journal.session_id,
+            run_id=runtime.journal.run_id,
+            created_at=runtime.clock.time(),
+        )
+
+    async def spawn_agent(self, request: SpawnRequest) -> AgentRecord:
+        """Spawn a child of `request.parent_id`.
+
+        Raises AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing
+        was written.
+        """
+        if request.parent_id is None:
+            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
+        parent = self.get(request.parent_id)
+        if parent.is_over:
+            raise AgentSpawnError("an agent that has ended cannot spawn", code="agent_ended")
+        descriptor = describe_child(
+            request,
+            parent.descriptor,
+            self.identity(request.name, request),
+            settings=self.runtime.settings,
+            providers=self.runtime.providers.names,
+            workspace=self.runtime.workspace,
+            mcp_servers=self._resolve_mcp_servers(request),
+        )
+        return await self.admit(descriptor)
+
+    async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
+        """Commit a new agent and start its session."""
+        limit = self.runtime.settings.engine.max_agents_per_run
+        if len(self.agents) >= limit:
+            raise AgentSpawnError(
+                f"the run has {limit} agents, which is max_agents_per_run",
+                hint="restart one of your children instead",
+                code="too_many_agents",
+            )
+        record = AgentRecord(descriptor)
+        self.agents[descriptor.agent_id] = record
+        if descriptor.parent_id is not None:
+            self.agents[descriptor.parent_id].children.append(descriptor.agent_id)
+        spawned = self.runtime.journal.event(
+            "agent_spawned",
+            descriptor.agent_id,
+            name=descriptor.name,
+            parent=descriptor.parent_id,
+            role=descriptor.role.value,
+            provider=descriptor.provider,
+            model=descriptor.model,
+            depth=descriptor.depth,
+            prompt=descriptor.prompt,
+        )
+        step = self.build(SpawnStep, record, agent=descriptor, events=(spawned,))
+        await self.commit(step, then=lambda: self._register(record))
+        self._start_session(record)
+        return record
+
+    async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
+        """Give an ended agent a new life: same identity, place, model and tools.
+
+        Where the provider can, the conversation goes on in the vendor's thread.
+        """
+        record = self.get(agent_id)
+        if not record.state.is_terminal or record.is_live:
+            raise AgentSpawnError(
+                f"{record.descriptor.name} has not ended",
+                hint="send_child_prompt reaches a running child",
+                code="still_running",
+            )
+        parent_id = record.descriptor.parent_id
+        if parent_id is not None and self.agents[parent_id].is_over:
+            raise AgentSpawnError("its parent has ended", code="agent_ended")
+        await self._drain(record)
+        source = record.state
+        target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
+        changes, events = self.move(record, target, "restarted", trigger=RESTART)
+        record.begin_incarnation(new_prompt, target)
+        step = self.build(
+            ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
+        )
+        await self.commit(step, then=lambda: self._register(record))
+        self._start_session(record)
+        return record
+
+    def _register(self, record: AgentRecord) -> None:
+        self.runtime.router.register_agent(record.agent_id, record.incarnation)
+
+    def _start_session(self, record: AgentRecord) -> None:
+        record.started_at = self.runtime.clock.now()
+        record.session = AgentSession(self, record)
+        record.task = self.runtime.background.start(
+            record.session.run(), name=f"agent {record.descriptor.name}"
+        )
+
+    def _resolve_mcp_servers(self, request: SpawnRequest) -> dict[str, McpServer]:
+        servers = {**configured_servers(self.runtime.settings), **(request.mcp_servers or {})}
+        return {n: s for n, s in servers.items() if n not in request.exclude_plugins}
+
+    # --- results and ends --------------------------------------------------------------------
+
+    async def wait_for_result(self, agent_id: str) -> AgentResult:
+        """Return the agent's result; a failed one if it outlives its clock by a minute."""
+        record = self.get(agent_id)
+        limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
+        if await first_of(self.runtime.clock, limit, record.ended.wait) and record.result:
+            return record.result
+        return AgentResult(
+            agent_id=agent_id,
+            success=False,
+            summary="",
+            error=f"no result within {limit:.0f} s",
+            error_kind="timeout",
+        )
+
+    async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
+        """Return the results of several agents, in the order given."""
+        return list(await asyncio.gather(*(self.wait_for_result(a) for a in agent_ids)))
+
+    async def end_agent(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        *,
+        reason: str = "",
+        close: CallClose | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> AgentResult:
+        """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
+
+        An agent that has ended already keeps its first result, which is returned.
+        """
+        if record.state.is_terminal:
+            return record.result or result
+        elapsed = self.runtime.clock.now() - record.started_at
+        record.result = result = replace(result, duration=round(elapsed, 3))
+        changes, moved = self.move(record, state, reason)
+        message, routed = self._task_result(record, result)
+        step = self.build(
+            AgentEndStep,
+            record,
+            result=result,
+            close=close,
+            changes=changes,
+            messages=message,
+            events=(*events, *moved, *routed),
+        )
+        await self.commit(step, then=lambda: self._settle(record))
+        return result
+
+    def _task_result(
+        self, record: AgentRecord, result: AgentResult
+    ) -> tuple[tuple[RoutedMessage, ...], tuple[Event, ...]]:
+        parent_id = record.descriptor.parent_id
+        if parent_id is None or self.agents[parent_id].state.is_terminal:
+            return (), ()
+        message = self.message(record, MessageType.TASK_RESULT, parent_id, result.to_dict())
+        return (message,), (self.routed(message),)
+
+    def _settle(self, record: AgentRecord) -> None:
+        record.ended.set()
+        self.runtime.desk.close_agent(record.agent_id)
+        self.runtime.router.unregister_agent(record.agent_id)
+        for child in record.children:
+            self.runtime.router.wake(child)
+        if record.descriptor.parent_id is not None:
+            self.runtime.router.wake(record.descriptor.parent_id)
+
+    async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
+        """Kill an agent and its descendants, children first; partial output is kept."""
+        record = self.get(agent_id)
+        children = self.live_children(record)
+        await asyncio.gather(*(self.kill_agent(c.agent_id, reason) for c in children))
+        partial = record.session.partial_text if record.session else ""
+        result = AgentResult(
+            agent_id=agent_id, success=False, summary=partial, error=reason, error_kind="killed"
+        )
+        result = await self.end_agent(record, AgentState.KILLED, result, reason=reason)
+        await self.stop_session(record)
+        return result
+
+    async def stop_session(self, record: AgentRecord) -> None:
+        """Cancel the agent's session and wait until it has let go of everything."""
+        task = record.task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=2 * DRAIN_SECONDS)
+
+    async def _drain(self, record: AgentRecord) -> None:
+        task = record.task
+        if task is None or task.done():
+            return
+        await asyncio.wait({task}, timeout=DRAIN_SECONDS)
+        await self.stop_session(record)
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def message(
+        self,
+        sender: AgentRecord | None,
+        kind: MessageType,
+        target: str,
+        payload: dict[str, Any],
+        correlation_id: str | None = None,
+    ) -> RoutedMessage:
+        """Build a message to an agent of this run, with a new id."""
+        return RoutedMessage(
+            message_id=self.runtime.ids.ulid(),
+            type=kind,
+            source=None if sender is None else sender.agent_id,
+            target=target,
+            payload=payload,
+            correlation_id=correlation_id,
+            incarnation=self.get(target).incarnation,
+            created_at=self.runtime.clock.time(),
+        )
+
+    def routed(self, message: RoutedMessage) -> Event:
+        """Build the event that tells of a message."""
+        data = {
+            "mid": message.message_id,
+            "kind": message.type.value,
+            "from": message.source,
+            "to": message.target,
+            "correlation_id": message.correlation_id,
+        }
+        return self.runtime.journal.event_of("message_routed", message.source, data)
+
+    async def prompt_agent(self, agent_id: str, text: str) -> None:
+        """Queue a person's prompt; the agent reads it at its next wait or next turn."""
+        record = self.get(agent_id)
+        self.runtime.router.check(agent_id)
+        message = self.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
+        await self.control(record, "prompt", messages=(message,), events=(self.routed(message),))

@@ -1,0 +1,333 @@
+"""An agent's running session: one incarnation from its first turn to its end.
+
+The loop: take a slot, open the provider's session, run turns. After each turn the agent ends,
+goes on after an error, repeats a question it left unanswered, or waits for messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
+from prsm_core.engine.context import render_messages, render_repeat
+from prsm_core.engine.host import SessionHost
+from prsm_core.engine.retry import RetryPolicy
+from prsm_core.engine.slots import SlotLease
+from prsm_core.engine.turn_run import Prompt, TurnRun
+from prsm_core.errors import PrsmError
+from prsm_core.interfaces.provider import SessionRequest
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import StateChange
+    from prsm_core.domain.turns import TurnResult
+    from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.tools.table import ToolSet
+    from prsm_core.interfaces.provider import ProviderSession
+
+_WAITING = frozenset(
+    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
+)
+_WAIT_ORDER = (
+    AgentState.WAITING_FOR_PARENT,
+    AgentState.WAITING_FOR_EXPERT,
+    AgentState.WAITING_FOR_CHILD,
+)
+_PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+
+
+class AgentSession:
+    """Owns the slot, the provider session and the turns of one incarnation."""
+
+    def __init__(self, manager: AgentManager, record: AgentRecord) -> None:
+        runtime = manager.runtime
+        self.manager = manager
+        self.record = record
+        self.tools: ToolSet = runtime.tools.for_agent(record.descriptor, runtime.settings)
+        self.host = SessionHost(self)
+        self.turn: TurnRun | None = None
+        self._lease = SlotLease(runtime.slots)
+        self._retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
+        self._failures = 0
+
+    # --- what calls and the host need ----------------------------------------------------------
+
+    @property
+    def partial_text(self) -> str:
+        """What the model has said in the present or last turn."""
+        return "" if self.turn is None else self.turn.fold.partial_text
+
+    @property
+    def stream_ended(self) -> bool:
+        """Whether the model's response is complete (or no turn runs)."""
+        return self.turn is None or self.turn.stream_ended
+
+    def now_ms(self) -> int:
+        """Return Unix milliseconds."""
+        return int(self.manager.runtime.clock.time() * 1000)
+
+    def next_call_number(self) -> int:
+        """Return the sequence number of the running turn's next tool call."""
+        return 1 if self.turn is None else self.turn.next_call_number()
+
+    def tool_started(self) -> None:
+        """Stop the reasoning clock of the running turn."""
+        if self.turn is not None:
+            self.turn.clock.tool_started()
+
+    def tool_finished(self) -> None:
+        """Let the reasoning clock go on."""
+        if self.turn is not None:
+            self.turn.clock.tool_finished()
+
+    async def take_slot(self) -> None:
+        """Hold a slot; waits in line for it."""
+        await self._lease.acquire()
+
+    def resume_changes(self) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
+        """Return the changes that make a waiting agent run again; none when it holds no slot."""
+        if self.record.state in _WAITING and self._lease.held:
+            return self.manager.move(self.record, AgentState.RUNNING, "answered")
+        return (), ()
+
+    async def calls_changed(self) -> None:
+        """Become WAITING, and give the slot back, if everything the agent does is waiting."""
+        turn = self.turn
+        if turn is None or self.record.state is not AgentState.RUNNING:
+            return
+        if not (turn.stream_ended and turn.calls.all_wait):
+            return
+        waits = turn.calls.waits()
+        wait = min(waits, key=lambda w: _WAIT_ORDER.index(w.state))
+        await self._wait_in(wait.state, wait.on)
+
+    async def model_streams(self) -> None:
+        """Become RUNNING again when the model speaks although a call still waits."""
+        if self.record.state in _WAITING:
+            await self.take_slot()
+            changes, events = self.resume_changes()
+            if changes:
+                await self.manager.control(self.record, "state", changes=changes, events=events)
+
+    async def _wait_in(self, state: AgentState, on: str) -> None:
+        changes, events = self.manager.move(self.record, state, f"waits for {on}", waiting_on=on)
+        self._lease.release()
+        await self.manager.control(self.record, "state", changes=changes, events=events)
+
+    # --- the life of the incarnation ------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live from PENDING to the end; every end is settled, also that by surprise."""
+        try:
+            await self._live()
+        except PrsmError as error:
+            await self._fail(error.message, error.code)
+        except Exception as error:
+            await self._fail(f"{type(error).__name__}: {error}", "internal")
+            raise
+        finally:
+            self._lease.release()
+
+    async def _live(self) -> None:
+        record, manager = self.record, self.manager
+        await self.take_slot()
+        if record.state is AgentState.PENDING:
+            changes, events = manager.move(record, AgentState.STARTING, "slot taken")
+            await manager.control(record, "state", changes=changes, events=events)
+        provider = await manager.runtime.providers.get(record.descriptor.provider)
+        limit = manager.runtime.settings.engine.agent_timeout_seconds
+        prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
+        while prompt is not None:
+            prompt = replace(prompt, history=await self._lost_history())
+            request = session_request(record, limit)
+            async with provider.open_session(request, self.host) as session:
+                prompt = await self._turns(session, prompt)
+
+    async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
+        """Run turns until the agent has ended, or the session cannot take another one."""
+        while prompt is not None:
+            self.turn = TurnRun(self, session, prompt)
+            result = await self.turn.run()
+            prompt = await self._after(result)
+            if not session.reusable:
+                break
+        return prompt
+
+    async def _lost_history(self) -> tuple[AgentMessage, ...]:
+        """Return what the agent said and heard before, where no vendor's thread holds it."""
+        record = self.record
+        if record.resume_token is not None or record.next_turn == 1:
+            return ()
+        entries = await self.manager.runtime.conversations.get_history(record.agent_id, "full")
+        roles = {"user_message": "user", "text": "assistant"}
+        spoken = [entry for entry in entries if entry["kind"] in roles]
+        return tuple(
+            AgentMessage(
+                id=self.manager.runtime.ids.ulid(),
+                role=roles[entry["kind"]],
+                content=entry["text"],
+                sequence=number,
+                created_at=int(entry["at"] * 1000),
+            )
+            for number, entry in enumerate(spoken, 1)
+        )
+
+    async def _after(self, result: TurnResult) -> Prompt | None:
+        """Decide what follows a turn: another prompt, or None once the agent has ended."""
+        record = self.record
+        if record.state.is_terminal:
+            return None
+        if record.claimed_result is not None:
+            await self._finish_with_children(record.claimed_result)
+            return None
+        if result.error is not None or result.stop_reason is not StopReason.END_TURN:
+            return await self._after_error(result)
+        self._failures = 0
+        return await self._next_prompt(result)
+
+    async def _after_error(self, result: TurnResult) -> Prompt | None:
+        error = result.error or AgentError(
+            kind=ErrorKind.UNKNOWN, message=f"the turn stopped: {result.stop_reason.value}"
+        )
+        self._failures += 1
+        delay = self._retry.delay(self._failures, error)
+        if delay is None:
+            await self._fail(error.message, error.kind.value)
+            return None
+        journal = self.manager.runtime.journal
+        journal.note(
+            "retry_scheduled",
+            self.record.agent_id,
+            attempt=self._failures,
+            delay_s=round(delay, 3),
+            error=error.to_dict(),
+        )
+        self._lease.release()
+        await self.manager.runtime.clock.sleep(delay)
+        await self.take_slot()
+        return Prompt(text=None)
+
+    async def _next_prompt(self, result: TurnResult) -> Prompt | None:
+        """Answer for a turn that ended without task_complete."""
+        prompt = self._repeat_question() or self._unread_prompt()
+        if prompt is not None:
+            return prompt
+        if self.manager.live_children(self.record):
+            return await self._wait_between_turns()
+        summary = result.last_text
+        if not summary.strip():
+            await self._fail("the agent ended without saying anything (no result)", "no_result")
+            return None
+        await self._refuse_questions()
+        done = AgentResult(agent_id=self.record.agent_id, success=True, summary=summary)
+        await self.manager.end_agent(self.record, AgentState.COMPLETED, done, reason="turn ended")
+        return None
+
+    async def _wait_between_turns(self) -> Prompt | None:
+        """Wait for a message or the last child's end, without a slot."""
+        record, runtime = self.record, self.manager.runtime
+        await self._wait_in(AgentState.WAITING_FOR_CHILD, "a message")
+        while True:
+            prompt = self._unread_prompt()
+            if prompt is not None:
+                break
+            if not self.manager.live_children(record):
+                prompt = Prompt(text="All your children have ended. Finish with task_complete.")
+                break
+            await runtime.router.changed(record.agent_id)
+        await self.take_slot()
+        return prompt
+
+    def _unread_prompt(self) -> Prompt | None:
+        unread = [
+            m
+            for m in self.manager.runtime.router.unread(self.record.agent_id)
+            if m.type in _PROMPTING
+        ]
+        if not unread:
+            return None
+        claimed = [m for m in unread if self._claim(m)]
+        text = render_messages(claimed, self.manager.names())
+        return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
+
+    def _claim(self, message: RoutedMessage) -> bool:
+        router = self.manager.runtime.router
+        wanted = message.message_id
+        found = router.claim(self.record.agent_id, lambda m: m.message_id == wanted)
+        if found is not None and message.type is MessageType.QUESTION:
+            self.host.note_delivered(message)
+        return found is not None
+
+    def _repeat_question(self) -> Prompt | None:
+        for question in self.record.questions.values():
+            if question.delivered and not question.repeated:
+                question.repeated = True
+                return Prompt(text=render_repeat(question.message, self.manager.names()))
+        return None
+
+    async def _refuse_questions(self) -> None:
+        """Tell those whose delivered question was never answered."""
+        manager, record = self.manager, self.record
+        for correlation_id, question in tuple(record.questions.items()):
+            asker = question.message.source
+            del record.questions[correlation_id]
+            if not question.delivered or asker is None or not manager.get(asker).is_live:
+                continue
+            refusal = manager.message(
+                record,
+                MessageType.ANSWER,
+                asker,
+                {"error": "parent_did_not_answer"},
+                correlation_id,
+            )
+            await manager.control(
+                record, "refuse", messages=(refusal,), events=(manager.routed(refusal),)
+            )
+
+    async def _finish_with_children(self, result: AgentResult) -> None:
+        """Hold a claimed result until the last child has ended."""
+        record, manager = self.record, self.manager
+        if manager.live_children(record):
+            if record.state is AgentState.RUNNING:
+                await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing")
+            while manager.live_children(record):
+                await manager.runtime.router.changed(record.agent_id)
+        await manager.end_agent(record, AgentState.COMPLETED, result, reason="children ended")
+
+    async def _fail(self, message: str, kind: str) -> None:
+        record = self.record
+        if record.state.is_terminal:
+            return
+        result = AgentResult(
+            agent_id=record.agent_id,
+            success=False,
+            summary=self.partial_text,
+            error=message,
+            error_kind=kind,
+        )
+        await self.manager.end_agent(record, AgentState.FAILED, result, reason=message)
+
+
+def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:
+    """Return what binds the provider's session of this incarnation."""
+    descriptor: AgentDescriptor = record.descriptor
+    return SessionRequest(
+        agent_id=descriptor.agent_id,
+        name=descriptor.name,
+        role=AgentRole(descriptor.role),
+        model=descriptor.model,
+        system_prompt=descriptor.system_prompt,
+        cwd=descriptor.cwd,
+        mode=descriptor.mode,
+        native_tools=descriptor.tools,
+        reasoning_effort=descriptor.reasoning_effort,
+        mcp_servers=descriptor.mcp_servers,
+        resume_token=record.resume_token,
+        timeout_s=timeout_s,
+    )

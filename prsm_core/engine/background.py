@@ -1,0 +1,62 @@
+"""Background tasks: the one place where a task of the engine is born.
+
+Every task lives in one TaskGroup. A task that fails by surprise is reported to the engine's
+error handler and ends alone; it never takes its siblings with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    OnError = Callable[[str, Exception], None]
+
+
+class Background:
+    """Owns the engine's TaskGroup."""
+
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cancel_all()
+        await self._group.__aexit__(kind, error, trace)
+
+    def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
+        """Run `work` until it ends, is cancelled, or the engine closes."""
+        task = self._group.create_task(self._guard(work, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # A task cancelled before its first step never awaits its work: close it then.
+        task.add_done_callback(lambda _: work.close())
+        return task
+
+    def launch(self, work: Coroutine[Any, Any, object], *, name: str) -> None:
+        """Run `work` like `start`, where nobody needs the task."""
+        _ = self.start(work, name=name)
+
+    def cancel_all(self) -> None:
+        """Cancel every task that still runs."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def _guard(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
+            self._on_error(name, error)

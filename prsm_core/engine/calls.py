@@ -1,0 +1,326 @@
+"""Orchestration calls of one turn: opened, perhaps waiting, closed, each exactly once.
+
+A call is durable before it acts (`call_open`, with the messages it sends) and its answer is
+durable before the provider gets it (`call_close`). The engine ends every call of a turn when
+the turn ends; what a provider says about them later is ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import AgentToolCall, cut_result
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import OrchestrationError, PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prsm_core.domain.agents import AgentState
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.agent_session import AgentSession
+    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.tools.table import Tool
+
+    Match = Callable[[RoutedMessage], bool]
+
+_ENDED = "this turn is over; the call has no effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a blocked call waits for: the state it puts the agent in, and its words for people."""
+
+    state: AgentState
+    on: str
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler answers: data for the model, and whether the turn ends with it."""
+
+    data: Mapping[str, Any]
+    ends_turn: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """One orchestration call. Handlers read `args`, may `open` once, and may wait."""
+
+    id: str
+    tool: Tool | None
+    name: str
+    args: Mapping[str, Any]
+    session: AgentSession
+    turn_id: str
+    sequence: int
+    started_at_ms: int
+    opened: bool = False
+    closed: bool = False
+    wait: Wait | None = None
+    consumed: list[str] = field(default_factory=list)
+    spawned_session_label: str | None = None
+    outcome: ToolOutcome | None = None
+
+    @property
+    def manager(self) -> AgentManager:
+        """The agent manager."""
+        return self.session.manager
+
+    @property
+    def record(self) -> AgentRecord:
+        """The record of the calling agent."""
+        return self.session.record
+
+    def row(self, status: str = "running", **fields: Any) -> AgentToolCall:
+        """Return the call's ledger row as of now."""
+        return AgentToolCall(
+            id=self.id,
+            tool_name=self.name,
+            params=self.args,
+            status=status,
+            started_at=self.started_at_ms,
+            sequence=self.sequence,
+            orchestration=True,
+            spawned_session_label=self.spawned_session_label,
+            **fields,
+        )
+
+    async def open(self, *messages: RoutedMessage, events: tuple[Any, ...] = ()) -> None:
+        """Commit the call and the messages it sends; done by itself where a handler does not."""
+        if self.opened:
+            raise OrchestrationError(f"call {self.id} was opened twice")
+        self.opened = True
+        manager, record = self.manager, self.record
+        started = manager.runtime.journal.event(
+            "tool_call_started",
+            record.agent_id,
+            call=self.id,
+            tool=self.name,
+            arguments=dict(self.args),
+            orchestration=True,
+        )
+        step = manager.build(
+            CallOpenStep,
+            record,
+            turn_id=self.turn_id,
+            call=self.row(),
+            messages=messages,
+            events=(started, *events, *(manager.routed(m) for m in messages)),
+        )
+        await manager.commit(step)
+
+    async def receive(
+        self,
+        wait: Wait,
+        match: Match,
+        *,
+        otherwise: Callable[[], bool],
+        seconds: float | None = None,
+    ) -> RoutedMessage | None:
+        """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
+        if not self.opened:
+            await self.open()
+        router = self.manager.runtime.router
+        found: list[RoutedMessage] = []
+
+        async def look() -> None:
+            message = await router.receive(self.record.agent_id, match, otherwise=otherwise)
+            if message is not None:
+                self.consumed.append(message.message_id)
+                found.append(message)
+
+        self.wait = wait
+        try:
+            await self.session.calls_changed()
+            await first_of(self.manager.runtime.clock, seconds, look)
+        finally:
+            self.wait = None
+        return found[0] if found else None
+
+    def close_with(self, outcome: ToolOutcome) -> CallClose:
+        """Return the stored form of the answer; the call counts as closed from now on."""
+        self.closed = True
+        self.outcome = outcome
+        return CallClose(
+            turn_id=self.turn_id,
+            call_id=self.id,
+            status="failed" if outcome.is_error else "completed",
+            result=cut_result(outcome.text),
+            consumed=tuple(self.consumed),
+            at_ms=self.session.now_ms(),
+        )
+
+    def finished_event(self, outcome: ToolOutcome) -> Any:
+        """Build the event that tells of the call's end."""
+        text = cut_result(outcome.text)
+        return self.manager.runtime.journal.event(
+            "tool_call_finished",
+            self.record.agent_id,
+            call=self.id,
+            status="failed" if outcome.is_error else "completed",
+            result=None if outcome.is_error else text,
+            error=text if outcome.is_error else None,
+            duration_s=(self.session.now_ms() - self.started_at_ms) / 1000,
+        )
+
+
+def success(data: Mapping[str, Any], *, ends_turn: bool = False) -> ToolOutcome:
+    """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return ToolOutcome(text=text, data=dict(data), ends_turn=ends_turn)
+
+
+def failure(error: PrsmError) -> ToolOutcome:
+    """Return the outcome of an error: what happened and what to do."""
+    data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return ToolOutcome(text=text, data=data, is_error=True)
+
+
+class TurnCalls:
+    """Owns the orchestration calls of one turn."""
+
+    def __init__(self, session: AgentSession, turn_id: str) -> None:
+        self._session = session
+        self._turn_id = turn_id
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.open: dict[str, Call] = {}
+        self.rows: dict[str, AgentToolCall] = {}
+        self._is_over = False
+
+    @property
+    def all_wait(self) -> bool:
+        """Whether there are open calls and every one of them waits."""
+        return bool(self.open) and all(call.wait is not None for call in self.open.values())
+
+    def waits(self) -> list[Wait]:
+        """Return the waits of the open calls, oldest first."""
+        return [call.wait for call in self.open.values() if call.wait is not None]
+
+    async def run(
+        self, name: str, arguments: Mapping[str, Any], call_id: str | None
+    ) -> ToolOutcome:
+        """Run one call to its stored answer; an error is an answer too."""
+        session = self._session
+        if self._is_over or session.record.is_over:
+            return failure(OrchestrationError(_ENDED, code="turn_over"))
+        call = Call(
+            id=self._unique(call_id),
+            tool=session.tools.get(name),
+            name=name,
+            args=arguments,
+            session=session,
+            turn_id=self._turn_id,
+            sequence=session.next_call_number(),
+            started_at_ms=session.now_ms(),
+        )
+        self.open[call.id] = call
+        self.rows[call.id] = call.row()
+        session.tool_started()
+        task = session.manager.runtime.background.start(
+            self._execute(call), name=f"{name} of {session.record.descriptor.name}"
+        )
+        self._tasks[call.id] = task
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        return call.outcome or failure(OrchestrationError(_ENDED, code="turn_over"))
+
+    def cancel_others(self, call_id: str | None = None) -> None:
+        """Cancel every open call but one: the turn is over for them."""
+        self._is_over = True
+        for other, task in tuple(self._tasks.items()):
+            if other != call_id:
+                task.cancel()
+
+    async def end(self) -> None:
+        """End every open call and wait until each has let go of what it claimed."""
+        self.cancel_others()
+        tasks = {task for task in self._tasks.values() if not task.done()}
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _unique(self, call_id: str | None) -> str:
+        wanted = call_id or self._session.manager.runtime.ids.ulid()
+        number, unique = 1, wanted
+        while unique in self.rows:  # some vendors use an id twice in one turn
+            number += 1
+            unique = f"{wanted}#{number}"
+        return unique
+
+    async def _execute(self, call: Call) -> None:
+        session = self._session
+        try:
+            outcome = await self._handle(call)
+            if not call.closed:
+                await self._close(call, outcome)
+        except asyncio.CancelledError:
+            if not call.closed:  # a close on its way will consume them
+                session.manager.runtime.router.unclaim(session.record.agent_id, call.consumed)
+            raise
+        finally:
+            self.open.pop(call.id, None)
+            self._tasks.pop(call.id, None)
+            self._finish_row(call)
+            session.tool_finished()
+        await session.calls_changed()
+
+    async def _handle(self, call: Call) -> ToolOutcome:
+        try:
+            reply = await self._session.tools.invoke(call)
+        except PrsmError as error:
+            return failure(error)
+        except Exception as error:  # noqa: BLE001 - told to the agent and to the user
+            return self._surprise(call, error)
+        return success(reply.data, ends_turn=reply.ends_turn)
+
+    def _surprise(self, call: Call, error: Exception) -> ToolOutcome:
+        text = f"{call.name} failed inside prsm: {type(error).__name__}: {error}"
+        journal = self._session.manager.runtime.journal
+        journal.note("notice", self._session.record.agent_id, level="error", text=text)
+        return failure(OrchestrationError(text, code="internal"))
+
+    async def _close(self, call: Call, outcome: ToolOutcome) -> None:
+        session = self._session
+        if session.record.state.is_terminal:  # killed meanwhile: there is no one to answer
+            return
+        if not call.opened:
+            await call.open()
+        call.wait = None
+        others = [other for other in self.open.values() if other is not call]
+        if not (others and session.stream_ended and all(o.wait for o in others)):
+            await session.take_slot()
+        changes, moved = session.resume_changes()
+        step = session.manager.build(
+            CallCloseStep,
+            session.record,
+            close=call.close_with(outcome),
+            changes=changes,
+            events=(*moved, call.finished_event(outcome)),
+        )
+        await session.manager.commit(step, consumed=call.consumed)
+
+    def _finish_row(self, call: Call) -> None:
+        outcome = call.outcome
+        if outcome is None:
+            self.rows[call.id] = call.row(
+                "failed", error=_ENDED, completed_at=self._session.now_ms()
+            )
+            return
+        row = call.row("failed" if outcome.is_error else "completed")
+        text = cut_result(outcome.text)
+        self.rows[call.id] = replace(
+            row,
+            result=None if outcome.is_error else text,
+            error=text if outcome.is_error else None,
+            completed_at=self._session.now_ms(),
+        )

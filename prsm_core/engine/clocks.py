@@ -1,0 +1,128 @@
+"""Clocks: the system's, and the ones that end a turn which reasons or stays silent too long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from prsm_core.interfaces.clock import Clock
+
+
+class SystemClock:
+    """The Clock of a real run."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def time(self) -> float:
+        """Return Unix seconds."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await asyncio.sleep(seconds)
+
+
+class TurnClock:
+    """Measures one turn: reasoning time without tools, silence, and each vendor tool call.
+
+    `agent_seconds` bounds reasoning over the agent's life (what earlier turns used is given as
+    `used`), `idle_seconds` the silence while no tool runs, `tool_seconds` one vendor call.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        agent_seconds: float,
+        idle_seconds: float,
+        tool_seconds: float,
+        used: float = 0.0,
+    ) -> None:
+        self._clock = clock
+        self._limits = (agent_seconds, idle_seconds, tool_seconds)
+        self._used = used
+        self._since = clock.now()  # start of the present stretch without a tool
+        self.last_event = self._since
+        self._open = 0  # tool calls of any kind now running
+        self._vendor: dict[str, float] = {}  # vendor call -> start
+
+    @property
+    def reasoning(self) -> float:
+        """Seconds of reasoning so far, earlier turns included."""
+        running = 0.0 if self._open else self._clock.now() - self._since
+        return self._used + running
+
+    def touch(self) -> None:
+        """Note that the provider said something."""
+        self.last_event = self._clock.now()
+
+    def tool_started(self, vendor_call: str | None = None) -> None:
+        """Stop the reasoning clock; a vendor call gets a clock of its own."""
+        if not self._open:
+            self._used = self.reasoning
+        self._open += 1
+        if vendor_call is not None:
+            self._vendor[vendor_call] = self._clock.now()
+
+    def tool_finished(self, vendor_call: str | None = None) -> None:
+        """Let the reasoning clock go on once no tool runs."""
+        if vendor_call is not None and self._vendor.pop(vendor_call, None) is None:
+            return
+        self._open -= 1
+        if not self._open:
+            self._since = self.last_event = self._clock.now()
+
+    def expired(self) -> str | None:
+        """Return what ran out: reasoning, idle, tool, or None."""
+        agent_seconds, idle_seconds, tool_seconds = self._limits
+        now = self._clock.now()
+        if self.reasoning >= agent_seconds:
+            return "reasoning"
+        if not self._open and now - self.last_event >= idle_seconds:
+            return "idle"
+        if any(now - start >= tool_seconds for start in self._vendor.values()):
+            return "tool"
+        return None
+
+    def remaining(self) -> float:
+        """Return the seconds until something may run out, as things stand."""
+        agent_seconds, idle_seconds, tool_seconds = self._limits
+        now = self._clock.now()
+        ends = [start + tool_seconds - now for start in self._vendor.values()]
+        if not self._open:
+            ends += [agent_seconds - self.reasoning, self.last_event + idle_seconds - now]
+        return max(min(ends, default=idle_seconds), 0.0)
+
+
+async def first_of(
+    clock: Clock, seconds: float | None, wait: Callable[[], Awaitable[object]]
+) -> bool:
+    """Await `wait()` for at most `seconds` of the clock; return whether it ended in time.
+
+    None means no deadline. The loser is cancelled and has ended when this returns.
+    """
+    if seconds is None:
+        await wait()
+        return True
+    done = False
+
+    async def run() -> None:
+        nonlocal done
+        await wait()
+        done = True
+        timer.cancel()
+
+    async def sleep() -> None:
+        await clock.sleep(seconds)
+        runner.cancel()
+
+    async with asyncio.TaskGroup() as group:
+        runner = group.create_task(run())
+        timer = group.create_task(sleep())
+    return done

@@ -1,0 +1,77 @@
+"""Contexts: the role prompts, and what a turn starts from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.messages import MessageType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.domain.agents import ExpertProfile
+    from prsm_core.domain.messages import RoutedMessage
+
+_MASTER = """\
+You lead a team of coding agents. You read and reason; every change to files is made by agents \
+you spawn. Split the task into independent parts with clear results, spawn a child for each \
+(spawn_children_parallel for parts that can run at once), then call wait_for_message in a loop: \
+answer each question at once with respond_to_child, and collect each task_result. Check the \
+results. When all is done call task_complete with a summary for the user."""
+
+_WORKER = """\
+You are one agent of a team and work on the task you are given, nothing else. If something you \
+need to know is missing, call ask_parent and go on with its answer. Report progress on long work. \
+You may spawn children for independent parts. When you are done call task_complete with a short \
+summary of what you did and how you checked it."""
+
+_READER = """\
+You are asked for your judgement. Read what you need; change nothing. Call task_complete with \
+your answer."""
+
+_PROMPTS: Mapping[AgentRole, str] = {
+    AgentRole.MASTER: _MASTER,
+    AgentRole.WORKER: _WORKER,
+    AgentRole.EXPERT: _READER,
+    AgentRole.REVIEWER: _READER,
+}
+
+
+def build_role_prompt(
+    role: AgentRole, name: str, *, may_spawn: bool, experts: Iterable[ExpertProfile] = ()
+) -> str:
+    """Return the system prompt of an agent: its role's template and the experts it may consult."""
+    text = _PROMPTS[role]
+    if role is AgentRole.WORKER and not may_spawn:
+        text = text.replace("You may spawn children for independent parts. ", "")
+    lines = [f"Your name is {name}.", text]
+    known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
+    if known:
+        lines.append("Experts:\n" + "\n".join(known))
+    return "\n".join(lines)
+
+
+def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
+    """Return unread messages as the text of a new turn."""
+    return "\n\n".join(_render(message, names) for message in messages)
+
+
+def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
+    who = "The user" if message.source is None else names.get(message.source, message.source)
+    payload = message.payload
+    if message.type is MessageType.QUESTION:
+        return (
+            f"{who} asks (correlation_id {message.correlation_id}): {payload['text']}\n"
+            "Answer with respond_to_child."
+        )
+    if message.type is MessageType.TASK_RESULT:
+        if payload["success"]:
+            return f"{who} has completed its task: {payload['summary']}"
+        return f"{who} has failed: {payload['error'] or payload['summary']}"
+    return f"{who}: {payload.get('text', '')}"
+
+
+def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
+    """Return the text of a turn that repeats a question left unanswered."""
+    return "You have not answered this question yet.\n" + _render(message, names)

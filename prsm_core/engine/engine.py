@@ -1,0 +1,377 @@
+"""The engine: one session's runs, from the user's task to `run_finished`.
+
+It wires the parts of a run together and owns their end: whatever happens, `run_finished` is
+written once and last, and nothing the engine started outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode, SpawnRequest
+from prsm_core.domain.steps import ControlStep
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.engine.agent_manager import AgentManager
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import first_of
+from prsm_core.engine.feed import Feed
+from prsm_core.engine.human import HumanDesk
+from prsm_core.engine.journal import Journal
+from prsm_core.engine.process_table import process_identity
+from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.runtime import Runtime
+from prsm_core.engine.sinks import SinkGroup
+from prsm_core.engine.slots import Slots
+from prsm_core.engine.spawning import (
+    DEFAULT_MODEL,
+    ModelChoice,
+    configured_servers,
+    describe_master,
+    resolve_model,
+)
+from prsm_core.engine.views import ConversationStore
+from prsm_core.errors import ConfigError, StoreError
+from prsm_core.interfaces.frontend import RunResult
+from prsm_core.interfaces.sink import RunInfo
+from prsm_core.messaging.router import MessageRouter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.ids import Ids
+    from prsm_core.engine.human import HumanPolicy
+    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.sink import EventSinkSpec
+    from prsm_core.interfaces.store import Store
+    from prsm_core.permissions import PermissionBroker
+
+_log = logging.getLogger("prsm.engine")
+
+CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
+_STATUS = {
+    AgentState.COMPLETED: "completed",
+    AgentState.FAILED: "failed",
+    AgentState.KILLED: "killed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What an engine is made of; everything is given, nothing is looked up."""
+
+    settings: Settings
+    workspace: str
+    session_id: str
+    store: Store
+    launcher: ProcessLauncher
+    providers: Mapping[str, ProviderSpec]
+    broker: PermissionBroker
+    tools: ToolTable
+    human: HumanPolicy
+    clock: Clock
+    ids: Ids
+    state_dir: Path
+    trusted: bool = False
+    sinks: Sequence[EventSinkSpec] = ()
+    sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shell_env: Mapping[str, str] = field(default_factory=dict)
+
+
+class OrchestrationEngine:
+    """Runs the tree of agents of one session. Enter it, then `run`."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._background = Background(self._surprise)
+        self.feed = Feed(config.store, self._background)
+        self._journal = Journal(
+            config.store,
+            config.clock,
+            self._background,
+            session_id=config.session_id,
+            on_events=self.feed.publish,
+        )
+        self.runtime = self._build_runtime()
+        self.manager = AgentManager(self.runtime)
+        self._broken: asyncio.Future[None] | None = None
+        self._shutdown_lock = asyncio.Lock()
+        self._started: float | None = None  # monotonic, of the open run
+        self._sinks: SinkGroup | None = None
+
+    def _build_runtime(self) -> Runtime:
+        config = self._config
+        settings = config.settings
+        return Runtime(
+            settings=settings,
+            workspace=config.workspace,
+            trusted=config.trusted,
+            interactive=config.human.interactive,
+            clock=config.clock,
+            ids=config.ids,
+            background=self._background,
+            journal=self._journal,
+            router=MessageRouter(),
+            slots=Slots(settings.engine.max_concurrent_agents),
+            providers=build_provider_registry(
+                config.providers,
+                settings,
+                launcher=config.launcher,
+                background=self._background,
+                clock=config.clock,
+                state_dir=config.state_dir,
+            ),
+            broker=config.broker,
+            desk=HumanDesk(config.human, config.clock, self._journal, self._control),
+            launcher=config.launcher,
+            tools=config.tools,
+            conversations=ConversationStore(config.store, config.session_id),
+            shell_env=config.shell_env,
+        )
+
+    async def _control(self, record: AgentRecord, act: str, **fields: Any) -> None:
+        await self.manager.control(record, act, **fields)
+
+    async def __aenter__(self) -> Self:
+        self._broken = asyncio.get_running_loop().create_future()
+        await self._background.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.shutdown()
+        finally:
+            await self._background.__aexit__(None, None, None)
+
+    def start_soon(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
+        """Run `work` in the engine's task group until it ends or the engine closes."""
+        return self._background.start(work, name=name)
+
+    # --- a run -------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        task_definition: str,
+        master_model: str | None = None,
+        master_tools: frozenset[str] | None = None,
+        *,
+        provider: str | None = None,
+        mode: PermissionMode = PermissionMode.DEFAULT,
+        timeout_s: float | None = None,
+        on_start: Callable[[str], None] | None = None,
+    ) -> RunResult:
+        """Run a task to the end of its master and return the summary.
+
+        Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
+        be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
+        """
+        if not task_definition.strip():
+            raise ConfigError("the task is blank", hint='say what to do: prsm run "…"')
+        if self._started is not None:
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+        choice = await self._choose_model(master_model, provider)
+        await self._open_run(task_definition)
+        if on_start is not None:
+            on_start(self._journal.run_id)
+        master = await self._admit_master(task_definition, choice, mode, master_tools)
+        if not await first_of(self._config.clock, timeout_s, lambda: self._until_over(master)):
+            await self.manager.kill_agent(
+                master.agent_id, f"the run's time limit of {timeout_s:g} s is over"
+            )
+        return await self._close_run(master)
+
+    async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
+        """Return the master's model: what was asked for, the configured default, the provider's."""
+        settings, providers = self._config.settings, self.runtime.providers
+        wanted = model or settings.defaults.master_model or settings.defaults.model
+        named = provider or settings.defaults.provider
+        base = ModelChoice(provider=named or "", model=DEFAULT_MODEL)
+        if wanted is not None and (named or wanted in settings.models or "/" in wanted):
+            base = resolve_model(wanted, base, settings, providers.names)
+        chosen = await providers.choose(base.provider or None)
+        if wanted is not None and base.model == DEFAULT_MODEL:
+            base = resolve_model(
+                wanted, ModelChoice(provider=chosen, model=DEFAULT_MODEL), settings, providers.names
+            )
+        return ModelChoice(
+            provider=chosen, model=base.model, reasoning_effort=base.reasoning_effort
+        )
+
+    async def _open_run(self, task: str) -> None:
+        config = self._config
+        run_id = config.ids.ulid()
+        self._journal.begin_run(run_id)
+        info = RunInfo(
+            run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
+        )
+        self._sinks = SinkGroup(self._background, self._count_drop)
+        self._sinks.open(config.sinks, info, config.sink_settings, self._sink_broken)
+        self.feed.add_tap(self._sinks.publish)
+        started = self._journal.event("run_started", task=task, workspace=config.workspace)
+        identity = process_identity(os.getpid())
+        data: dict[str, Any] = {"task": task, "workspace": config.workspace}
+        if identity is not None:
+            data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
+        await self._run_step("run_started", data, (started,))
+        self._started = config.clock.now()
+
+    async def _admit_master(
+        self,
+        task: str,
+        choice: ModelChoice,
+        mode: PermissionMode,
+        tools: frozenset[str] | None,
+    ) -> AgentRecord:
+        settings = self._config.settings
+        request = SpawnRequest(prompt=task)
+        descriptor = describe_master(
+            task,
+            self.manager.identity("master", request),
+            settings=settings,
+            choice=choice,
+            mode=mode,
+            tools=tools,
+            workspace=self._config.workspace,
+            mcp_servers=configured_servers(settings),
+        )
+        return await self.manager.admit(descriptor)
+
+    async def _until_over(self, master: AgentRecord) -> None:
+        """Wait until the master's end is committed; raise if the engine itself is broken."""
+        ended = self._background.start(master.ended.wait(), name="run end")
+        broken = self._broken
+        if broken is None:
+            raise RuntimeError("the engine was not entered")
+        try:
+            await asyncio.wait({ended, broken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+
+    async def _close_run(self, master: AgentRecord) -> RunResult:
+        if self._broken is not None and self._broken.done():
+            self._broken.result()
+        for child in self.manager.live_children(master):
+            await self.manager.kill_agent(child.agent_id, "the run has ended")
+        tasks = [r.task for r in self.manager.agents.values() if r.task and not r.task.done()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSING_SECONDS)
+        result = master.result or AgentResult(
+            agent_id=master.agent_id, success=False, summary="", error="the master has no result"
+        )
+        return await self._finish(
+            _STATUS[master.state], result.summary, result.error, self._exit_code(master, result)
+        )
+
+    def _exit_code(self, master: AgentRecord, result: AgentResult) -> int:
+        if master.state is AgentState.COMPLETED:
+            return 0
+        before_first_turn = master.next_turn == 1
+        if before_first_turn and result.error_kind in {
+            "provider_not_available",
+            "model_not_available",
+        }:
+            return 3
+        return 4 if self.runtime.desk.refused and master.state is AgentState.FAILED else 1
+
+    async def _finish(
+        self, status: str, summary: str, error: str | None, exit_code: int
+    ) -> RunResult:
+        """Write run_finished, once and last, and close the run's sinks."""
+        if self._started is None:
+            raise RuntimeError("no run is open")
+        began, self._started = self._started, None
+        await self._journal.flush()
+        usage, cost = await self._usage()
+        finished = self._journal.event(
+            "run_finished",
+            status=status,
+            summary=summary,
+            error=error,
+            duration_s=round(self._config.clock.now() - began, 3),
+            usage=usage.to_dict(),
+            cost_usd=cost,
+        )
+        await self._run_step(
+            "run_finished", {"status": status, "summary": summary, "error": error}, (finished,)
+        )
+        if self._sinks is not None:
+            self.feed.remove_tap(self._sinks.publish)
+            await self._sinks.aclose()
+            self._sinks = None
+        return RunResult(
+            status=status, summary=summary, exit_code=exit_code, usage=usage, error=error
+        )
+
+    async def _usage(self) -> tuple[TokenUsage, float | None]:
+        usage, cost = TokenUsage(), None
+        for row in await self._config.store.agents(self._config.session_id):
+            if row.descriptor.run_id == self._journal.run_id:
+                usage = usage + row.usage
+                cost = row.cost_usd if cost is None else cost + (row.cost_usd or 0.0)
+        return usage, cost
+
+    async def _run_step(self, act: str, data: Mapping[str, Any], events: tuple[Any, ...]) -> None:
+        step = ControlStep(
+            step_id=self._journal.run_step_id(),
+            session_id=self._config.session_id,
+            run_id=self._journal.run_id,
+            agent_id=None,
+            act=act,
+            data=data,
+            events=events,
+        )
+        await self._journal.commit(step)
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def shutdown(self, status: str = "interrupted") -> None:
+        """Stop every agent, write run_finished if a run is open, close the providers.
+
+        The agents stay as they are in the ledger: what was interrupted can be resumed. Calling
+        it again, or at the same time, does nothing more.
+        """
+        async with self._shutdown_lock:
+            await asyncio.gather(
+                *(self.manager.stop_session(record) for record in self.manager.agents.values())
+            )
+            if self._started is not None and not self._is_broken:
+                await self._finish(status, "", f"the run was {status}", 130)
+            await self.runtime.providers.aclose()
+
+    @property
+    def _is_broken(self) -> bool:
+        return self._broken is not None and self._broken.done()
+
+    # --- surprises ---------------------------------------------------------------------------
+
+    def _surprise(self, name: str, error: Exception) -> None:
+        """Take note of a background task that failed; a broken store ends the engine."""
+        _log.error("task %s failed", name, exc_info=error)
+        if isinstance(error, StoreError):
+            if self._broken is not None and not self._broken.done():
+                self._broken.set_exception(error)
+            return
+        text = f"{name}: {type(error).__name__}: {error}"
+        self._journal.note("notice", level="error", text=text)
+
+    def _count_drop(self, sink: str, count: int) -> None:
+        self._journal.note("sink_dropped", sink=sink, count=count)
+
+    def _sink_broken(self, name: str, error: Exception) -> None:
+        text = f"event sink {name} could not be opened: {error}"
+        self._journal.note("notice", level="warning", text=text)

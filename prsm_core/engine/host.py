@@ -1,0 +1,117 @@
+"""The host: what a provider may ask of the engine on behalf of one agent."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionContext
+from prsm_core.engine.human import ALLOWING, NO_HUMAN
+from prsm_core.errors import ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.permissions import PermissionRequest, Question
+    from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
+    from prsm_core.engine.agent_session import AgentSession
+
+_VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
+
+_WHY_NOT = {
+    "headless": f"it needs a person's permission and {NO_HUMAN}",
+    "timeout": "it needs a person's permission and nobody answered in time",
+    "agent_ended": "the agent has ended",
+    "user": "the user refused it",
+}
+
+
+class SessionHost:
+    """AgentHost over one agent session."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The orchestration tools of this agent."""
+        return self._session.tools.specs
+
+    def is_orchestration(self, vendor_name: str) -> bool:
+        """Return whether a vendor's tool name is one of the orchestration tools."""
+        names = self._session.tools.names
+        return vendor_name in names or _VENDOR_PREFIX.sub("", vendor_name, count=1) in names
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+    ) -> ToolOutcome:
+        """Run an orchestration tool of the running turn."""
+        turn = self._session.turn
+        if turn is None:
+            raise RuntimeError("call_tool outside a turn")
+        return await turn.calls.run(name, arguments, call_id)
+
+    async def authorize(self, request: PermissionRequest) -> Allow | Deny:
+        """Decide a permission request; a person answers what the broker asks."""
+        session = self._session
+        runtime, record = session.manager.runtime, session.record
+        verdict = await runtime.broker.decide(request, self._context())
+        if isinstance(verdict, Ask):
+            request_id = runtime.ids.request()
+            choice, by = await runtime.desk.permission(record, request_id, request, verdict)
+            if choice not in ALLOWING:
+                return Deny(_WHY_NOT.get(by, "it was refused"))
+            if choice == "always":
+                await self._grant(request)
+            verdict = Allow(f"allowed {choice} by {by}")
+        if isinstance(verdict, Allow) and session.turn is not None:
+            session.turn.fold.permissions_used.append(request.tool)
+        return verdict
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Ask a person; without one the answer's text says so."""
+        session = self._session
+        request_id = session.manager.runtime.ids.request()
+        answer, _ = await session.manager.runtime.desk.question(
+            session.record, request_id, question
+        )
+        return answer or Answer(text=NO_HUMAN)
+
+    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Refuse: the tools are offered only to providers that take them directly."""
+        raise ProviderNotAvailableError(
+            "this version of prsm-core has no MCP bridge for command-line agents",
+            hint="use a provider that takes the tools directly, such as codex",
+        )
+
+    def note_delivered(self, message: RoutedMessage) -> None:
+        """Remember that the model has been shown a question, if its asker still waits."""
+        question = self._session.record.questions.get(message.correlation_id or "")
+        if question is not None:
+            question.delivered = True
+
+    async def _grant(self, request: PermissionRequest) -> None:
+        session = self._session
+        grant = session.manager.runtime.broker.grant(session.record.agent_id, request)
+        await session.manager.control(session.record, "grant", data=grant)
+
+    def _context(self) -> PermissionContext:
+        manager, descriptor = self._session.manager, self._session.record.descriptor
+        lineage = [descriptor.agent_id]
+        while (parent := manager.get(lineage[-1]).descriptor.parent_id) is not None:
+            lineage.append(parent)
+        runtime = manager.runtime
+        return PermissionContext(
+            mode=descriptor.mode,
+            role=descriptor.role,
+            provider=descriptor.provider,
+            workspace=runtime.workspace,
+            trusted=runtime.trusted,
+            interactive=runtime.interactive,
+            tools=descriptor.tools,
+            lineage=tuple(lineage),
+            shell_reads=runtime.providers.capabilities(descriptor.provider).shell_reads,
+            active=not self._session.record.is_over,
+        )

@@ -1,0 +1,147 @@
+"""The journal: numbers steps, carries events into them, and tells readers what was committed.
+
+What a provider merely says is a fact: it is written within 20 ms, and always before or inside
+the next step of the agent that said it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.domain.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from prsm_core.domain.steps import Committed, Step
+    from prsm_core.engine.background import Background
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import Store
+
+    OnEvents = Callable[[tuple[Event, ...]], None]
+
+T = TypeVar("T")
+
+FLUSH_SECONDS = 0.02
+FACT_LIMIT = 1000  # buffered facts; a provider that says more waits for the store
+
+
+class Journal:
+    """Owns the facts that are not yet written, and the only path to the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        background: Background,
+        *,
+        session_id: str,
+        on_events: OnEvents,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._background = background
+        self._on_events = on_events
+        self.session_id = session_id
+        self.run_id = ""
+        self._facts: dict[str | None, list[Event]] = {}
+        self._count = 0
+        self._flushing: asyncio.Task[None] | None = None
+        self._steps = 0
+
+    def begin_run(self, run_id: str) -> None:
+        """Make everything from now on part of this run."""
+        self.run_id = run_id
+        self._steps = 0
+
+    def event(self, kind: str, agent: str | None = None, **data: Any) -> Event:
+        """Build an event of this run that some step will carry."""
+        return self.event_of(kind, agent, data)
+
+    def event_of(self, kind: str, agent: str | None, data: dict[str, Any]) -> Event:
+        """Build an event whose fields are not identifiers (`from`)."""
+        return Event(
+            type=kind,
+            session=self.session_id,
+            run=self.run_id,
+            ts=self._clock.time(),
+            agent=agent,
+            data=data,
+        )
+
+    def run_step_id(self) -> str:
+        """Return a new step id for an act of the run itself."""
+        self._steps += 1
+        return f"{self.run_id}:1:{self._steps}"
+
+    def live(self, kind: str, agent: str, text: str) -> None:
+        """Tell the readers something that is never stored (a text delta)."""
+        self._on_events((self.event(kind, agent, text=text),))
+
+    async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
+        """Note an event that no step causes; waits only when too many are unwritten."""
+        self.note(kind, agent, **data)
+        if self._count >= FACT_LIMIT:
+            await self.flush()
+
+    def note(self, kind: str, agent: str | None = None, **data: Any) -> None:
+        """Note an event that no step causes, without waiting (for what is rare)."""
+        self._facts.setdefault(agent, []).append(self.event(kind, agent, **data))
+        self._count += 1
+        if self._flushing is None:
+            self._flushing = self._background.start(self._flush_soon(), name="journal flush")
+
+    async def flush(self) -> None:
+        """Write every fact noted so far."""
+        facts = [event for events in self._facts.values() for event in events]
+        self._facts.clear()
+        self._count = 0
+        if facts:
+            facts.sort(key=lambda event: event.ts)
+            await self._finish(self._append(facts))
+
+    async def commit(self, step: Step, then: Callable[[], None] | None = None) -> Committed:
+        """Commit a step, preceded by its agent's facts, and run `then` once it is durable.
+
+        The step is committed, and `then` has run, even if the caller is cancelled meanwhile.
+        """
+        facts = self._facts.pop(step.agent_id, None)
+        if facts:
+            self._count -= len(facts)
+            step = replace(step, events=(*facts, *step.events))
+        return await self._finish(self._commit(step, then))
+
+    async def _commit(self, step: Step, then: Callable[[], None] | None) -> Committed:
+        committed = await self._store.commit(step)
+        if then is not None:
+            then()
+        self._on_events(committed.events)
+        return committed
+
+    async def _append(self, facts: list[Event]) -> None:
+        self._on_events(await self._store.append(facts))
+
+    async def _flush_soon(self) -> None:
+        try:
+            await self._clock.sleep(FLUSH_SECONDS)
+        finally:
+            self._flushing = None
+        await self.flush()
+
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def run() -> None:
+            try:
+                value = await work
+            except Exception as error:  # noqa: BLE001 - handed to the one who waits
+                if not done.cancelled():
+                    done.set_exception(error)
+            else:
+                if not done.cancelled():
+                    done.set_result(value)
+
+        self._background.launch(run(), name="commit")
+        return await asyncio.shield(done)

@@ -1,0 +1,226 @@
+"""What the kernel knows of processes: identities, families, and orphans that came to the engine.
+
+Linux only: it reads /proc and uses prctl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
+ZOMBIE_AGE = 0.4  # seconds a zombie is left to whoever may be about to wait for it
+KILL_ROUNDS = 50  # a family that forks while it is killed takes more than one
+
+DEAD = "ZX"  # states of a process that has ended: zombie, being buried
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """A process that no other can be taken for, even after a reboot or the reuse of its pid."""
+
+    pid: int
+    start_time: int  # clock ticks since boot
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stat:
+    pid: int
+    state: str
+    parent: int
+    session: int
+    start_time: int
+
+
+def process_identity(pid: int) -> ProcessIdentity | None:
+    """Return the identity of a process, None when there is no such process."""
+    stat = _stat(pid)
+    if stat is None:
+        return None
+    return ProcessIdentity(pid=pid, start_time=stat.start_time, boot_id=_boot_id())
+
+
+def is_alive(identity: ProcessIdentity) -> bool:
+    """Return whether this very process still runs; a zombie does not."""
+    stat = _stat(identity.pid)
+    return (
+        stat is not None
+        and stat.state not in DEAD
+        and stat.start_time == identity.start_time
+        and identity.boot_id == _boot_id()
+    )
+
+
+def kill_family(pid: int) -> None:
+    """SIGKILL every descendant of a process, then the process."""
+    for _ in range(KILL_ROUNDS):
+        living = [stat.pid for stat in _descendants(pid) if stat.state not in DEAD]
+        if not living:
+            break
+        for member in living:
+            _kill(member)
+    _kill(pid)
+
+
+def kill_remains(shim: ProcessIdentity) -> None:
+    """SIGKILL what a shim that was itself killed left behind.
+
+    These are the members of its session, and its daemons: children of this process that were
+    born in a foreign session, which only an orphan can be. A daemon that leads its own session
+    looks like a process somebody started on purpose and is left alone.
+    """
+    own_session = os.getsid(0)
+    for _ in range(KILL_ROUNDS):
+        remains = [
+            stat.pid
+            for stat in _all_processes()
+            if stat.state not in DEAD
+            and stat.start_time >= shim.start_time
+            and (stat.session == shim.pid or _is_adopted(stat, own_session))
+        ]
+        if not remains:
+            return
+        for pid in remains:
+            _kill(pid)
+
+
+class OrphanReaper:
+    """Adopts orphans for this process and buries those that nobody waits for.
+
+    It never waits for "any child": that would take exit codes from the loop's child watcher and
+    from whoever else started a process. Only zombies of foreign sessions that nobody took for a
+    while are reaped.
+    """
+
+    def __init__(self, is_ours: Callable[[int], bool]) -> None:
+        self._is_ours = is_ours
+        self._seen: dict[tuple[int, int], float] = {}  # (pid, start time) -> first seen
+        self._timer: asyncio.TimerHandle | None = None
+        self._was_subreaper = False
+        self._open = False
+
+    def open(self) -> None:
+        """Become a subreaper and listen for SIGCHLD, on the loop that runs now."""
+        self._was_subreaper = _is_subreaper()
+        _set_subreaper(True)
+        self._open = True
+        if threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.schedule)
+
+    def close(self) -> None:
+        """Stop listening and adopting."""
+        self._open = False
+        if threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.sweep()
+        _set_subreaper(self._was_subreaper)
+
+    def schedule(self) -> None:
+        """Look for zombies soon, and again when they have aged."""
+        if self._open and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ZOMBIE_AGE / 2, self._run)
+
+    def sweep(self) -> bool:
+        """Reap orphans, and what may be one once it has aged; return whether some must still."""
+        now = asyncio.get_running_loop().time()
+        own_session = os.getsid(0)
+        young: dict[tuple[int, int], float] = {}
+        for stat in self._zombies(own_session):
+            key = (stat.pid, stat.start_time)
+            since = self._seen.get(key, now)
+            if _is_adopted(stat, own_session) or now - since >= ZOMBIE_AGE:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(stat.pid, os.WNOHANG)
+            else:
+                young[key] = since
+        self._seen = young
+        return bool(young)
+
+    def _run(self) -> None:
+        self._timer = None
+        if self.sweep():
+            self.schedule()
+
+    def _zombies(self, own_session: int) -> Iterator[_Stat]:
+        for stat in _children(os.getpid()):
+            if stat.state == "Z" and stat.session != own_session and not self._is_ours(stat.pid):
+                yield stat
+
+
+def _is_adopted(stat: _Stat, own_session: int) -> bool:
+    """Return whether a process is a child of this one without having been started by it."""
+    return stat.parent == os.getpid() and stat.session not in (own_session, stat.pid)
+
+
+def _is_subreaper() -> bool:
+    value = ctypes.c_int()
+    ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(value))
+    return bool(value.value)
+
+
+def _set_subreaper(on: bool) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on))
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _boot_id() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold anything, so the fields are counted from its end.
+    fields = text.rpartition(")")[2].split()
+    return _Stat(
+        pid=pid,
+        state=fields[0],
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        start_time=int(fields[19]),
+    )
+
+
+def _all_processes() -> Iterator[_Stat]:
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit() and (stat := _stat(int(folder.name))) is not None:
+            yield stat
+
+
+def _children(pid: int) -> Iterator[_Stat]:
+    for task in (_PROC / str(pid) / "task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in task.read_text(encoding="ascii").split():
+                if (stat := _stat(int(child))) is not None:
+                    yield stat
+
+
+def _descendants(pid: int) -> Iterator[_Stat]:
+    parents = [pid]
+    while parents:
+        for child in _children(parents.pop()):
+            parents.append(child.pid)
+            yield child

@@ -1,0 +1,186 @@
+"""The provider registry: builds each configured provider once, with its services."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.errors import AgentSpawnError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.plugins import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.config import Settings
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import (
+        BackgroundTask,
+        Process,
+        Provider,
+        ProviderSpec,
+        ProviderStatus,
+    )
+
+PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
+
+
+class EngineServices:
+    """ProviderServices of one provider."""
+
+    def __init__(
+        self,
+        launcher: ProcessLauncher,
+        background: Background,
+        clock: Clock,
+        state_dir: Path,
+        max_processes: int,
+    ) -> None:
+        self.clock = clock
+        self.state_dir = state_dir
+        self._launcher = launcher
+        self._background = background
+        self._max_processes = max_processes
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a process under the reaper shim; raises AgentSpawnError above the limit."""
+        if len(self._launcher.live) >= self._max_processes:
+            raise AgentSpawnError(
+                f"{self._max_processes} processes run, which is max_resident_processes",
+                hint="raise engine.max_resident_processes or spawn fewer agents",
+                code="too_many_processes",
+            )
+        return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+
+    def start_soon(
+        self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
+    ) -> BackgroundTask:
+        """Run `fn(*args)` in the engine's task group."""
+
+        async def run() -> None:
+            await fn(*args)
+
+        return self._background.start(run(), name=name)
+
+    def shielded(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return argv under the reaper shim."""
+        return self._launcher.shielded(argv)
+
+
+class ProviderRegistry:
+    """Owns the providers of an engine."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, ProviderSpec],
+        settings: Settings,
+        make_services: Callable[[str], EngineServices],
+    ) -> None:
+        self._specs = dict(specs)
+        self._settings = settings
+        self._make_services = make_services
+        self._built: dict[str, Provider] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the installed providers."""
+        return frozenset(self._specs)
+
+    async def get(self, name: str) -> Provider:
+        """Return the provider of this name, built at first use.
+
+        Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
+        settings.
+        """
+        if name not in self._built:
+            spec = self._specs.get(name)
+            if spec is None:
+                raise ProviderNotAvailableError(
+                    f"provider {name!r} is not installed",
+                    hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}; "
+                    f"try pip install prsm-{name}",
+                )
+            factory = load_object(spec.factory, plugin=name)
+            services = self._make_services(name)
+            self._built[name] = factory(self._settings.provider_settings(name), services)
+        return self._built[name]
+
+    def capabilities(self, name: str) -> ProviderCapabilities:
+        """Return the capabilities of a provider; the defaults where it was not built yet."""
+        provider = self._built.get(name)
+        return ProviderCapabilities() if provider is None else provider.capabilities
+
+    async def probe(self, name: str) -> ProviderStatus:
+        """Probe one provider, whatever goes wrong within it, for at most six seconds."""
+        provider = await self.get(name)
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                return await provider.probe()
+        except TimeoutError as error:
+            raise ProviderNotAvailableError(
+                f"provider {name}: the probe did not end within {PROBE_SECONDS:.0f} s",
+                hint="run its command by hand with --version",
+            ) from error
+
+    async def choose(self, wanted: str | None) -> str:
+        """Return the provider of the master, after a probe: the wanted or the first that works.
+
+        Raises ProviderNotAvailableError that says what is missing and how to get it.
+        """
+        names = [wanted] if wanted is not None else self._candidates()
+        reasons = []
+        for name in names:
+            status = await self.probe(name)
+            if status.available:
+                return name
+            reasons.append((name, status))
+        if not reasons:
+            raise ProviderNotAvailableError(
+                "no provider is installed", hint="install one, for example: pip install prsm-codex"
+            )
+        name, status = reasons[0]
+        raise ProviderNotAvailableError(
+            f"provider {name} cannot be used: {status.reason or 'no reason given'}",
+            hint=status.hint,
+        )
+
+    def _candidates(self) -> list[str]:
+        """Configured providers first, then the others by name."""
+        configured = [name for name in self._settings.providers if name in self._specs]
+        return [*configured, *sorted(self._specs.keys() - set(configured))]
+
+    async def aclose(self) -> None:
+        """Close every provider that was built."""
+        for provider in self._built.values():
+            await provider.aclose()
+        self._built.clear()
+
+
+def build_provider_registry(
+    specs: Mapping[str, ProviderSpec],
+    settings: Settings,
+    *,
+    launcher: ProcessLauncher,
+    background: Background,
+    clock: Clock,
+    state_dir: Path,
+) -> ProviderRegistry:
+    """Return the registry of the installed providers under the given settings."""
+
+    def make_services(name: str) -> EngineServices:
+        private = state_dir / "providers" / name
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        limit = settings.engine.max_resident_processes
+        return EngineServices(launcher, background, clock, private, limit)
+
+    return ProviderRegistry(specs, settings, make_services)

@@ -1,0 +1,169 @@
+"""Runs one program as the head of a family of processes, none of which outlives this one.
+
+    python -I -S reaper_shim.py ENGINE_PID GRACE STATUS_FD PROGRAM [ARGUMENT ...]
+
+A script of the standard library only, started by path in a session of its own. It is a subreaper,
+so whatever the program leaves behind, daemons included, comes to it and is killed. TERM and INT go
+to the program's process group; TERM is followed by KILL after GRACE seconds. USR1 kills at once;
+the kernel sends it when the engine dies. The exit code is the program's, 128+n for signal n, 127
+or 126 with the reason on stderr for a program that cannot be started. STATUS_FD (or -) is closed
+once the program runs; before that the error number of a failed start is written to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
+ENDED_BY_TERM = 128 + signal.SIGTERM
+SWEEP_SECONDS = 2.0
+SWEEP_PAUSE = 0.005
+READ_SIZE = 2**16  # bytes of pids for one round of the sweep
+
+
+class Family:
+    """The program and every process that descends from it."""
+
+    def __init__(self, head: int, grace: float) -> None:
+        self._head = head
+        self._grace = grace
+        self._head_lives = True
+
+    def forward(self, signum: int, _frame: FrameType | None) -> None:
+        """Pass a signal on to the program's group; after TERM the grace begins."""
+        if not self._head_lives:
+            return
+        try:
+            os.killpg(self._head, signum)
+        except ProcessLookupError:  # the program has moved to another group
+            _send(self._head, signum)
+        if signum == signal.SIGTERM:
+            signal.setitimer(signal.ITIMER_REAL, self._grace)
+
+    def kill(self, _signum: int, _frame: FrameType | None) -> None:
+        """Kill the program and its group; the sweep then takes the rest."""
+        if self._head_lives:
+            _send(self._head, signal.SIGKILL)
+            _send(-self._head, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Reap every child until the program itself ends; return its exit code."""
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            if pid == self._head:
+                self._head_lives = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+
+    def sweep(self) -> None:
+        """Kill what is left; orphans of the killed come to this process and are next."""
+        end = time.monotonic() + SWEEP_SECONDS
+        while time.monotonic() < end:
+            for pid in _children():
+                _send(pid, signal.SIGKILL)
+            if not _reap_ended():
+                return
+            time.sleep(SWEEP_PAUSE)
+
+
+def _send(pid: int, signum: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signum)
+
+
+def _children() -> list[int]:
+    # Not pathlib: importing it would cost every start 10 ms.
+    fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    try:
+        # A space follows every pid: what comes after the last one may be half a pid.
+        return [int(pid) for pid in os.read(fd, READ_SIZE).rpartition(b" ")[0].split()]
+    finally:
+        os.close(fd)
+
+
+def _reap_ended() -> bool:
+    """Reap every child that has ended; return whether living ones are left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _die_with_parent(libc: ctypes.CDLL, parent: int, signum: int) -> None:
+    """Ask the kernel for `signum` at the parent's death; exit if it has died already."""
+    libc.prctl(PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:
+        os._exit(ENDED_BY_TERM)
+
+
+def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
+    """Become the program, in the forked child."""
+    # Python ignores these two, and exec would hand that on.
+    for signum in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606 - running a given program is what the shim is for
+    except OSError as error:
+        if status_fd is not None:
+            os.write(status_fd, str(error.errno).encode())
+        sys.stderr.write(f"prsm: {argv[0]}: {error.strerror}\n")
+        sys.stderr.flush()
+        os._exit(127 if error.errno == errno.ENOENT else 126)
+
+
+def _release_pipes(status_fd: int | None) -> None:
+    """Let go of the program's pipes, so that their ends are the program's alone."""
+    if status_fd is not None:
+        os.close(status_fd)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def main(argv: list[str]) -> NoReturn:
+    """Run the program named on the command line and exit as it does, its family gone."""
+    engine, grace = int(argv[1]), float(argv[2])
+    status_fd = None if argv[3] == "-" else int(argv[3])
+    if status_fd is not None:
+        os.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
+    # Held back until the program's pid is known; the engine's death is then still seen.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _die_with_parent(libc, engine, signal.SIGUSR1)
+    shim = os.getpid()
+    head = os.fork()
+    if head == 0:
+        os.setpgid(0, 0)  # a program that kills its own group must not hit the shim
+        _die_with_parent(libc, shim, signal.SIGKILL)
+        _run_program(argv[4:], status_fd)
+    family = Family(head, grace)
+    for signum, handler in zip(HANDLED, (family.forward,) * 2 + (family.kill,) * 2, strict=True):
+        signal.signal(signum, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _release_pipes(status_fd)
+    code = family.wait()
+    family.sweep()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,96 @@
+"""Live agents: what the engine holds of each one beside the ledger. AgentManager owns them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agent_session import AgentSession
+
+
+@dataclass(slots=True)
+class OpenQuestion:
+    """A question another agent asked this one and still waits for."""
+
+    message: RoutedMessage
+    delivered: bool = False  # the model has seen it
+    repeated: bool = False  # … and once more in a turn of its own
+
+
+@dataclass(slots=True)
+class AgentRecord:
+    """One agent: its descriptor as of now, its place in the tree, its running session."""
+
+    descriptor: AgentDescriptor
+    children: list[str] = field(default_factory=list)
+    waiting_on: str | None = None
+    result: AgentResult | None = None  # final, once the state is terminal
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # the end is committed
+    claimed_result: AgentResult | None = None  # task_complete said so, children still live
+    resume_token: str | None = None
+    session: AgentSession | None = None
+    task: asyncio.Task[None] | None = None
+    questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
+    progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
+    next_turn: int = 1
+    head_turn_id: str | None = None
+    reasoning_used: float = 0.0  # seconds, this incarnation
+    started_at: float = 0.0  # monotonic
+    _steps: int = 0
+
+    @property
+    def agent_id(self) -> str:
+        """The agent's id."""
+        return self.descriptor.agent_id
+
+    @property
+    def state(self) -> AgentState:
+        """The agent's present state."""
+        return self.descriptor.state
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the agent this is."""
+        return self.descriptor.incarnation
+
+    @property
+    def label(self) -> str:
+        """The agent's ledger session, `<session>/<alias>`."""
+        return f"{self.descriptor.session_id}/{self.descriptor.name}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent has ended, or only waits for its children to end."""
+        return self.state.is_terminal or self.claimed_result is not None
+
+    def next_step_id(self) -> str:
+        """Return a new step id, `agent:incarnation:n`."""
+        self._steps += 1
+        return f"{self.agent_id}:{self.incarnation}:{self._steps}"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the agent may still act: its end is not committed yet."""
+        return not self.ended.is_set()
+
+    def set_state(self, state: AgentState) -> None:
+        """Replace the descriptor's state; only AgentManager calls this, after the machine."""
+        self.descriptor = replace(self.descriptor, state=state)
+
+    def begin_incarnation(self, prompt: str, state: AgentState) -> None:
+        """Turn the record of an ended agent into that of its next life."""
+        self.descriptor = replace(
+            self.descriptor, incarnation=self.incarnation + 1, prompt=prompt, state=state
+        )
+        self.result = self.claimed_result = self.waiting_on = None
+        self.ended.clear()
+        self.questions.clear()
+        self.progress.clear()
+        self.reasoning_used = 0.0
+        self._steps = 0

@@ -1,0 +1,33 @@
+"""The one retry policy: how often a failed turn is continued, and after how long."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_core.domain.turns import AgentError
+
+BASE_SECONDS = 1.0
+MAX_SECONDS = 30.0
+JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """`attempts` tries in all; back-off doubles from 1 s to 30 s, ± 20 %.
+
+    A vendor that asks for a longer pause gets it.
+    """
+
+    attempts: int = 5
+    rng: random.Random = field(default_factory=random.Random)
+
+    def delay(self, failures: int, error: AgentError) -> float | None:
+        """Return the seconds to wait after the n-th failure in a row; None = give up."""
+        if not error.retryable or failures >= self.attempts:
+            return None
+        backoff: float = min(BASE_SECONDS * 2 ** (failures - 1), MAX_SECONDS)
+        backoff *= 1 + self.rng.uniform(-JITTER, JITTER)
+        return max(backoff, error.retry_after_s or 0.0)

@@ -1,0 +1,46 @@
+"""The runtime: the parts of one engine that its agents share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.ids import Ids
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.human import HumanDesk
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.providers import ProviderRegistry
+    from prsm_core.engine.slots import Slots
+    from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.engine.views import ConversationStore
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.messaging.router import MessageRouter
+    from prsm_core.permissions import PermissionBroker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What every agent session and every tool handler may use."""
+
+    settings: Settings
+    workspace: str
+    trusted: bool
+    interactive: bool
+    clock: Clock
+    ids: Ids
+    background: Background
+    journal: Journal
+    router: MessageRouter
+    slots: Slots
+    providers: ProviderRegistry
+    broker: PermissionBroker
+    desk: HumanDesk
+    launcher: ProcessLauncher
+    tools: ToolTable
+    conversations: ConversationStore
+    shell_env: Mapping[str, str]

@@ -1,0 +1,66 @@
+"""Slots: how many agents may have a streaming model or a running tool at one time.
+
+An agent gives its slot back while it waits for another, so that a tree of any depth runs on one
+slot. The queue is fair: first come, first served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Slots:
+    """Owns the free slots and the queue for them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.in_use = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self) -> None:
+        """Take a slot, waiting in line for it."""
+        if self.in_use < self.limit and not self._queue:
+            self.in_use += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # it was given in the same moment: pass it on
+            else:
+                self._queue.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Give a slot back: to the next in line, or to the free ones."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.in_use -= 1
+
+
+class SlotLease:
+    """One agent's hold on a slot: taking it twice, or giving it back twice, is one act."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._lock = asyncio.Lock()
+        self.held = False
+
+    async def acquire(self) -> None:
+        """Hold a slot."""
+        async with self._lock:
+            if not self.held:
+                await self._slots.acquire()
+                self.held = True
+
+    def release(self) -> None:
+        """Hold none."""
+        if self.held:
+            self.held = False
+            self._slots.release()

@@ -1,0 +1,249 @@
+"""Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import (
+    AgentDescriptor,
+    AgentRole,
+    Grant,
+    PermissionMode,
+)
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
+from prsm_core.engine.context import build_role_prompt
+from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import SpawnRequest
+    from prsm_core.domain.tools import McpServer
+
+DEFAULT_MODEL = "default"
+_LADDER = (
+    PermissionMode.PLAN,
+    PermissionMode.DEFAULT,
+    PermissionMode.ACCEPT_EDITS,
+    PermissionMode.BYPASS,
+)
+_ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_PREFIX = {AgentRole.WORKER: "w", AgentRole.EXPERT: "e", AgentRole.REVIEWER: "r"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Which model of which provider an agent runs on."""
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+
+
+def resolve_model(
+    text: str | None, parent: ModelChoice, settings: Settings, providers: Collection[str]
+) -> ModelChoice:
+    """Return the model for an alias, "provider/model", a model of the parent's provider, or None.
+
+    None takes the parent's. Raises ModelNotAvailableError for a provider that is not installed.
+    """
+    if text is None:
+        return parent
+    alias = settings.models.get(text)
+    if alias is not None:
+        choice = ModelChoice(
+            provider=alias.provider,
+            model=alias.model_id,
+            reasoning_effort=alias.reasoning_effort,
+        )
+    else:
+        provider, slash, model = text.partition("/")
+        if slash and provider in providers:
+            choice = ModelChoice(provider=provider, model=model)
+        else:
+            choice = ModelChoice(provider=parent.provider, model=text)
+    if choice.provider not in providers:
+        raise ModelNotAvailableError(
+            f"model {text!r} needs provider {choice.provider!r}, which is not installed",
+            hint=f"installed providers: {', '.join(sorted(providers)) or 'none'}",
+        )
+    return choice
+
+
+def check_depth(depth: int, settings: Settings) -> None:
+    """Raise MaxDepthExceededError when an agent of this depth may not exist."""
+    limit = settings.engine.max_agent_depth
+    if depth > limit:
+        raise MaxDepthExceededError(
+            f"an agent of depth {depth} exceeds max_agent_depth {limit}",
+            hint="do the work yourself or hand it to one of your children",
+        )
+
+
+def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) -> str:
+    """Return the wanted alias, or the next free one of the role (w1, w2 …)."""
+    if wanted is None:
+        prefix = _PREFIX.get(role, "a")
+        number = 1
+        while f"{prefix}{number}" in taken:
+            number += 1
+        return f"{prefix}{number}"
+    if not _ALIAS.fullmatch(wanted):
+        raise AgentSpawnError(
+            f"{wanted!r} is not a name for an agent",
+            hint="use lower-case letters, digits, - and _, at most 32",
+        )
+    if wanted in taken:
+        raise AgentSpawnError(
+            f"an agent named {wanted!r} exists already", hint="choose another name or leave it out"
+        )
+    return wanted
+
+
+def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
+    """Return the mode, never above the ceiling of the parent's grant."""
+    if wanted is None or wanted not in _LADDER:
+        return ceiling
+    return min(wanted, ceiling, key=_LADDER.index)
+
+
+def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
+    """Return the native tools of a child: what was asked for, within the parent's grant.
+
+    A child that reads only (expert, reviewer) has the readers. Raises AgentSpawnError for an
+    unknown tool or one beyond the grant.
+    """
+    if request.tools is None:
+        if request.role in {AgentRole.EXPERT, AgentRole.REVIEWER}:
+            return READ_TOOLS & parent.grant.tools
+        return parent.grant.tools
+    unknown = request.tools - NATIVE_TOOLS - parent.grant.tools
+    if unknown:
+        raise AgentSpawnError(
+            f"unknown tools: {', '.join(sorted(unknown))}",
+            hint=f"tools are {', '.join(sorted(parent.grant.tools))}",
+            code="unknown_tool",
+        )
+    beyond = request.tools - parent.grant.tools
+    if beyond:
+        raise AgentSpawnError(
+            f"you may not hand down: {', '.join(sorted(beyond))}",
+            hint=f"you may hand down {', '.join(sorted(parent.grant.tools))}",
+            code="not_granted",
+        )
+    return request.tools
+
+
+def resolve_cwd(wanted: str | None, parent_cwd: str, workspace: str) -> str:
+    """Return an existing folder inside the workspace; raises AgentSpawnError otherwise."""
+    if wanted is None:
+        return parent_cwd
+    path = (Path(parent_cwd) / wanted).resolve()
+    if not path.is_dir():
+        raise AgentSpawnError(f"{wanted} is not a folder", hint="create it first", code="bad_cwd")
+    if not path.is_relative_to(Path(workspace).resolve()):
+        raise AgentSpawnError(
+            f"{wanted} is outside the workspace", hint=f"choose a folder below {workspace}"
+        )
+    return str(path)
+
+
+def configured_servers(settings: Settings) -> dict[str, McpServer]:
+    """Return the MCP servers of the configuration by name."""
+    return {name: server.to_server() for name, server in settings.mcp_servers.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The names a new agent gets."""
+
+    agent_id: str
+    alias: str
+    session_id: str
+    run_id: str
+    created_at: float
+
+
+def describe_child(
+    request: SpawnRequest,
+    parent: AgentDescriptor,
+    identity: Identity,
+    *,
+    settings: Settings,
+    providers: Collection[str],
+    workspace: str,
+    mcp_servers: Mapping[str, McpServer],
+) -> AgentDescriptor:
+    """Return the descriptor of a child; raises the spawn errors of the specification."""
+    depth = parent.depth + 1
+    check_depth(depth, settings)
+    inherited = ModelChoice(
+        provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
+    )
+    choice = resolve_model(request.model, inherited, settings, providers)
+    tools = choose_tools(request, parent)
+    mode = clamp_mode(request.mode, parent.grant.mode)
+    may_spawn = depth < settings.engine.max_agent_depth
+    return AgentDescriptor(
+        agent_id=identity.agent_id,
+        name=identity.alias,
+        session_id=identity.session_id,
+        run_id=identity.run_id,
+        role=request.role,
+        provider=choice.provider,
+        model=choice.model,
+        reasoning_effort=choice.reasoning_effort,
+        prompt=request.prompt,
+        system_prompt=build_role_prompt(request.role, identity.alias, may_spawn=may_spawn),
+        cwd=resolve_cwd(request.cwd, parent.cwd, workspace),
+        tools=tools,
+        grant=Grant(tools=tools, mode=mode),
+        mode=mode,
+        parent_id=parent.agent_id,
+        depth=depth,
+        mcp_servers=mcp_servers,
+        created_at=identity.created_at,
+    )
+
+
+def describe_master(
+    task: str,
+    identity: Identity,
+    *,
+    settings: Settings,
+    choice: ModelChoice,
+    mode: PermissionMode,
+    tools: frozenset[str] | None,
+    workspace: str,
+    mcp_servers: Mapping[str, McpServer],
+) -> AgentDescriptor:
+    """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
+
+    A master whose whole run is PLAN stays in PLAN.
+    """
+    own_mode = mode if mode is PermissionMode.PLAN else PermissionMode.BYPASS
+    grant_mode = PermissionMode.DEFAULT if mode is PermissionMode.DELEGATE else mode
+    return AgentDescriptor(
+        agent_id=identity.agent_id,
+        name=identity.alias,
+        session_id=identity.session_id,
+        run_id=identity.run_id,
+        role=AgentRole.MASTER,
+        provider=choice.provider,
+        model=choice.model,
+        reasoning_effort=choice.reasoning_effort,
+        prompt=task,
+        system_prompt=build_role_prompt(
+            AgentRole.MASTER, identity.alias, may_spawn=settings.engine.max_agent_depth > 0
+        ),
+        cwd=workspace,
+        tools=READ_TOOLS if tools is None else tools,
+        grant=Grant(tools=NATIVE_TOOLS, mode=grant_mode),
+        mode=own_mode,
+        mcp_servers=mcp_servers,
+        created_at=identity.created_at,
+    )

@@ -1,0 +1,10 @@
+"""The orchestration tools: one table, and the handlers by topic.
+
+table          the tools, their schemas and roles; checks names and arguments
+schemas        what a model sees of each tool
+communication  ask_parent, respond_to_child, wait_for_message, send_child_prompt
+family         spawn_child, spawn_children_parallel, restart_child
+progress       report_progress, task_complete, ask_user
+observation    get_child_history, check_child_status, get_children_status
+shell          run_bash
+"""

@@ -1,0 +1,176 @@
+"""Tools that make children: spawn_child, spawn_children_parallel, restart_child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, AgentState, SpawnRequest
+from prsm_core.domain.messages import MessageType
+from prsm_core.engine.calls import Reply, Wait
+from prsm_core.engine.spawning import configured_servers, describe_child
+from prsm_core.engine.tools.communication import describe_message
+from prsm_core.errors import AgentSpawnError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.calls import Call
+    from prsm_core.engine.records import AgentRecord
+
+_REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
+
+
+async def spawn_child(call: Call) -> Reply:
+    """Spawn a child, or give a finished one that fits the task; with wait, return its result."""
+    await call.open()
+    child, reused = await _spawn_or_reuse(call, call.args, taken=set())
+    return await _answer(call, child, reused=reused)
+
+
+async def spawn_children_parallel(call: Call) -> Reply:
+    """Spawn several children; all requests are checked before the first one is spawned."""
+    wanted = call.args["children"]
+    for arguments in wanted:
+        _check(call, arguments)
+    await call.open()
+    taken: set[str] = set()
+    children = []
+    for arguments in wanted:
+        child, reused = await _spawn_or_reuse(call, arguments, taken=taken)
+        children.append(_describe(child, reused=reused))
+    return Reply({"children": children})
+
+
+async def restart_child(call: Call) -> Reply:
+    """Give an ended child a new task and a new incarnation."""
+    child = call.manager.resolve(call.args["child_id"], call.record.children)
+    await call.open()
+    await call.manager.restart_agent(child.agent_id, call.args["prompt"])
+    return await _answer(call, child, reused=True)
+
+
+async def _answer(call: Call, child: AgentRecord, *, reused: bool) -> Reply:
+    data = _describe(child, reused=reused)
+    call.spawned_session_label = child.label
+    if not call.args.get("wait", False):
+        return Reply(data)
+    message = await call.receive(
+        Wait(AgentState.WAITING_FOR_CHILD, child.descriptor.name),
+        lambda m: (
+            m.source == child.agent_id and m.type in {MessageType.TASK_RESULT, MessageType.QUESTION}
+        ),
+        otherwise=lambda: not child.is_live,
+    )
+    data["state"] = child.state.value
+    if message is None:
+        raise AgentSpawnError(
+            f"{child.descriptor.name} has ended and its result was read already",
+            hint="check_child_status shows it",
+        )
+    data["result"] = describe_message(call, message)
+    return Reply(data)
+
+
+def _describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
+    return {
+        "agent_id": child.agent_id,
+        "name": child.descriptor.name,
+        "state": child.state.value,
+        "reused": reused,
+    }
+
+
+def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
+    tools = arguments.get("tools")
+    if not arguments["prompt"].strip():
+        raise AgentSpawnError("a child needs a task", hint="prompt must not be blank")
+    return SpawnRequest(
+        prompt=arguments["prompt"],
+        parent_id=call.record.agent_id,
+        role=AgentRole(arguments.get("role", "worker")),
+        name=arguments.get("name"),
+        tools=None if tools is None else frozenset(tools),
+        model=arguments.get("model"),
+        cwd=arguments.get("cwd"),
+        mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
+    )
+
+
+def _mcp_servers(call: Call, names: list[str] | None) -> dict[str, McpServer] | None:
+    if names is None:
+        return None
+    known = configured_servers(call.manager.runtime.settings)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise AgentSpawnError(
+            f"no MCP server is named {', '.join(unknown)}",
+            hint=f"configured: {', '.join(sorted(known)) or 'none'}",
+            code="unknown_mcp_server",
+        )
+    return {name: known[name] for name in names}
+
+
+def _check(call: Call, arguments: Mapping[str, Any]) -> None:
+    """Raise what spawning would raise, before anything is written."""
+    manager = call.manager
+    request = _request(call, arguments)
+    describe_child(
+        request,
+        call.record.descriptor,
+        manager.identity(request.name, request),
+        settings=manager.runtime.settings,
+        providers=manager.runtime.providers.names,
+        workspace=manager.runtime.workspace,
+        mcp_servers={},
+    )
+
+
+async def _spawn_or_reuse(
+    call: Call, arguments: Mapping[str, Any], *, taken: set[str]
+) -> tuple[AgentRecord, bool]:
+    """Return a child for a task; each finished child is used at most once per call."""
+    request = _request(call, arguments)
+    fitting = _find_reusable(call, request, taken)
+    if fitting is not None:
+        taken.add(fitting.agent_id)
+        return await call.manager.restart_agent(fitting.agent_id, request.prompt), True
+    child = await call.manager.spawn_agent(request)
+    taken.add(child.agent_id)
+    return child, False
+
+
+def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentRecord | None:
+    """Return a finished child of equal role, folder, model and tools, or None."""
+    manager, record = call.manager, call.record
+    if request.name is not None or request.mcp_servers is not None:
+        return None
+    wanted = describe_child(
+        request,
+        record.descriptor,
+        manager.identity(None, request),
+        settings=manager.runtime.settings,
+        providers=manager.runtime.providers.names,
+        workspace=manager.runtime.workspace,
+        mcp_servers={},
+    )
+    for child_id in record.children:
+        child = manager.get(child_id)
+        if child_id in taken or child.is_live or child.state not in _REUSABLE:
+            continue
+        if _has_unread_result(call, child_id):
+            continue
+        have = child.descriptor
+        same = all(
+            getattr(have, name) == getattr(wanted, name)
+            for name in ("role", "cwd", "provider", "model", "tools", "mode")
+        )
+        if same:
+            return child
+    return None
+
+
+def _has_unread_result(call: Call, child_id: str) -> bool:
+    """A child whose result was not read yet is not idle: its parent does not know it is free."""
+    unread = call.manager.runtime.router.unread(call.record.agent_id)
+    return any(m.source == child_id and m.type is MessageType.TASK_RESULT for m in unread)

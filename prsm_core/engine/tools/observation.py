@@ -1,0 +1,42 @@
+"""Tools that look at children: get_child_history, check_child_status, get_children_status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.calls import Reply
+
+if TYPE_CHECKING:
+    from prsm_core.engine.calls import Call
+    from prsm_core.engine.records import AgentRecord
+
+
+async def get_child_history(call: Call) -> Reply:
+    """Return a child's conversation, whole or as text and tool names."""
+    child = call.manager.resolve(call.args["child_id"], call.record.children)
+    await call.manager.runtime.journal.flush()
+    detail = call.args.get("detail_level", "summary")
+    entries = await call.manager.runtime.conversations.get_history(child.agent_id, detail)
+    return Reply({"entries": entries})
+
+
+async def check_child_status(call: Call) -> Reply:
+    """Return one child's state."""
+    return Reply(_status(call.manager.resolve(call.args["child_id"], call.record.children)))
+
+
+async def get_children_status(call: Call) -> Reply:
+    """Return the states of all children, oldest first."""
+    children = [call.manager.get(child_id) for child_id in call.record.children]
+    return Reply({"children": [_status(child) for child in children]})
+
+
+def _status(child: AgentRecord) -> dict[str, Any]:
+    status = {
+        "agent_id": child.agent_id,
+        "name": child.descriptor.name,
+        "state": child.state.value,
+    }
+    if child.result is not None:
+        status["summary"] = child.result.summary or child.result.error or ""
+    return status

@@ -1,0 +1,113 @@
+"""Tools about the agent's own work: report_progress, task_complete, ask_user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.permissions import Question
+from prsm_core.domain.steps import CallCloseStep
+from prsm_core.engine.calls import Reply, success
+from prsm_core.engine.human import NO_HUMAN
+from prsm_core.engine.tools.communication import describe_message
+from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
+
+if TYPE_CHECKING:
+    from prsm_core.engine.calls import Call
+
+
+async def report_progress(call: Call) -> Reply:
+    """Keep the agent's latest progress for its parent's next answer; wakes no one."""
+    record, manager = call.record, call.manager
+    said = {"status": call.args["status"], "percent": call.args.get("percent")}
+    if record.descriptor.parent_id is not None:
+        manager.get(record.descriptor.parent_id).progress[record.agent_id] = said
+    event = manager.runtime.journal.event("progress_reported", record.agent_id, **said)
+    await call.open(events=(event,))
+    return Reply({"ok": True})
+
+
+async def task_complete(call: Call) -> Reply:
+    """Settle the agent, then answer; with live children the end comes with the last one's."""
+    record, manager = call.record, call.manager
+    summary = call.args["summary"].strip()
+    if not summary:
+        raise ToolInputError(
+            "summary is blank", hint="say what you did and how you checked it", code="blank_summary"
+        )
+    _refuse_unread_prompts(call)
+    result = AgentResult(
+        agent_id=record.agent_id,
+        success=True,
+        summary=summary,
+        artifacts=tuple(call.args.get("artifacts", ())),
+    )
+    await call.open()
+    reply = Reply({"accepted": True}, ends_turn=True)
+    outcome = success(reply.data, ends_turn=True)
+    if call.session.turn is not None:
+        call.session.turn.calls.cancel_others(call.id)
+    if manager.live_children(record):
+        await _claim(call, result)
+        return reply
+    await manager.end_agent(
+        record,
+        AgentState.COMPLETED,
+        result,
+        reason="task_complete",
+        close=call.close_with(outcome),
+        events=(call.finished_event(outcome),),
+    )
+    return reply
+
+
+async def _claim(call: Call, result: AgentResult) -> None:
+    """Store the result; the session settles it when the last child has ended."""
+    record, manager = call.record, call.manager
+    record.claimed_result = result
+    await manager.control(record, "finishing", result=result)
+    for child in record.children:
+        manager.runtime.router.wake(child)  # their questions have no one to answer them now
+    outcome = success({"accepted": True}, ends_turn=True)
+    step = manager.build(
+        CallCloseStep,
+        record,
+        close=call.close_with(outcome),
+        events=(call.finished_event(outcome),),
+    )
+    await manager.commit(step)
+
+
+def _refuse_unread_prompts(call: Call) -> None:
+    """A prompt that was accepted must be read before the agent may finish."""
+    unread = [
+        m
+        for m in call.manager.runtime.router.unread(call.record.agent_id)
+        if m.type is MessageType.USER_PROMPT
+    ]
+    if unread:
+        text = describe_message(call, unread[0])["text"]
+        raise MessageRoutingError(
+            f"a new instruction waits for you: {text}",
+            hint="call wait_for_message to take it, follow it, then call task_complete again",
+            code="unread_prompt",
+        )
+
+
+async def ask_user(call: Call) -> Reply:
+    """Ask the person who watches; without one, say so."""
+    runtime = call.manager.runtime
+    question = Question(
+        text=call.args["question"],
+        options=tuple(call.args.get("options", ())),
+        multiple=call.args.get("multiple", False),
+    )
+    await call.open()
+    answer, by = await runtime.desk.question(call.record, runtime.ids.request(), question)
+    if answer is None:
+        reason = NO_HUMAN if by == "headless" else "nobody answered in time"
+        raise OrchestrationError(
+            f"no answer: {reason}", hint="decide yourself and say so", code="no_answer"
+        )
+    return Reply({"choices": list(answer.choices), "text": answer.text})

@@ -1,0 +1,110 @@
+"""What a model sees of each orchestration tool. Short on purpose: it is sent with every request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_STR = {"type": "string", "minLength": 1}
+_ID = {"type": "string", "minLength": 1, "description": "id, unique prefix, or name"}
+
+
+def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_CHILD = {
+    "prompt": {**_STR, "description": "complete task; the child sees nothing else"},
+    "tools": {"type": "array", "items": _STR, "description": "default: all you may hand down"},
+    "model": {**_STR, "description": "alias, provider/model or model; default: yours"},
+    "cwd": _STR,
+    "mcp_servers": {"type": "array", "items": _STR},
+    "role": {"enum": ["worker", "reviewer"]},
+    "name": _STR,
+}
+_WAIT = {"type": "boolean", "description": "return its result, or its question; default false"}
+
+SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ask_parent": (
+        "Ask your parent and wait for the answer.",
+        _object(("question",), question=_STR),
+    ),
+    "respond_to_child": (
+        "Answer a child's question.",
+        _object(
+            ("child_id", "correlation_id", "response"),
+            child_id=_ID,
+            correlation_id=_STR,
+            response=_STR,
+        ),
+    ),
+    "wait_for_message": (
+        "Wait for the next question, task_result or prompt. Returns nothing_left when no one can "
+        "send any more.",
+        _object(
+            (),
+            timeout={"type": "number", "minimum": 0, "description": "seconds; 0 = no limit"},
+            timeout_seconds={"type": "number", "minimum": 0},
+            token=_STR,
+        ),
+    ),
+    "send_child_prompt": (
+        "Send a running child a message; it reads it at its next wait or turn.",
+        _object(("child_id", "prompt"), child_id=_ID, prompt=_STR),
+    ),
+    "spawn_child": (
+        "Give a task to a child agent. A finished child that fits is used again.",
+        _object(("prompt",), **_CHILD, wait=_WAIT),
+    ),
+    "spawn_children_parallel": (
+        "Spawn several children at once; returns at once. Then call wait_for_message.",
+        _object(
+            ("children",),
+            children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},
+        ),
+    ),
+    "restart_child": (
+        "Give an ended child a new task.",
+        _object(("child_id", "prompt"), child_id=_ID, prompt=_STR, wait=_WAIT),
+    ),
+    "report_progress": (
+        "Tell your parent how far you are.",
+        _object(("status",), status=_STR, percent={"type": "number", "minimum": 0, "maximum": 100}),
+    ),
+    "task_complete": (
+        "Finish: your task is done. Nothing after it is seen.",
+        _object(
+            ("summary",),
+            summary={"type": "string", "description": "what you did and how it was checked"},
+            artifacts={"type": "array", "items": _STR, "description": "files made or changed"},
+        ),
+    ),
+    "ask_user": (
+        "Ask the person who watches the run.",
+        _object(
+            ("question",),
+            question=_STR,
+            options={"type": "array", "items": _STR},
+            multiple={"type": "boolean"},
+        ),
+    ),
+    "get_child_history": (
+        "Read a child's conversation.",
+        _object(("child_id",), child_id=_ID, detail_level={"enum": ["full", "summary"]}),
+    ),
+    "check_child_status": ("State of one child.", _object(("child_id",), child_id=_ID)),
+    "get_children_status": ("State of all your children.", _object(())),
+    "run_bash": (
+        "Run a command with bash.",
+        _object(
+            ("command",),
+            command=_STR,
+            timeout={"type": "number", "exclusiveMinimum": 0, "description": "seconds"},
+            cwd=_STR,
+        ),
+    ),
+}

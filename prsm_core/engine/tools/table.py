@@ -1,0 +1,151 @@
+"""The table of orchestration tools: which agent has which, and what arguments they take.
+
+Every transport exposes this table; it checks names and arguments itself, since not every
+transport does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.tools import ToolSpec
+from prsm_core.engine.tools import communication, family, observation, progress, shell
+from prsm_core.engine.tools.schemas import SCHEMAS
+from prsm_core.errors import ToolInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.engine.calls import Call, Reply
+
+    Handler = Callable[[Call], Awaitable[Reply]]
+
+_MASTER, _WORKER = AgentRole.MASTER, AgentRole.WORKER
+_READERS = frozenset({AgentRole.EXPERT, AgentRole.REVIEWER})
+_LEADERS = frozenset({_MASTER, _WORKER})
+_ALL = _LEADERS | _READERS
+_CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A tool's contract and its handler."""
+
+    spec: ToolSpec
+    handler: Handler
+    spawns: bool = False
+
+    @cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator  # heavy: only for the first call
+
+        return Draft202012Validator(self.spec.input_schema)
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Raise ToolInputError, naming the argument, unless they fit the schema."""
+        error = next(iter(self._validator.iter_errors(dict(arguments))), None)
+        if error is None:
+            return
+        where = ".".join(str(part) for part in error.absolute_path)
+        raise ToolInputError(
+            f"{self.spec.name}: {f'{where}: ' if where else ''}{error.message}",
+            hint=f"arguments: {', '.join(self.spec.input_schema['properties']) or 'none'}",
+        )
+
+
+def _tool(
+    name: str,
+    handler: Handler,
+    roles: frozenset[AgentRole],
+    *,
+    waits: bool = False,
+    spawns: bool = False,
+) -> Tool:
+    description, schema = SCHEMAS[name]
+    spec = ToolSpec(
+        name=name,
+        description=description,
+        input_schema=schema,
+        roles=frozenset(role.value for role in roles),
+        waits=waits,
+    )
+    return Tool(spec=spec, handler=handler, spawns=spawns)
+
+
+TOOLS: tuple[Tool, ...] = (
+    _tool("ask_parent", communication.ask_parent, _CHILDREN_OF_SOMEONE, waits=True),
+    _tool("respond_to_child", communication.respond_to_child, _LEADERS, spawns=True),
+    _tool("wait_for_message", communication.wait_for_message, _LEADERS, waits=True),
+    _tool("send_child_prompt", communication.send_child_prompt, _LEADERS, spawns=True),
+    _tool("spawn_child", family.spawn_child, _LEADERS, waits=True, spawns=True),
+    _tool("spawn_children_parallel", family.spawn_children_parallel, _LEADERS, spawns=True),
+    _tool("restart_child", family.restart_child, _LEADERS, waits=True, spawns=True),
+    _tool("report_progress", progress.report_progress, _CHILDREN_OF_SOMEONE),
+    _tool("task_complete", progress.task_complete, _ALL),
+    _tool("ask_user", progress.ask_user, _ALL, waits=True),
+    _tool("get_child_history", observation.get_child_history, _LEADERS, spawns=True),
+    _tool("check_child_status", observation.check_child_status, _LEADERS, spawns=True),
+    _tool("get_children_status", observation.get_children_status, _LEADERS, spawns=True),
+    _tool("run_bash", shell.run_bash, _CHILDREN_OF_SOMEONE),
+)
+
+
+class ToolSet:
+    """The tools of one agent."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self.specs = tuple(tool.spec for tool in tools)
+        self.names = frozenset(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name, or None."""
+        return self._tools.get(name)
+
+    async def invoke(self, call: Call) -> Reply:
+        """Check a call and run its handler; raises the errors of the specification."""
+        if call.tool is None:
+            raise ToolInputError(
+                f"you have no tool {call.name!r}",
+                hint=f"your tools: {', '.join(sorted(self.names))}",
+                code="unknown_tool",
+            )
+        call.tool.check(call.args)
+        return await call.tool.handler(call)
+
+
+class ToolTable:
+    """All tools, dealt out by role; an agent at the depth limit has none that need children."""
+
+    def __init__(self, tools: Sequence[Tool] = TOOLS) -> None:
+        self._tools = tuple(tools)
+        self._sets: dict[tuple[AgentRole, bool], ToolSet] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all orchestration tools."""
+        return frozenset(tool.spec.name for tool in self._tools)
+
+    def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
+        """Return the tools of an agent by its role and depth."""
+        return self.for_role(
+            descriptor.role, may_spawn=descriptor.depth < settings.engine.max_agent_depth
+        )
+
+    def for_role(self, role: AgentRole, *, may_spawn: bool) -> ToolSet:
+        """Return the tools of a role."""
+        key = (role, may_spawn)
+        if key not in self._sets:
+            self._sets[key] = ToolSet(
+                [
+                    tool
+                    for tool in self._tools
+                    if role.value in tool.spec.roles and (may_spawn or not tool.spawns)
+                ]
+            )
+        return self._sets[key]

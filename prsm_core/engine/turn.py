@@ -1,0 +1,160 @@
+"""One turn as it streams: folds provider events into messages, calls, usage and an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.turns import (
+    AgentError,
+    AgentMessage,
+    AgentToolCall,
+    AssistantMessage,
+    CompactionResult,
+    ErrorKind,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnResult,
+    UsageReported,
+    cut_result,
+)
+from prsm_core.domain.usage import TokenUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.domain.turns import ProviderEvent
+
+_CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
+
+
+@dataclass(slots=True)
+class TurnFold:
+    """Owns what one turn has produced so far."""
+
+    turn_id: str
+    number: int
+    started_at_ms: int
+    new_id: Callable[[], str]
+    now_ms: Callable[[], int]
+    messages: list[AgentMessage] = field(default_factory=list)
+    calls: dict[str, AgentToolCall] = field(default_factory=dict)
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    cost_usd: float | None = None
+    end: TurnEnded | None = None
+    compaction: CompactionResult | None = None
+    permissions_used: list[str] = field(default_factory=list)
+    _partial: list[str] = field(default_factory=list)
+
+    @property
+    def partial_text(self) -> str:
+        """What the model has said so far: whole messages, and the one it was writing."""
+        said = [m.content for m in self.messages if m.role == "assistant" and m.content]
+        tail = "".join(self._partial)
+        return "\n".join([*said, tail] if tail else said)
+
+    def add_message(self, role: str, text: str, thinking: str | None = None) -> AgentMessage:
+        """Append a message of the turn."""
+        message = AgentMessage(
+            id=self.new_id(),
+            role=role,
+            content=text,
+            sequence=len(self.messages) + 1,
+            created_at=self.now_ms(),
+            thinking=thinking,
+        )
+        self.messages.append(message)
+        return message
+
+    def fold(self, event: ProviderEvent) -> None:
+        """Take one provider event; what comes after the turn's end is ignored."""
+        if self.end is not None and not isinstance(event, UsageReported):
+            return
+        match event:
+            case TextDelta(text):
+                self._partial.append(text)
+            case AssistantMessage(text, thinking):
+                self._partial.clear()
+                self.add_message("assistant", text, thinking)
+            case ToolCallStarted():
+                self._call_started(event)
+            case ToolCallFinished():
+                self._call_finished(event)
+            case UsageReported(usage, cost):
+                self._usage(usage, cost)
+            case TurnEnded():
+                self.end = event
+            case ThinkingDelta() | _:
+                pass
+
+    def call_seconds(self, call_id: str) -> float | None:
+        """Return how long a finished call took, in seconds."""
+        call = self.calls.get(call_id)
+        if call is None or call.completed_at is None:
+            return None
+        return (call.completed_at - call.started_at) / 1000
+
+    def next_call_number(self) -> int:
+        """Return the sequence number of the turn's next tool call."""
+        return len(self.calls) + 1
+
+    def result(self) -> TurnResult:
+        """Return the turn's result; a stream without an end is an error."""
+        end = self.end or TurnEnded(
+            StopReason.ERROR,
+            AgentError(
+                kind=ErrorKind.UNKNOWN, message="the provider's stream ended without a turn end"
+            ),
+        )
+        now = self.now_ms()
+        if self._partial:
+            self.add_message("assistant", "".join(self._partial))
+            self._partial.clear()
+        calls = tuple(
+            call
+            if call.completed_at is not None
+            else replace(call, status="failed", error="the turn ended", completed_at=now)
+            for call in self.calls.values()
+        )
+        return TurnResult(
+            messages=tuple(self.messages),
+            tool_calls=calls,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            stop_reason=end.stop_reason,
+            duration_ms=now - self.started_at_ms,
+            error=end.error,
+            compaction=self.compaction,
+            permissions_used=tuple(dict.fromkeys(self.permissions_used)),
+        )
+
+    def _call_started(self, event: ToolCallStarted) -> None:
+        self.calls[event.call_id] = AgentToolCall(
+            id=event.call_id,
+            tool_name=event.tool,
+            params=event.arguments,
+            status="running",
+            started_at=self.now_ms(),
+            sequence=self.next_call_number(),
+        )
+
+    def _call_finished(self, event: ToolCallFinished) -> None:
+        call = self.calls.get(event.call_id)
+        if call is None:
+            return
+        self.calls[event.call_id] = replace(
+            call,
+            status=_CALL_STATUS.get(event.status, "failed"),
+            result=None if event.result is None else cut_result(event.result),
+            error=event.error or ("denied" if event.status == "denied" else None),
+            completed_at=self.now_ms(),
+        )
+
+    def _usage(self, usage: TokenUsage, cost: float | None) -> None:
+        self.usage = self.usage + usage
+        if cost is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost

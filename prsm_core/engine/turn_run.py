@@ -1,0 +1,313 @@
+"""Running one turn: opened in the ledger, streamed from the provider, closed in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
+from prsm_core.domain.turns import (
+    AgentError,
+    AgentMessage,
+    AssembledContext,
+    AssistantMessage,
+    ErrorKind,
+    Notice,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    cut_result,
+)
+from prsm_core.engine.calls import TurnCalls
+from prsm_core.engine.clocks import TurnClock
+from prsm_core.engine.turn import TurnFold
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from prsm_core.domain.turns import ProviderEvent, TurnResult
+    from prsm_core.engine.agent_session import AgentSession
+    from prsm_core.interfaces.provider import ProviderSession
+
+QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
+STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
+
+_EXPIRED = {
+    "reasoning": "the agent used up its reasoning time",
+    "idle": "the provider was silent for too long",
+    "tool": "a tool call ran for too long",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a turn begins with; text None goes on where the last turn stopped."""
+
+    text: str | None
+    consumed: tuple[str, ...] = ()
+    history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
+
+
+class TurnRun:
+    """Owns the streaming state of one turn."""
+
+    def __init__(self, session: AgentSession, provider: ProviderSession, prompt: Prompt) -> None:
+        runtime, record = session.manager.runtime, session.record
+        engine = runtime.settings.engine
+        self._session = session
+        self._provider = provider
+        self._prompt = prompt
+        self.turn_id = runtime.ids.ulid()
+        self.stream_ended = False
+        self.calls = TurnCalls(session, self.turn_id)
+        self.fold = TurnFold(
+            turn_id=self.turn_id,
+            number=record.next_turn,
+            started_at_ms=session.now_ms(),
+            new_id=runtime.ids.ulid,
+            now_ms=session.now_ms,
+        )
+        self.clock = TurnClock(
+            runtime.clock,
+            agent_seconds=engine.agent_timeout_seconds,
+            idle_seconds=engine.idle_timeout_seconds,
+            tool_seconds=engine.tool_timeout_seconds,
+            used=record.reasoning_used,
+        )
+        self._parent_turn = record.head_turn_id
+        self._expired: str | None = None
+
+    def next_call_number(self) -> int:
+        """Return the sequence number of the next tool call, vendor's or ours."""
+        return len(self.fold.calls) + len(self.calls.rows) + 1
+
+    async def run(self) -> TurnResult:
+        """Run the turn to its end and return what it produced; the ledger has it by then."""
+        context = await self._open()
+        watch = self._session.manager.runtime.background.start(self._watch(), name="turn watch")
+        try:
+            await self._stream(context)
+        except asyncio.CancelledError:
+            self.fold.end = self.fold.end or TurnEnded(StopReason.ABORTED)
+            await self._close()
+            raise
+        finally:
+            watch.cancel()
+        return await self._close()
+
+    # --- opening --------------------------------------------------------------------------------
+
+    async def _open(self) -> AssembledContext:
+        session, record = self._session, self._session.record
+        manager = session.manager
+        descriptor = record.descriptor
+        journal = manager.runtime.journal
+        events = [
+            journal.event("turn_started", record.agent_id, turn=self.turn_id, n=self.fold.number)
+        ]
+        current = None
+        if self._prompt.text is not None:
+            current = self.fold.add_message("user", self._prompt.text)
+            events.append(self._message_event(current))
+        context = self._assemble(current)
+        changes: tuple[Any, ...] = ()
+        if record.state is not AgentState.RUNNING:
+            changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
+            events[:0] = moved
+        record.next_turn += 1
+        record.head_turn_id = self.turn_id
+        step = manager.build(
+            TurnOpenStep,
+            record,
+            turn_id=self.turn_id,
+            number=self.fold.number,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            model=descriptor.model,
+            provider=descriptor.provider,
+            role=context.role,
+            toolset_name=context.toolset_name,
+            tools_available=tuple(sorted({*descriptor.tools, *session.tools.names})),
+            permissions_granted=context.permissions_granted,
+            workspace_path=manager.runtime.workspace,
+            started_at_ms=self.fold.started_at_ms,
+            consumed=self._prompt.consumed,
+            changes=changes,
+            events=tuple(events),
+        )
+        await manager.commit(step, consumed=self._prompt.consumed)
+        return context
+
+    def _assemble(self, current: AgentMessage | None) -> AssembledContext:
+        session, descriptor = self._session, self._session.record.descriptor
+        role = "manager" if descriptor.role is AgentRole.MASTER else "worker"
+        return AssembledContext(
+            system_prompt=descriptor.system_prompt,
+            history=self._prompt.history,
+            current_message=current,
+            tools=session.tools.specs,
+            model=descriptor.model,
+            provider=descriptor.provider,
+            thinking_config=(
+                {"effort": descriptor.reasoning_effort} if descriptor.reasoning_effort else None
+            ),
+            timeout_ms=int(session.manager.runtime.settings.engine.agent_timeout_seconds * 1000),
+            run_id=session.manager.runtime.journal.run_id,
+            session_label=session.record.label,
+            parent_turn_id=self._parent_turn,
+            role=role,
+            toolset_name=descriptor.role.value,
+            permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
+            workspace_path=session.manager.runtime.workspace,
+        )
+
+    def _message_event(self, message: AgentMessage) -> Any:
+        return self._session.manager.runtime.journal.event(
+            "message_completed",
+            self._session.record.agent_id,
+            turn=self.turn_id,
+            role=message.role,
+            text=message.content,
+            thinking=message.thinking,
+        )
+
+    # --- streaming ------------------------------------------------------------------------------
+
+    async def _stream(self, context: AssembledContext) -> None:
+        stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
+        task = asyncio.current_task()
+        self._task = task
+        try:
+            async with aclosing(stream):
+                async for event in stream:
+                    self.clock.touch()
+                    await self._take(event)
+                    if isinstance(event, TurnEnded):
+                        break
+        except asyncio.CancelledError:
+            if self._expired is None or task is None or task.uncancel() > 0:
+                raise
+        if self._expired is not None:
+            error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self._expired])
+            self.fold.end = TurnEnded(StopReason.TIMEOUT, error)
+
+    async def _take(self, event: ProviderEvent) -> None:
+        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+        self.fold.fold(event)
+        match event:
+            case TextDelta(text):
+                journal.live("text_delta", agent, text)
+                await self._model_speaks()
+            case ThinkingDelta(text):
+                journal.live("thinking_delta", agent, text)
+                await self._model_speaks()
+            case AssistantMessage():
+                message = self.fold.messages[-1]
+                await journal.fact(
+                    "message_completed",
+                    agent,
+                    turn=self.turn_id,
+                    role=message.role,
+                    text=message.content,
+                    thinking=message.thinking,
+                )
+            case ToolCallStarted():
+                await self._vendor_call(event)
+            case ToolCallFinished():
+                await self._vendor_call_end(event)
+            case StepEnded():
+                self.stream_ended = True
+                await self._session.calls_changed()
+            case Notice(level, text):
+                await journal.fact("notice", agent, level=level, text=text)
+
+    async def _model_speaks(self) -> None:
+        if self.stream_ended:
+            self.stream_ended = False
+            await self._session.model_streams()
+
+    async def _vendor_call(self, event: ToolCallStarted) -> None:
+        self.clock.tool_started(event.call_id)
+        await self._session.manager.runtime.journal.fact(
+            "tool_call_started",
+            self._session.record.agent_id,
+            call=event.call_id,
+            tool=event.tool,
+            arguments=dict(event.arguments),
+            orchestration=False,
+        )
+
+    async def _vendor_call_end(self, event: ToolCallFinished) -> None:
+        self.clock.tool_finished(event.call_id)
+        await self._session.manager.runtime.journal.fact(
+            "tool_call_finished",
+            self._session.record.agent_id,
+            call=event.call_id,
+            status=event.status,
+            result=None if event.result is None else cut_result(event.result),
+            error=event.error,
+            duration_s=self.fold.call_seconds(event.call_id),
+        )
+
+    async def _watch(self) -> None:
+        """End the turn when a clock runs out; note the silence of a provider without StepEnded."""
+        clock = self._session.manager.runtime.clock
+        while True:
+            quiet = self._quiet_in()
+            await clock.sleep(min(self.clock.remaining(), quiet) + 0.001)
+            if self._quiet_in() <= 0:
+                self.stream_ended = True
+                await self._session.calls_changed()
+            self._expired = self.clock.expired()
+            if self._expired is not None:
+                break
+        await self._provider.interrupt()
+        await clock.sleep(STUCK_SECONDS)
+        if self._task is not None:
+            self._task.cancel()
+
+    def _quiet_in(self) -> float:
+        """Return the seconds until silence means that the model's stream has ended."""
+        if self.stream_ended or not self.calls.all_wait:
+            return QUIET_SECONDS
+        return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
+
+    # --- closing --------------------------------------------------------------------------------
+
+    async def _close(self) -> TurnResult:
+        session, record = self._session, self._session.record
+        manager = session.manager
+        await self.calls.end()
+        record.reasoning_used = self.clock.reasoning
+        record.resume_token = self._provider.resume_token
+        result = self.fold.result()
+        calls = sorted((*result.tool_calls, *self.calls.rows.values()), key=lambda c: c.sequence)
+        result = replace(result, tool_calls=tuple(calls))
+        finished = manager.runtime.journal.event(
+            "turn_finished",
+            record.agent_id,
+            turn=self.turn_id,
+            stop_reason=result.stop_reason.value,
+            usage=result.usage.to_dict(),
+            error=None if result.error is None else result.error.to_dict(),
+        )
+        step = manager.build(
+            TurnCloseStep,
+            record,
+            turn_id=self.turn_id,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            result=result,
+            completed_at_ms=session.now_ms(),
+            resume_token=record.resume_token,
+            events=(finished,),
+        )
+        await manager.commit(step)
+        return result

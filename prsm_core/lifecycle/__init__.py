@@ -1,0 +1,1 @@
+"""State machines: one generic machine, and the tables that use it."""

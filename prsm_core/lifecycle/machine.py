@@ -1,0 +1,44 @@
+"""One generic, table-driven state machine. It validates transitions, it holds no state."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from prsm_core.errors import InvalidTransitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+S = TypeVar("S", bound=Enum)
+
+
+class Machine(Generic[S]):
+    """The legal transitions of one kind of thing.
+
+    Some transitions belong to a named `trigger` (a restart, say) and are illegal without it, so
+    that nothing leaves a terminal state by accident.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Mapping[S, Iterable[S]],
+        *,
+        triggers: Mapping[str, Iterable[tuple[S, S]]] | None = None,
+    ) -> None:
+        self.name = name
+        self._table = {source: frozenset(targets) for source, targets in table.items()}
+        self._triggers = {trigger: frozenset(pairs) for trigger, pairs in (triggers or {}).items()}
+
+    def targets(self, source: S, *, trigger: str | None = None) -> frozenset[S]:
+        """Return the states that may follow `source`."""
+        if trigger is None:
+            return self._table.get(source, frozenset())
+        pairs = self._triggers.get(trigger, frozenset())
+        return frozenset(target for origin, target in pairs if origin is source)
+
+    def validate(self, source: S, target: S, *, trigger: str | None = None) -> None:
+        """Raise InvalidTransitionError unless `source` may become `target`."""
+        if target not in self.targets(source, trigger=trigger):
+            raise InvalidTransitionError(self.name, str(source.value), str(target.value))

@@ -1,0 +1,1 @@
+"""Messages between agents: the in-memory view of the inbox."""

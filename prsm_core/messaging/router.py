@@ -1,0 +1,159 @@
+"""The router: one mailbox per agent, filled only with committed messages.
+
+The inbox in the store is the truth; this view is filled after a commit is acknowledged and is
+rebuilt from the store at start. A receive is selective: it claims the oldest message that
+matches and leaves the others; the claim becomes final when the step that consumed it commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import MessageRoutingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prsm_core.domain.messages import RoutedMessage
+
+    Match = Callable[[RoutedMessage], bool]
+
+MAILBOX_LIMIT = 20_000  # messages; a sender beyond it gets an error, nobody else waits
+
+
+@dataclass(slots=True)
+class _Mailbox:
+    incarnation: int
+    messages: dict[str, RoutedMessage] = field(default_factory=dict)  # unconsumed, in order
+    claimed: set[str] = field(default_factory=set)
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class MessageRouter:
+    """Owns the mailboxes."""
+
+    def __init__(self, *, limit: int = MAILBOX_LIMIT) -> None:
+        self._boxes: dict[str, _Mailbox] = {}
+        self._limit = limit
+
+    def register_agent(self, agent_id: str, incarnation: int = 1) -> None:
+        """Open an empty mailbox; a new incarnation starts without the old one's messages."""
+        old = self._boxes.get(agent_id)
+        self._boxes[agent_id] = _Mailbox(incarnation=incarnation)
+        if old is not None:
+            old.wake()
+
+    def unregister_agent(self, agent_id: str) -> None:
+        """Close the mailbox; its unread messages are gone and its waiters are woken."""
+        box = self._boxes.pop(agent_id, None)
+        if box is not None:
+            box.wake()
+
+    def is_registered(self, agent_id: str) -> bool:
+        """Return whether the agent can be sent messages."""
+        return agent_id in self._boxes
+
+    def check(self, agent_id: str) -> None:
+        """Raise MessageRoutingError unless a message to the agent would be accepted now."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            raise MessageRoutingError(
+                f"no agent {agent_id} can be sent a message: it is unknown or has ended",
+                hint="get_children_status lists your children and their states",
+                code="unknown_agent",
+            )
+        if len(box.messages) >= self._limit:
+            raise MessageRoutingError(
+                f"the mailbox of agent {agent_id} is full ({self._limit} messages)",
+                hint="wait until it has read some",
+                code="mailbox_full",
+            )
+
+    def send(self, message: RoutedMessage) -> None:
+        """Put a committed message into its mailbox.
+
+        A message of an older incarnation is dropped here, since the store has refused it or its
+        target has begun a new life since.
+        """
+        box = self._boxes.get(message.target)
+        if box is None or message.incarnation < box.incarnation:
+            return
+        box.messages[message.message_id] = message
+        box.wake()
+
+    def claim(self, agent_id: str, match: Match) -> RoutedMessage | None:
+        """Claim and return the oldest unclaimed message that matches, or None."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return None
+        for message in box.messages.values():
+            if message.message_id not in box.claimed and match(message):
+                box.claimed.add(message.message_id)
+                return message
+        return None
+
+    def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
+        """Give claimed messages back; they keep their place."""
+        box = self._boxes.get(agent_id)
+        if box is not None:
+            box.claimed.difference_update(message_ids)
+            box.wake()
+
+    def consumed(self, agent_id: str, message_ids: Iterable[str]) -> None:
+        """Forget messages whose consumption was committed."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return
+        for message_id in message_ids:
+            box.messages.pop(message_id, None)
+            box.claimed.discard(message_id)
+
+    def unread(self, agent_id: str) -> tuple[RoutedMessage, ...]:
+        """Return the unclaimed messages, oldest first."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return ()
+        return tuple(m for key, m in box.messages.items() if key not in box.claimed)
+
+    def wake(self, agent_id: str) -> None:
+        """Make the agent's waits look again (another agent's state changed)."""
+        box = self._boxes.get(agent_id)
+        if box is not None:
+            box.wake()
+
+    async def changed(self, agent_id: str) -> None:
+        """Return after the next change that the agent's waits may care for."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        box.waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in box.waiters:
+                box.waiters.remove(waiter)
+
+    async def receive(
+        self, agent_id: str, match: Match, *, otherwise: Callable[[], bool]
+    ) -> RoutedMessage | None:
+        """Claim the oldest message that matches, waiting for it.
+
+        Returns None as soon as `otherwise()` holds and nothing matches, or the mailbox closes.
+        Deadlines are the caller's (a Clock's, not the loop's).
+        """
+        while True:
+            message = self.claim(agent_id, match)
+            if message is not None:
+                return message
+            if otherwise() or agent_id not in self._boxes:
+                return None
+            await self.changed(agent_id)

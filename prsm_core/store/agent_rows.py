@@ -1,0 +1,136 @@
+"""Reading agents, their tool calls and the line of turns a turn stands in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from prsm_core.domain.agents import (
+    AgentDescriptor,
+    AgentResult,
+    AgentRole,
+    AgentState,
+    Grant,
+    PermissionMode,
+)
+from prsm_core.domain.tools import McpServer
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.interfaces.store import AgentRow
+from prsm_core.store.codec import decode
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+# sum() gives NULL where no turn knows a count, which is what TokenUsage means by None.
+_AGENTS = """
+SELECT a.*, p.*, s.thread_id, u.*,
+  (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
+   ORDER BY seq DESC LIMIT 1) AS last_event_at,
+  (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
+   AND e.agent_id = a.agent_id AND e.type = 'tool_call_started'
+   ORDER BY seq DESC LIMIT 1) AS last_tool
+FROM agents AS a
+JOIN agent_specs AS p USING (agent_id)
+JOIN sessions AS s USING (agent_id)
+LEFT JOIN (
+  SELECT t.agent_id, min(t.started_at) AS first_turn_at, sum(t.cost_usd) AS cost_usd,
+    sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
+    sum(t.cached_input_tokens) AS cached_input_tokens,
+    sum(t.cache_write_tokens) AS cache_write_tokens,
+    sum(t.reasoning_tokens) AS reasoning_tokens, sum(t.total_tokens) AS total_tokens
+  FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
+  GROUP BY t.agent_id
+) AS u USING (agent_id)
+WHERE a.session_id = :session ORDER BY a.rowid
+"""
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
+
+
+def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
+    """Return the session's agents in order of creation."""
+    return [_agent_row(row) for row in conn.execute(_AGENTS, {"session": session_id})]
+
+
+def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any]]:
+    """Return the agent's calls by turn and sequence: ledger columns, turn_no, turn_status."""
+    rows = conn.execute(
+        "SELECT c.*, t.turn_no, t.status AS turn_status FROM turns AS t"
+        " JOIN tool_calls AS c ON c.turn_id = t.id WHERE t.agent_id = ?"
+        " ORDER BY t.turn_no, c.sequence, c.rowid",
+        (agent_id,),
+    )
+    return [
+        {
+            **dict(row),
+            "params": decode(row["params"]),
+            "orchestration": bool(row["orchestration"]),
+        }
+        for row in rows
+    ]
+
+
+def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
+    """Return the turns from the root of the thread to `turn_id`; empty for an unknown turn."""
+    row = conn.execute(
+        "SELECT ancestry FROM thread_ancestry WHERE turn_id = ?", (turn_id,)
+    ).fetchone()
+    return [] if row is None else cast("list[str]", decode(row["ancestry"]))
+
+
+def _agent_row(row: sqlite3.Row) -> AgentRow:
+    first_turn_at = row["first_turn_at"]
+    return AgentRow(
+        descriptor=_descriptor(row),
+        waiting_on=row["waiting_on"],
+        result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
+        resume_token=row["resume_token"],
+        usage=TokenUsage(**{name: row[name] for name in _COUNTS}),
+        cost_usd=row["cost_usd"],
+        next_turn=row["next_turn"],
+        head_turn_id=row["thread_id"],
+        started_at=None if first_turn_at is None else first_turn_at / 1000,
+        ended_at=row["ended_at"],
+        last_tool=row["last_tool"],
+        last_event_at=row["last_event_at"],
+    )
+
+
+def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
+    return AgentDescriptor(
+        agent_id=row["agent_id"],
+        name=row["name"],
+        session_id=row["session_id"],
+        run_id=row["run_id"],
+        role=AgentRole(row["role"]),
+        provider=row["provider"],
+        model=row["model"],
+        prompt=row["prompt"],
+        system_prompt=row["system_prompt"],
+        cwd=row["cwd"],
+        tools=frozenset(decode(row["tools"])),
+        grant=Grant(
+            tools=frozenset(decode(row["grant_tools"])), mode=PermissionMode(row["grant_mode"])
+        ),
+        mode=PermissionMode(row["mode"]),
+        parent_id=row["parent_id"],
+        depth=row["depth"],
+        state=AgentState(row["state"]),
+        incarnation=row["incarnation"],
+        reasoning_effort=row["reasoning_effort"],
+        mcp_servers=_mcp_servers(decode(row["mcp_servers"])),
+        created_at=row["created_at"],
+    )
+
+
+def _mcp_servers(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, McpServer]:
+    return {
+        name: McpServer(**{**server, "args": tuple(server["args"])})
+        for name, server in servers.items()
+    }

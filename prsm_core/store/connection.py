@@ -1,0 +1,169 @@
+"""How a ledger file is opened and closed: its lock, its pragmas, what SQLite's errors mean.
+
+SQLite before 3.51.3 can corrupt a file in WAL mode when two connections write or checkpoint at
+the same moment. Hence the lock beside the ledger around every open, close, commit and checkpoint,
+and no automatic checkpoints: they would run outside of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import StoreError
+from prsm_core.store.migrations import check_version, load_migrations, migrate, require_current
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK_TIMEOUT_S = 30.0
+_LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
+_BUSY_TIMEOUT_MS = 5000
+_STATEMENTS = 256
+_OLDEST_SQLITE = (3, 37)
+
+
+class LedgerLock:
+    """The advisory lock `<ledger>.lock`; each instance excludes every other, threads included."""
+
+    def __init__(self, ledger: Path) -> None:
+        self._path = ledger.with_name(ledger.name + ".lock")
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock; raise StoreError when another process keeps it for 30 seconds."""
+        self._acquire()
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _acquire(self) -> None:
+        # Not a blocking flock: a stopped process that holds the lock must not hang this one.
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise self._stuck() from None
+                time.sleep(_LOCK_POLL_S)
+            else:
+                return
+
+    def _stuck(self) -> StoreError:
+        return StoreError(
+            f"another process has held {self._path} for {_LOCK_TIMEOUT_S:.0f} seconds",
+            hint=f"See who holds it (fuser {self._path}); continue or end that process.",
+            code="locked",
+        )
+
+    def close(self) -> None:
+        """Close the lock file; it stays on disk, since removing it would split the lock."""
+        os.close(self._fd)
+
+
+def to_store_error(error: Exception, doing: str) -> StoreError:
+    """Return what an error of SQLite means to the caller."""
+    if isinstance(error, StoreError):
+        return StoreError(error.message, hint=error.hint, code=error.code)
+    text = f"{doing}: {error}"
+    if isinstance(error, sqlite3.IntegrityError):
+        return StoreError(text, hint="An id is used twice or names nothing.", code="conflict")
+    if isinstance(error, sqlite3.OperationalError | OSError):
+        return StoreError(text, hint="Check the disk: space, permissions, health.")
+    return StoreError(text)
+
+
+def open_writer(path: Path, lock: LedgerLock) -> sqlite3.Connection:
+    """Open the ledger for writing, created or upgraded where needed."""
+    with lock.held():
+        _create(path)
+        conn = _connect(path, "rw")
+        try:
+            # First of all: nothing may change in a file that is no ledger of ours.
+            check_version(conn, len(load_migrations()))
+            _use_wal(conn)
+            conn.execute("PRAGMA synchronous = FULL")
+            conn.execute("PRAGMA foreign_keys = ON")
+            migrate(conn)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open an existing ledger for reading."""
+    if not path.exists():
+        raise StoreError(
+            f"there is no ledger at {path}",
+            hint="A first run makes it; or set PRSM_HOME to where it is.",
+            code="no_ledger",
+        )
+    with _brief_lock(path):
+        conn = _connect(path, "ro")
+        try:
+            require_current(conn)
+            conn.row_factory = sqlite3.Row
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+
+def close_reader(path: Path, conn: sqlite3.Connection) -> None:
+    """Close a reading connection."""
+    with _brief_lock(path):
+        conn.close()
+
+
+@contextmanager
+def _brief_lock(path: Path) -> Iterator[None]:
+    lock = LedgerLock(path)
+    try:
+        with lock.held():
+            yield
+    finally:
+        lock.close()
+
+
+def _use_wal(conn: sqlite3.Connection) -> None:
+    (journal,) = conn.execute("PRAGMA journal_mode = WAL").fetchone()
+    if journal != "wal":
+        raise StoreError(
+            "the file system of the ledger does not allow write-ahead logging",
+            hint="Put PRSM_HOME on a local disk; network file systems do not work.",
+        )
+
+
+def _create(path: Path) -> None:
+    # Only a file that did not exist may be opened and closed beside SQLite: closing any other
+    # descriptor of a ledger would drop the POSIX locks this process holds on it.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise StoreError(
+            f"SQLite {sqlite3.sqlite_version} is too old: the ledger uses STRICT tables",
+            hint="Use a Python built with SQLite 3.37 or later.",
+        )
+    conn = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        cached_statements=_STATEMENTS,
+    )
+    conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    conn.execute("PRAGMA wal_autocheckpoint = 0")
+    return conn

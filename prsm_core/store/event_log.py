@@ -1,0 +1,129 @@
+"""The event log and the results of steps, which are stretches of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.events import LIVE_TYPES, Event
+from prsm_core.domain.steps import Committed, Step
+from prsm_core.errors import StoreError
+from prsm_core.store.codec import decode, encode
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+PAGE = 256
+
+_INSERT = (
+    "INSERT INTO events (session_id, seq, ts, run_id, agent_id, type, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_SELECT = "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events"
+
+
+def last_seq(conn: sqlite3.Connection, session_id: str) -> int:
+    """Return the number of the session's newest event, 0 without any."""
+    query = "SELECT max(seq) FROM events WHERE session_id = ?"
+    (seq,) = conn.execute(query, (session_id,)).fetchone()
+    return seq or 0
+
+
+def append(conn: sqlite3.Connection, events: Sequence[Event]) -> tuple[Event, ...]:
+    """Number the events, each in its own session, and insert them."""
+    last: dict[str, int] = {}
+    numbered = []
+    for event in events:
+        if event.type in LIVE_TYPES:
+            raise StoreError(f"{event.type} events are live only", code="live_event")
+        if event.session not in last:
+            last[event.session] = last_seq(conn, event.session)
+        last[event.session] += 1
+        numbered.append(event.at(last[event.session]))
+    conn.executemany(_INSERT, map(_to_row, numbered))
+    return tuple(numbered)
+
+
+def read_page(
+    conn: sqlite3.Connection, session_id: str, after: int, agent: str | None
+) -> list[Event]:
+    """Return the next events after `after`, at most PAGE of them."""
+    query, values = f"{_SELECT} WHERE session_id = ? AND seq > ?", [session_id, after]
+    if agent is not None:
+        query, values = f"{query} AND agent_id = ?", [*values, agent]
+    rows = conn.execute(f"{query} ORDER BY seq LIMIT {PAGE}", values)
+    return [_to_event(row) for row in rows]
+
+
+def find_committed(conn: sqlite3.Connection, step: Step) -> Committed | None:
+    """Return the first result of a step that was committed before."""
+    row = conn.execute(
+        "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?",
+        (step.step_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    session_id, kind, first_seq, count = row
+    if (session_id, kind) != (step.session_id, type(step).__name__):
+        raise StoreError(
+            f"step {step.step_id} was already committed as a {kind} of session {session_id}",
+            code="step_id_reused",
+        )
+    return Committed(
+        step_id=step.step_id, events=_stretch(conn, session_id, first_seq, count), duplicate=True
+    )
+
+
+def committed_by(conn: sqlite3.Connection, step: Step, first: str) -> Committed:
+    """Return the result of the step `first`, which did before what `step` asks for."""
+    session_id, first_seq, count = conn.execute(
+        "SELECT session_id, first_seq, event_count FROM steps WHERE step_id = ?", (first,)
+    ).fetchone()
+    events = _stretch(conn, session_id, first_seq, count)
+    return Committed(step_id=step.step_id, events=events, duplicate=True)
+
+
+def record(conn: sqlite3.Connection, step: Step) -> Committed:
+    """Append the step's events and remember its result."""
+    for event in step.events:
+        if event.session != step.session_id:
+            raise StoreError(
+                f"step {step.step_id} of session {step.session_id} has an event of session"
+                f" {event.session}",
+                code="wrong_session",
+            )
+    events = append(conn, step.events)
+    conn.execute(
+        "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (
+            step.step_id,
+            step.session_id,
+            type(step).__name__,
+            events[0].seq if events else 0,
+            len(events),
+        ),
+    )
+    return Committed(step_id=step.step_id, events=events)
+
+
+def _stretch(
+    conn: sqlite3.Connection, session_id: str, first_seq: int, count: int
+) -> tuple[Event, ...]:
+    rows = conn.execute(
+        f"{_SELECT} WHERE session_id = ? AND seq >= ? ORDER BY seq LIMIT ?",
+        (session_id, first_seq, count),
+    )
+    return tuple(_to_event(row) for row in rows)
+
+
+def _to_row(event: Event) -> tuple[object, ...]:
+    data = encode(event.data) if event.data else "{}"
+    return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data)
+
+
+def _to_event(row: tuple[Any, ...]) -> Event:
+    session, seq, ts, run, agent, kind, data = row
+    return Event(
+        session=session, seq=seq, ts=ts, run=run, agent=agent, type=kind, data=decode(data)
+    )

@@ -1,0 +1,331 @@
+"""Turns as the ledger keeps them: opened, their orchestration calls, and the closing writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.domain.turns import StopReason
+from prsm_core.errors import StoreError
+from prsm_core.store.codec import arguments_hash, encode, encode_optional
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from prsm_core.domain.steps import CallClose, CallOpenStep, TurnCloseStep, TurnOpenStep
+    from prsm_core.domain.turns import AgentMessage, AgentToolCall, CompactionResult, TurnResult
+
+_INSERT_CALL = (
+    "INSERT INTO tool_calls (turn_id, id, message_id, tool_name, params, arguments_hash, result,"
+    " error, status, started_at, completed_at, sequence, orchestration, spawned_session_label)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+# The row of an orchestration call is there already. What was stored before the agent saw it is
+# the truth; the turn adds where the call stands in it.
+_MERGE_CALL = (
+    f"{_INSERT_CALL} ON CONFLICT DO UPDATE SET"
+    " message_id = excluded.message_id, sequence = excluded.sequence,"
+    " status = iif(completed_at IS NULL, excluded.status, status),"
+    " result = iif(completed_at IS NULL, excluded.result, result),"
+    " error = iif(completed_at IS NULL, excluded.error, error),"
+    " completed_at = coalesce(completed_at, excluded.completed_at),"
+    " spawned_session_label = coalesce(excluded.spawned_session_label, spawned_session_label)"
+)
+
+
+class _Turn(NamedTuple):
+    status: str
+    parent_turn_id: str | None
+    closed_by: str | None
+
+
+def open_turn(conn: sqlite3.Connection, step: TurnOpenStep, agent_id: str, next_turn: int) -> None:
+    """Insert the running turn with its thread row."""
+    if step.number != next_turn:
+        raise StoreError(
+            f"agent {agent_id} is at turn {next_turn}, not {step.number}", code="turn_number"
+        )
+    _check_label(conn, step.session_label, agent_id)
+    depth, skip_turn_id, skip_depth = _place(conn, step)
+    conn.execute(
+        "INSERT INTO turns (id, parent_turn_id, turn_type, status, started_at, model, provider,"
+        " role, toolset_name, tools_available, permissions_granted, source_event_id,"
+        " workspace_path, agent_id, turn_no)"
+        " VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            step.turn_id,
+            step.parent_turn_id,
+            step.turn_type,
+            step.started_at_ms,
+            step.model,
+            step.provider,
+            step.role,
+            step.toolset_name,
+            encode(step.tools_available),
+            encode(step.permissions_granted),
+            step.source_event_id,
+            step.workspace_path,
+            agent_id,
+            step.number,
+        ),
+    )
+    conn.execute(
+        "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (step.turn_id, step.parent_turn_id, depth, skip_turn_id, skip_depth),
+    )
+    conn.execute("UPDATE agents SET next_turn = ? WHERE agent_id = ?", (step.number + 1, agent_id))
+
+
+def open_call(conn: sqlite3.Connection, step: CallOpenStep, agent_id: str) -> None:
+    """Insert the row of an orchestration call; its turn must be running."""
+    if _own_turn(conn, step.turn_id, agent_id).status != "running":
+        raise StoreError(f"turn {step.turn_id} is closed", code="turn_closed")
+    conn.execute(_INSERT_CALL, _call_row(step.turn_id, step.call, None, orchestration=True))
+
+
+def close_call(conn: sqlite3.Connection, close: CallClose, agent_id: str) -> None:
+    """Store the answer of an orchestration call, once."""
+    _own_turn(conn, close.turn_id, agent_id)
+    done = conn.execute(
+        "UPDATE tool_calls SET status = ?, result = ?, error = ?, completed_at = ?"
+        " WHERE turn_id = ? AND id = ? AND completed_at IS NULL",
+        (
+            close.status,
+            close.result,
+            close.result if close.status == "failed" else None,
+            close.at_ms,
+            close.turn_id,
+            close.call_id,
+        ),
+    )
+    if not done.rowcount:
+        raise StoreError(
+            f"turn {close.turn_id} has no open call {close.call_id}", code="call_not_open"
+        )
+
+
+def closing_step(conn: sqlite3.Connection, step: TurnCloseStep) -> str | None:
+    """Return the step that closed the turn before, if one did."""
+    row = conn.execute("SELECT closed_by FROM turns WHERE id = ?", (step.turn_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def close_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> None:
+    """Do the eight writes that end a turn, in the order of the specification."""
+    turn = _own_turn(conn, step.turn_id, agent_id)
+    if turn.parent_turn_id != step.parent_turn_id:
+        raise StoreError(
+            f"turn {step.turn_id} was opened under {turn.parent_turn_id}, not"
+            f" {step.parent_turn_id}",
+            code="wrong_parent",
+        )
+    _check_label(conn, step.session_label, agent_id)
+    _finish_turn(conn, step)
+    _insert_messages(conn, step)
+    _merge_calls(conn, step)
+    conn.execute("UPDATE turns SET has_children = 1 WHERE id = ?", (step.parent_turn_id,))
+    _total_thread(conn, step)
+    _move_session(conn, step)
+    if step.result.compaction is not None:
+        _insert_compaction(conn, step.turn_id, step.result.compaction)
+
+
+def _own_turn(conn: sqlite3.Connection, turn_id: str, agent_id: str) -> _Turn:
+    row = conn.execute(
+        "SELECT status, parent_turn_id, closed_by FROM turns WHERE id = ? AND agent_id = ?",
+        (turn_id, agent_id),
+    ).fetchone()
+    if row is None:
+        raise StoreError(f"agent {agent_id} has no turn {turn_id}", code="unknown_turn")
+    return _Turn(*row)
+
+
+def _check_label(conn: sqlite3.Connection, label: str, agent_id: str) -> None:
+    row = conn.execute(
+        "SELECT 1 FROM sessions WHERE label = ? AND agent_id = ?", (label, agent_id)
+    ).fetchone()
+    if row is None:
+        raise StoreError(
+            f"{label} is not the ledger session of agent {agent_id}", code="unknown_session"
+        )
+
+
+def _place(conn: sqlite3.Connection, step: TurnOpenStep) -> tuple[int, str, int]:
+    """Return depth, jump target and its depth of a new turn (a skew-binary jump pointer)."""
+    if step.parent_turn_id is None:
+        return 0, step.turn_id, 0
+    row = conn.execute(
+        "SELECT p.depth, p.skip_depth, s.skip_turn_id, s.skip_depth FROM threads AS p"
+        " JOIN threads AS s ON s.turn_id = p.skip_turn_id WHERE p.turn_id = ?",
+        (step.parent_turn_id,),
+    ).fetchone()
+    if row is None:
+        raise StoreError(f"there is no parent turn {step.parent_turn_id}", code="unknown_turn")
+    depth, skip_depth, far_turn_id, far_depth = row
+    if depth - skip_depth == skip_depth - far_depth:
+        return depth + 1, far_turn_id, far_depth
+    return depth + 1, step.parent_turn_id, depth
+
+
+def _finish_turn(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
+    result, usage = step.result, step.result.usage
+    rows = conn.execute("SELECT id FROM tool_calls WHERE turn_id = ?", (step.turn_id,))
+    calls = {call_id for (call_id,) in rows} | {call.id for call in result.tool_calls}
+    answers = [m.id for m in result.messages if m.role == "assistant"]
+    conn.execute(
+        "UPDATE turns SET status = ?, completed_at = ?, permissions_used = ?, input_tokens = ?,"
+        " output_tokens = ?, cached_input_tokens = ?, cache_write_tokens = ?,"
+        " reasoning_tokens = ?, total_tokens = ?, query_message_ids = ?, response_message_id = ?,"
+        " tool_call_count = ?, stop_reason = ?, error = ?, cost_usd = ?, duration_ms = ?,"
+        " closed_by = ? WHERE id = ?",
+        (
+            _status(result),
+            step.completed_at_ms,
+            encode(result.permissions_used),
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+            usage.total_tokens,
+            encode([m.id for m in result.messages if m.role in {"user", "system"}]),
+            answers[-1] if answers else None,
+            len(calls),
+            result.stop_reason.value,
+            encode_optional(result.error and result.error.to_dict()),
+            result.cost_usd,
+            result.duration_ms,
+            step.step_id,
+            step.turn_id,
+        ),
+    )
+
+
+def _status(result: TurnResult) -> str:
+    if result.stop_reason is StopReason.ABORTED:
+        return "aborted"
+    failed = result.error is not None or result.stop_reason in {
+        StopReason.ERROR,
+        StopReason.TIMEOUT,
+    }
+    return "failed" if failed else "completed"
+
+
+def _insert_messages(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
+    context = encode(
+        {
+            "session_label": step.session_label,
+            "run_id": step.run_id,
+            "incarnation": step.incarnation,
+        }
+    )
+    conn.executemany(
+        "INSERT INTO messages (turn_id, id, role, content, sequence, created_at, thinking,"
+        " tool_call_id, context_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                step.turn_id,
+                message.id,
+                message.role,
+                message.content,
+                message.sequence,
+                message.created_at,
+                message.thinking,
+                message.tool_call_id,
+                context if message.role in {"user", "system"} else None,
+            )
+            for message in step.result.messages
+        ],
+    )
+
+
+def _merge_calls(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
+    spoken = [m for m in step.result.messages if m.role == "assistant"]
+    conn.executemany(
+        _MERGE_CALL,
+        [
+            _call_row(step.turn_id, call, _caller(spoken, call), orchestration=call.orchestration)
+            for call in step.result.tool_calls
+        ],
+    )
+
+
+def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
+    """Return the assistant message that made the call: the last one begun before it.
+
+    By time, since the sequences of messages and calls need not be one numbering.
+    """
+    before = [message.id for message in spoken if message.created_at <= call.started_at]
+    return before[-1] if before else None
+
+
+def _call_row(
+    turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
+) -> tuple[object, ...]:
+    return (
+        turn_id,
+        call.id,
+        message_id,
+        call.tool_name,
+        encode(call.params),
+        arguments_hash(call.params),
+        call.result,
+        call.error,
+        call.status,
+        call.started_at,
+        call.completed_at,
+        call.sequence,
+        orchestration,
+        call.spawned_session_label,
+    )
+
+
+def _total_thread(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
+    """Set the tokens of the whole line up to this turn, as far as they are known."""
+    row = conn.execute(
+        "SELECT total_tokens FROM threads WHERE turn_id = ?", (step.parent_turn_id,)
+    ).fetchone()
+    known = [n for n in (row and row[0], step.result.usage.total_tokens) if n is not None]
+    conn.execute(
+        "UPDATE threads SET total_tokens = ? WHERE turn_id = ?",
+        (sum(known) if known else None, step.turn_id),
+    )
+
+
+def _move_session(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
+    conn.execute(
+        "UPDATE sessions SET thread_id = ?, updated_at = ? WHERE label = ?",
+        (step.turn_id, step.completed_at_ms, step.session_label),
+    )
+    conn.execute(
+        "INSERT INTO session_history (session_label, thread_id, changed_at) VALUES (?, ?, ?)",
+        (step.session_label, step.turn_id, step.completed_at_ms),
+    )
+
+
+def _insert_compaction(
+    conn: sqlite3.Connection, turn_id: str, compaction: CompactionResult
+) -> None:
+    conn.execute(
+        "INSERT INTO compactions (turn_id, summary, summarized_through_turn_id,"
+        " first_kept_turn_id, turns_summarized, model, provider, tokens_before, tokens_after,"
+        " summary_tokens, summarization_input_tokens, summarization_output_tokens, duration_ms,"
+        ' "trigger") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+        (
+            turn_id,
+            compaction.summary,
+            compaction.summarized_through_turn_id,
+            compaction.first_kept_turn_id,
+            compaction.turns_summarized,
+            compaction.model,
+            compaction.provider,
+            compaction.tokens_before,
+            compaction.tokens_after,
+            compaction.summary_tokens,
+            compaction.summarization_input_tokens,
+            compaction.summarization_output_tokens,
+            compaction.duration_ms,
+            compaction.trigger,
+        ),
+    )

@@ -1,0 +1,73 @@
+"""The versions of the ledger's schema and the way from each to the next.
+
+A script is never changed once released: the newest schema is what all of them in order make.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+APPLICATION_ID = 0x5052534D  # "PRSM", in the header of the file
+
+
+def load_migrations() -> Sequence[str]:
+    """Return the SQL scripts; script n (from 0) leads from version n to n + 1."""
+    return (files("prsm_core.store").joinpath("schema.sql").read_text(encoding="utf-8"),)
+
+
+def check_version(conn: sqlite3.Connection, newest: int) -> int:
+    """Return the version of the file, 0 for an empty one.
+
+    Raises StoreError when the file is not a ledger, or newer than this program.
+    """
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    (application,) = conn.execute("PRAGMA application_id").fetchone()
+    (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise StoreError(
+            "the file is an SQLite database, but not a ledger of PRSM",
+            hint="Give the path of a ledger, or of a file that does not exist yet.",
+            code="not_a_ledger",
+        )
+    if version > newest:
+        raise StoreError(
+            f"the ledger has version {version}; this program knows versions up to {newest}",
+            hint="Upgrade prsm-core, or use another PRSM_HOME.",
+            code="newer_ledger",
+        )
+    return int(version)
+
+
+def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -> None:
+    """Bring the ledger to the newest version, each step in a transaction of its own."""
+    scripts = load_migrations() if migrations is None else migrations
+    for version in range(check_version(conn, len(scripts)), len(scripts)):
+        try:
+            conn.executescript(
+                f"BEGIN IMMEDIATE; {scripts[version]};"
+                f"PRAGMA application_id = {APPLICATION_ID};"
+                f"PRAGMA user_version = {version + 1}; COMMIT;"
+            )
+        except BaseException:
+            if conn.in_transaction:
+                conn.rollback()
+            raise
+
+
+def require_current(conn: sqlite3.Connection) -> None:
+    """Raise StoreError unless the ledger has the newest version; it is opened for reading."""
+    newest = len(load_migrations())
+    version = check_version(conn, newest)
+    if version < newest:
+        raise StoreError(
+            f"the ledger has version {version}, reading needs version {newest}",
+            hint="Open it once for writing (any run does); that upgrades it.",
+            code="older_ledger",
+        )

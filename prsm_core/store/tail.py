@@ -1,0 +1,62 @@
+"""Waiting for new events: own commits wake at once, those of other processes are polled for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from prsm_core.store.reader import Reader
+
+_POLL_S = 0.05
+
+
+class Tail:
+    """Counts changes of the ledger. A follower remembers the count, reads, then waits for more."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._changed = asyncio.Event()
+        self._data_version = -1  # of the reading connection; the first poll always differs
+        self._polling = False
+        self.count = 0
+        self.closed = False
+
+    def bump(self) -> None:
+        """Wake all followers."""
+        self.count += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def close(self) -> None:
+        """Wake all followers for the last time."""
+        self.closed = True
+        self.bump()
+
+    async def wait(self, count: int) -> None:
+        """Return once there have been more than `count` changes, or the store closes."""
+        while self.count == count and not self.closed:
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._poll()
+
+    async def _poll(self) -> None:
+        if self._polling or self.closed:
+            return  # another follower asks already, and wakes this one too
+        self._polling = True
+        try:
+            version = await self._reader.run(_data_version)
+        finally:
+            self._polling = False
+        if version != self._data_version:
+            self._data_version = version
+            self.bump()
+
+
+def _data_version(conn: sqlite3.Connection) -> int:
+    (version,) = conn.execute("PRAGMA data_version").fetchone()
+    return int(version)

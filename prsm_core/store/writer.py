@@ -1,0 +1,212 @@
+"""The writer thread: the only writing connection of an open store, with group commit.
+
+While one group of jobs is written and synced, the next one gathers in the queue. Each job has a
+savepoint, so that a failing one raises at its own caller and leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from prsm_core.errors import PrsmError, StoreError
+from prsm_core.store.connection import LedgerLock, open_writer, to_store_error
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+
+_MAX_PENDING = 1024  # submitters beyond it wait
+_MAX_GROUP = 256  # bounds how long the lock is held
+_CHECKPOINT_ROWS = 2000  # changed rows between checkpoints, about 4 to 10 MB of log
+
+
+@dataclass(slots=True)
+class _Job:
+    apply: Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: Exception | None = None
+
+
+def closed_error() -> StoreError:
+    """Return the error of every act on a store that was closed."""
+    return StoreError("the ledger is closed", hint="Open it again.", code="closed")
+
+
+class Writer:
+    """Owns the thread; all public methods belong to the event loop that made it."""
+
+    def __init__(self, path: Path, on_commit: Callable[[], None]) -> None:
+        self._path = path
+        self._on_commit = on_commit
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # bounded by _slots
+        self._slots = asyncio.Semaphore(_MAX_PENDING)
+        self._unsettled = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closing = False
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._checkpointed = 0  # total_changes at the last checkpoint; the thread's
+        self._thread = threading.Thread(target=self._run, name="prsm-ledger-write", daemon=True)
+
+    async def start(self) -> None:
+        """Open the ledger; raises StoreError."""
+        self._thread.start()
+        try:
+            await self._opened
+        except asyncio.CancelledError:
+            self._queue.put(None)
+            raise
+
+    async def submit(self, apply: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `apply` in a transaction and return its value once that is durable.
+
+        A caller that is cancelled after the job is queued does not take it back.
+        """
+        if self._closing:
+            raise closed_error()
+        self._unsettled += 1
+        self._idle.clear()
+        try:
+            await self._slots.acquire()
+        except BaseException:
+            self._settled()
+            raise
+        job = _Job(apply, self._loop.create_future())
+        self._queue.put(job)
+        return cast("T", await job.future)
+
+    async def finish(self) -> None:
+        """Refuse new jobs and wait until all earlier ones are settled."""
+        self._closing = True
+        await self._idle.wait()
+
+    async def aclose(self) -> None:
+        """Finish, checkpoint and close the connection."""
+        await self.finish()
+        if self._thread.is_alive():
+            self._queue.put(None)
+            await asyncio.shield(self._ended)
+
+    def _settled(self) -> None:
+        self._unsettled -= 1
+        if not self._unsettled:
+            self._idle.set()
+
+    def _settle(self, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            self._slots.release()
+            self._settled()
+            if job.future.done():
+                continue  # its caller was cancelled
+            if job.error is None:
+                job.future.set_result(job.value)
+            else:
+                job.future.set_exception(job.error)
+        self._on_commit()
+
+    # --- in the thread ---
+
+    def _post(self, callback: Callable[..., object], *args: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:
+            return  # the loop is closed: nobody is left who could wait for this
+
+    def _run(self) -> None:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = LedgerLock(self._path)
+            conn = open_writer(self._path, lock)
+        except Exception as exc:  # noqa: BLE001 - it is raised where the store is opened
+            error = to_store_error(exc, f"cannot open the ledger {self._path}")
+            self._post(_end, self._opened, error)
+            self._post(_end, self._ended, None)
+            return
+        self._post(_end, self._opened, None)
+        while jobs := self._take():
+            self._write(conn, lock, jobs)
+            self._post(self._settle, jobs)
+        self._post(_end, self._ended, self._close(conn, lock))
+
+    def _take(self) -> list[_Job]:
+        jobs = []
+        job = self._queue.get()
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == _MAX_GROUP:
+                break
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+        return jobs
+
+    def _write(self, conn: sqlite3.Connection, lock: LedgerLock, jobs: Sequence[_Job]) -> None:
+        try:
+            with lock.held():
+                self._checkpoint_if_due(conn)
+                _commit(conn, jobs)
+        except Exception as exc:  # noqa: BLE001 - it is raised at every caller of the group
+            for job in jobs:
+                job.error = to_store_error(exc, "nothing was written")
+
+    def _checkpoint_if_due(self, conn: sqlite3.Connection) -> None:
+        if conn.total_changes - self._checkpointed >= _CHECKPOINT_ROWS:
+            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpointed = conn.total_changes
+
+    def _close(self, conn: sqlite3.Connection, lock: LedgerLock) -> StoreError | None:
+        try:
+            with lock.held():
+                conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                conn.close()
+            lock.close()
+        except Exception as exc:  # noqa: BLE001 - it is raised where the store is closed
+            return to_store_error(exc, f"cannot close the ledger {self._path}")
+        return None
+
+
+def _end(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return  # its waiter was cancelled
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+def _commit(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        for job in jobs:
+            _apply(conn, job)
+        conn.execute("COMMIT")
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+
+
+def _apply(conn: sqlite3.Connection, job: _Job) -> None:
+    conn.execute("SAVEPOINT job")
+    try:
+        job.value = job.apply(conn)
+    except PrsmError as exc:
+        job.error = exc
+    except Exception as exc:  # noqa: BLE001 - it is raised at the caller of this job
+        job.error = to_store_error(exc, "the step cannot be written")
+        job.error.__cause__ = exc
+    if job.error is not None:
+        # Fails when SQLite has already rolled everything back (disk full): then all jobs fail.
+        conn.execute("ROLLBACK TO job")
+    conn.execute("RELEASE job")

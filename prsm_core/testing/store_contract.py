@@ -1,0 +1,616 @@
+"""The contract of every Store, as a pytest class to subclass, and a builder of steps to feed it.
+
+    class TestMyStore(StoreContract):
+        async def open_store(self, tmp_path: Path) -> Store:
+            return await MyStore.open(tmp_path / "data")
+
+`open_store` is called again with the same path to see what was kept.
+"""
+# ruff: noqa: S101 - these are tests; a plugin author runs them
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from contextlib import aclosing
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, AgentState, Grant
+from prsm_core.domain.events import Event
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import (
+    AgentEndStep,
+    CallClose,
+    CallCloseStep,
+    CallOpenStep,
+    ControlStep,
+    HumanRequest,
+    Resolution,
+    SpawnStep,
+    StateChange,
+    TurnCloseStep,
+    TurnOpenStep,
+)
+from prsm_core.domain.turns import AgentMessage, AgentToolCall, StopReason, TurnResult
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.errors import (
+    FencedError,
+    InvalidTransitionError,
+    MessageRoutingError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from prsm_core.interfaces.store import AgentRow, Store
+
+PENDING, RUNNING = AgentState.PENDING, AgentState.RUNNING
+COMPLETED, KILLED = AgentState.COMPLETED, AgentState.KILLED
+
+
+class Steps:
+    """Builds the steps of one session; ids count up, agents are known by their names."""
+
+    def __init__(self, session: str = "s1") -> None:
+        self.session = session
+        self.run = f"{session}-run"
+        self._numbers = count(1)
+
+    def id(self, prefix: str) -> str:
+        """Return a new id."""
+        return f"{self.session}-{prefix}-{next(self._numbers):06d}"
+
+    def agent(self, name: str) -> str:
+        """Return the id of the agent called `name`."""
+        return f"{self.session}-{name}"
+
+    def _base(self, name: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step_id": self.id("step"),
+            "session_id": self.session,
+            "run_id": self.run,
+            "agent_id": None if name is None else self.agent(name),
+            **fields,
+        }
+
+    def event(self, name: str | None = None, text: str = "") -> Event:
+        """Return a notice."""
+        return Event(
+            type="notice",
+            session=self.session,
+            run=self.run,
+            ts=1000.0,
+            agent=None if name is None else self.agent(name),
+            data={"level": "info", "text": text},
+        )
+
+    def message(
+        self, source: str, target: str, kind: MessageType = MessageType.QUESTION, **fields: Any
+    ) -> RoutedMessage:
+        """Return a message between two agents."""
+        return RoutedMessage(
+            **{
+                "message_id": self.id("message"),
+                "type": kind,
+                "source": self.agent(source),
+                "target": self.agent(target),
+                "payload": {"text": "which one?"},
+                **fields,
+            }
+        )
+
+    def spawn(self, name: str, parent: str | None = None, **fields: Any) -> SpawnStep:
+        """Spawn an agent; the step is its own."""
+        agent = AgentDescriptor(
+            agent_id=self.agent(name),
+            name=name,
+            session_id=self.session,
+            run_id=self.run,
+            role=AgentRole.WORKER if parent else AgentRole.MASTER,
+            provider="script",
+            model="default",
+            prompt="do it",
+            system_prompt="you are an agent",
+            cwd="/work",
+            tools=frozenset({"Read", "Grep"}),
+            grant=Grant(tools=frozenset({"Read", "Grep", "Edit"})),
+            parent_id=None if parent is None else self.agent(parent),
+            depth=0 if parent is None else 1,
+            created_at=1000.0,
+        )
+        return SpawnStep(**self._base(name, {"agent": agent, **fields}))
+
+    def open_turn(self, name: str, number: int = 1, **fields: Any) -> TurnOpenStep:
+        """Open a turn."""
+        defaults = {
+            "turn_id": self.id("turn"),
+            "number": number,
+            "parent_turn_id": None,
+            "session_label": f"{self.session}/{name}",
+            "model": "default",
+            "provider": "script",
+            "role": "worker",
+            "toolset_name": "worker",
+            "tools_available": ("Read", "Grep"),
+            "permissions_granted": ("Read",),
+            "workspace_path": "/work",
+            "started_at_ms": 1_000_000,
+        }
+        return TurnOpenStep(**self._base(name, {**defaults, **fields}))
+
+    def call(self, call_id: str, **fields: Any) -> AgentToolCall:
+        """Return a running orchestration call."""
+        defaults = {
+            "id": call_id,
+            "tool_name": "ask_parent",
+            "params": {"question": "which one?"},
+            "status": "running",
+            "started_at": 1_000_100,
+            "sequence": 0,
+            "orchestration": True,
+        }
+        return AgentToolCall(**{**defaults, **fields})
+
+    def open_call(
+        self, turn: TurnOpenStep, call: AgentToolCall, name: str, **fields: Any
+    ) -> CallOpenStep:
+        """Open an orchestration call in a turn of the agent."""
+        return CallOpenStep(**self._base(name, {"turn_id": turn.turn_id, "call": call, **fields}))
+
+    def close_call(
+        self, turn: TurnOpenStep, call_id: str, name: str, consumed: tuple[str, ...] = ()
+    ) -> CallCloseStep:
+        """Answer a call."""
+        close = CallClose(
+            turn_id=turn.turn_id,
+            call_id=call_id,
+            status="completed",
+            result="the answer",
+            consumed=consumed,
+            at_ms=1_000_200,
+        )
+        return CallCloseStep(**self._base(name, {"close": close}))
+
+    def result(self, **fields: Any) -> TurnResult:
+        """Return the result of a turn: a prompt, an answer, 15 tokens."""
+        said = [("user", "do it"), ("assistant", "done")]
+        defaults = {
+            "messages": tuple(
+                AgentMessage(
+                    id=f"m{number}",
+                    role=role,
+                    content=content,
+                    sequence=number,
+                    created_at=1_000_000 + number,
+                )
+                for number, (role, content) in enumerate(said)
+            ),
+            "tool_calls": (),
+            "usage": TokenUsage(input_tokens=10, output_tokens=5, total_tokens=15),
+            "stop_reason": StopReason.END_TURN,
+            "duration_ms": 500,
+        }
+        return TurnResult(**{**defaults, **fields})
+
+    def close_turn(self, turn: TurnOpenStep, name: str, **fields: Any) -> TurnCloseStep:
+        """Close a turn."""
+        defaults = {
+            "turn_id": turn.turn_id,
+            "parent_turn_id": turn.parent_turn_id,
+            "session_label": turn.session_label,
+            "result": self.result(),
+            "completed_at_ms": 1_000_500,
+        }
+        return TurnCloseStep(**self._base(name, {**defaults, **fields}))
+
+    def end(
+        self, name: str, source: AgentState = PENDING, target: AgentState = KILLED, **fields: Any
+    ) -> AgentEndStep:
+        """End an agent."""
+        defaults = {
+            "result": AgentResult(agent_id=self.agent(name), success=False, summary="ended"),
+            "changes": (StateChange(source=source, target=target),),
+        }
+        return AgentEndStep(**self._base(name, {**defaults, **fields}))
+
+    def control(self, name: str | None, act: str, **fields: Any) -> ControlStep:
+        """Do something else."""
+        return ControlStep(**self._base(name, {"act": act, **fields}))
+
+    def restart(self, name: str, incarnation: int, **fields: Any) -> ControlStep:
+        """Restart a killed agent as its new incarnation."""
+        changes = (StateChange(source=KILLED, target=PENDING),)
+        return self.control(
+            name, "restart", **{"incarnation": incarnation, "changes": changes, **fields}
+        )
+
+    def run_started(self) -> ControlStep:
+        """Start the run."""
+        return self.control(None, "run_started", data={"task": "a task", "workspace": "/work"})
+
+    def request(self, name: str) -> HumanRequest:
+        """Return a new permission request of the agent."""
+        return HumanRequest(
+            request_id=self.id("request"),
+            agent_id=self.agent(name),
+            kind="permission",
+            payload={"tool": "Bash", "command": "make"},
+            opened_at=1000.0,
+        )
+
+
+async def read_events(store: Store, session: str, **options: Any) -> list[Event]:
+    """Return the committed events of a session."""
+    return [event async for event in store.events(session, **options)]
+
+
+async def one_agent(store: Store, session: str, name: str) -> AgentRow:
+    """Return the row of the agent called `name`."""
+    (row,) = [a for a in await store.agents(session) if a.descriptor.name == name]
+    return row
+
+
+@pytest.mark.asyncio
+class StoreContract(ABC):
+    """What every Store does; each test's docstring is the rule."""
+
+    @abstractmethod
+    async def open_store(self, tmp_path: Path) -> Store:
+        """Open a store; with the same path again, the same data."""
+
+    @pytest_asyncio.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        """Open a store for one test."""
+        store = await self.open_store(tmp_path)
+        yield store
+        await store.aclose()
+
+    @pytest.fixture
+    def steps(self) -> Steps:
+        """Return a builder of steps."""
+        return Steps()
+
+    @pytest_asyncio.fixture
+    async def team(self, store: Store, steps: Steps) -> Steps:
+        """Start a run with a master and a worker under it."""
+        await store.commit(steps.run_started())
+        await store.commit(steps.spawn("master"))
+        await store.commit(steps.spawn("w1", "master"))
+        return steps
+
+    async def test_a_known_step_returns_its_first_result(self, store: Store, team: Steps) -> None:
+        """Committing a step again changes nothing, even after the agent has ended."""
+        step = team.control("w1", "notice", events=(team.event("w1", "once"),))
+        first = await store.commit(step)
+        await store.commit(team.end("w1"))
+        again = await store.commit(step)
+        assert not first.duplicate
+        assert again.duplicate
+        assert again.events == first.events
+        assert [e.data["text"] for e in await read_events(store, "s1")] == ["once"]
+
+    async def test_a_step_id_names_one_step_only(self, store: Store, team: Steps) -> None:
+        """The id of a committed step is refused for a step of another kind or session."""
+        step = await store.commit(team.control("w1", "notice"))
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.spawn("w2", "master", step_id=step.step_id))
+        assert caught.value.code == "step_id_reused"
+
+    async def test_a_step_of_an_older_incarnation_is_fenced(
+        self, store: Store, team: Steps
+    ) -> None:
+        """After a restart the old incarnation cannot write."""
+        await store.commit(team.end("w1"))
+        await store.commit(team.restart("w1", 2))
+        with pytest.raises(FencedError):
+            await store.commit(team.open_turn("w1"))
+        await store.commit(team.open_turn("w1", incarnation=2))
+
+    async def test_an_ended_agent_is_fenced(self, store: Store, team: Steps) -> None:
+        """After its end an agent may only close its turn and calls, or be controlled."""
+        turn = team.open_turn("w1")
+        await store.commit(turn)
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.end("w1"))
+        for late in (
+            team.open_turn("w1", 2),
+            team.open_call(turn, team.call("c2"), "w1"),
+            team.spawn("w2", "w1"),
+            team.end("w1", KILLED, COMPLETED),
+            team.control("w1", "state", changes=(StateChange(source=KILLED, target=RUNNING),)),
+        ):
+            with pytest.raises(FencedError):
+                await store.commit(late)
+        await store.commit(team.close_call(turn, "c1", "w1"))
+        await store.commit(team.close_turn(turn, "w1"))
+        await store.commit(team.control("w1", "notice"))
+        assert (await one_agent(store, "s1", "w1")).usage.total_tokens == 15
+
+    async def test_a_change_must_fit_the_stored_state(self, store: Store, team: Steps) -> None:
+        """A change whose source is not the stored state applies nothing of its step."""
+        change = StateChange(source=RUNNING, target=COMPLETED)
+        with pytest.raises(InvalidTransitionError):
+            await store.commit(
+                team.control("w1", "state", changes=(change,), events=(team.event("w1"),))
+            )
+        assert (await one_agent(store, "s1", "w1")).descriptor.state is PENDING
+        assert await read_events(store, "s1") == []
+
+    async def test_changes_apply_in_order(self, store: Store, team: Steps) -> None:
+        """The last change decides state and `waiting_on`."""
+        changes = (
+            StateChange(source=PENDING, target=AgentState.STARTING),
+            StateChange(source=AgentState.STARTING, target=RUNNING, waiting_on="a person"),
+        )
+        await store.commit(team.control("w1", "state", changes=changes))
+        row = await one_agent(store, "s1", "w1")
+        assert (row.descriptor.state, row.waiting_on) == (RUNNING, "a person")
+
+    async def test_a_message_is_consumed_once_by_its_target(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Receives are selective, and a message is there until it is consumed, then never."""
+        old, new = team.message("w1", "master"), team.message("w1", "master")
+        await store.commit(team.control("w1", "notice", messages=(old, new)))
+        assert await store.inbox("s1") == [old, new]
+        with pytest.raises(StoreError):
+            await store.commit(team.open_turn("w1", consumed=(new.message_id,)))
+        await store.commit(team.open_turn("master", consumed=(new.message_id,)))
+        assert await store.inbox("s1") == [old]
+        with pytest.raises(StoreError):
+            await store.commit(team.control("master", "notice", consumed=(new.message_id,)))
+
+    async def test_a_message_id_is_used_once(self, store: Store, team: Steps) -> None:
+        """Another step cannot send the same message again."""
+        message = team.message("w1", "master")
+        await store.commit(team.control("w1", "notice", messages=(message,)))
+        with pytest.raises(StoreError):
+            await store.commit(team.control("w1", "notice", messages=(message,)))
+        assert await store.inbox("s1") == [message]
+
+    async def test_an_ended_agent_gets_results_and_signals_only(
+        self, store: Store, team: Steps
+    ) -> None:
+        """A question to an ended agent is refused; its children's results are not."""
+        await store.commit(team.end("master"))
+        question = team.message("w1", "master")
+        with pytest.raises(MessageRoutingError) as caught:
+            await store.commit(team.control("w1", "notice", messages=(question,)))
+        assert caught.value.code == "agent_ended"
+        result = team.message("w1", "master", MessageType.TASK_RESULT)
+        await store.commit(team.end("w1", messages=(result,)))
+        assert await store.inbox("s1") == [result]
+
+    async def test_a_message_needs_a_target_in_its_session(self, store: Store, team: Steps) -> None:
+        """Unknown agents and agents of other sessions are refused alike."""
+        other = Steps("s2")
+        await store.commit(other.spawn("master"))
+        for target in ("nobody", other.agent("master")):
+            message = team.message("w1", "master", target=target)
+            with pytest.raises(MessageRoutingError) as caught:
+                await store.commit(team.control("w1", "notice", messages=(message,)))
+            assert caught.value.code == "unknown_agent"
+
+    async def test_a_message_to_an_older_incarnation_is_stale(
+        self, store: Store, team: Steps
+    ) -> None:
+        """What was meant for an ended incarnation never reaches the next."""
+        unread = team.message("master", "w1")
+        await store.commit(team.control("master", "notice", messages=(unread,)))
+        await store.commit(team.end("w1"))
+        await store.commit(team.restart("w1", 2))
+        assert await store.inbox("s1") == []
+        with pytest.raises(MessageRoutingError) as caught:
+            late = team.message("master", "w1")
+            await store.commit(team.control("master", "notice", messages=(late,)))
+        assert caught.value.code == "stale"
+
+    async def test_a_resumed_agent_keeps_its_unread_messages(
+        self, store: Store, team: Steps
+    ) -> None:
+        """A restart of an agent that never ended hands its mail to the new incarnation."""
+        unread = team.message("master", "w1")
+        await store.commit(team.control("master", "notice", messages=(unread,)))
+        await store.commit(
+            team.control(
+                "w1",
+                "restart",
+                incarnation=2,
+                changes=(StateChange(source=PENDING, target=AgentState.STARTING),),
+            )
+        )
+        (kept,) = await store.inbox("s1")
+        assert (kept.message_id, kept.incarnation) == (unread.message_id, 2)
+
+    async def test_a_restart_begins_the_next_incarnation(self, store: Store, team: Steps) -> None:
+        """It needs the next number, leaves the ended state and clears the result."""
+        await store.commit(team.end("w1"))
+        with pytest.raises(FencedError):
+            await store.commit(team.restart("w1", 1))
+        with pytest.raises(StoreError):
+            await store.commit(team.restart("w1", 3))
+        with pytest.raises(StoreError):
+            await store.commit(team.restart("w1", 2, changes=()))
+        await store.commit(team.restart("w1", 2, prompt="once more"))
+        row = await one_agent(store, "s1", "w1")
+        assert (row.descriptor.incarnation, row.descriptor.prompt) == (2, "once more")
+        assert (row.descriptor.state, row.result, row.ended_at) == (PENDING, None, None)
+
+    async def test_an_end_must_end_the_agent(self, store: Store, team: Steps) -> None:
+        """An end without a terminal state is refused."""
+        with pytest.raises(StoreError):
+            await store.commit(team.end("w1", PENDING, RUNNING))
+        assert (await one_agent(store, "s1", "w1")).result is None
+
+    async def test_a_finishing_agent_has_its_result_and_lives(
+        self, store: Store, team: Steps
+    ) -> None:
+        """`finishing` stores the result; the end comes later."""
+        result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
+        await store.commit(team.control("w1", "finishing", result=result))
+        row = await one_agent(store, "s1", "w1")
+        assert (row.result, row.descriptor.state) == (result, PENDING)
+        await store.commit(team.end("w1", result=result))
+
+    async def test_the_first_answer_to_a_request_wins(self, store: Store, team: Steps) -> None:
+        """A second resolution is refused with everything in its step."""
+        request = team.request("w1")
+        await store.commit(team.control("w1", "request", requests=(request,)))
+        assert await store.open_requests("s1") == [request]
+        yes = Resolution(request_id=request.request_id, answer={"verdict": "once"}, by="user")
+        no = Resolution(request_id=request.request_id, answer={"verdict": "deny"}, by="timeout")
+        await store.commit(team.control("w1", "resolve", resolutions=(yes,)))
+        with pytest.raises(StoreError) as caught:
+            await store.commit(
+                team.control("w1", "resolve", resolutions=(no,), events=(team.event("w1"),))
+            )
+        assert caught.value.code == "already_resolved"
+        assert await store.open_requests("s1") == []
+        assert await read_events(store, "s1") == []
+        await store.commit(team.end("w1", resolutions=(no,)))
+
+    async def test_turns_of_an_agent_are_numbered(self, store: Store, team: Steps) -> None:
+        """A turn has the next number, or it is refused."""
+        with pytest.raises(StoreError):
+            await store.commit(team.open_turn("w1", 2))
+        await store.commit(team.open_turn("w1", 1))
+        with pytest.raises(StoreError):
+            await store.commit(team.open_turn("w1", 1))
+        assert (await one_agent(store, "s1", "w1")).next_turn == 2
+
+    async def test_closing_a_turn_again_changes_nothing(self, store: Store, team: Steps) -> None:
+        """The first closing stands, whatever step closes the turn again."""
+        turn = team.open_turn("w1")
+        await store.commit(turn)
+        first = await store.commit(team.close_turn(turn, "w1", events=(team.event("w1"),)))
+        aborted = team.result(stop_reason=StopReason.ABORTED)
+        again = await store.commit(team.close_turn(turn, "w1", result=aborted))
+        assert again.duplicate
+        assert again.events == first.events
+        row = await one_agent(store, "s1", "w1")
+        assert (row.usage.total_tokens, row.head_turn_id) == (15, turn.turn_id)
+
+    async def test_an_answer_is_stored_under_its_call_once(self, store: Store, team: Steps) -> None:
+        """The stored answer outlives what the turn says about the call later."""
+        turn = team.open_turn("w1")
+        await store.commit(turn)
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.close_call(turn, "c1", "w1"))
+        with pytest.raises(StoreError):
+            await store.commit(team.close_call(turn, "c1", "w1"))
+        told = (team.call("c1", status="failed", sequence=3), team.call("c2", orchestration=False))
+        result = team.result(tool_calls=told)
+        await store.commit(team.close_turn(turn, "w1", result=result))
+        second, first = await store.calls(team.agent("w1"))
+        assert (first["id"], first["status"], first["result"]) == ("c1", "completed", "the answer")
+        assert (first["sequence"], first["orchestration"]) == (3, True)
+        assert (second["id"], second["orchestration"]) == ("c2", False)
+        assert first["arguments_hash"] == second["arguments_hash"]
+
+    async def test_unknown_usage_stays_unknown(self, store: Store, team: Steps) -> None:
+        """A count nobody told is None; known ones add up over the turns."""
+        head = None
+        for number in (1, 2):
+            turn = team.open_turn("w1", number, parent_turn_id=head)
+            await store.commit(turn)
+            await store.commit(team.close_turn(turn, "w1", resume_token=f"thread-{number}"))
+            head = turn.turn_id
+        row = await one_agent(store, "s1", "w1")
+        assert (row.usage.input_tokens, row.usage.reasoning_tokens) == (20, None)
+        assert (row.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
+
+    async def test_events_are_numbered_without_a_gap(self, store: Store, team: Steps) -> None:
+        """Steps and appended events of any number of tasks share one count per session."""
+        other = Steps("s2")
+        texts = [str(n) for n in range(40)]
+        await asyncio.gather(
+            *(store.append([team.event(text=t), other.event(text=t)]) for t in texts),
+            *(store.commit(team.control("w1", "notice", events=(team.event("w1"),))) for _ in texts),
+        )
+        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 81))
+        assert [e.seq for e in await read_events(store, "s2", after=30)] == list(range(31, 41))
+        assert len(await read_events(store, "s1", agent=team.agent("w1"))) == 40
+
+    async def test_live_events_are_not_stored(self, store: Store, steps: Steps) -> None:
+        """Deltas belong to nobody's log."""
+        delta = Event(type="text_delta", session="s1", run=None, ts=0.0, data={"text": "a"})
+        with pytest.raises(StoreError):
+            await store.append([steps.event(), delta])
+        assert await read_events(store, "s1") == []
+
+    async def test_a_follower_sees_what_is_committed_later(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Following goes on until the store is closed, in order."""
+        seen: asyncio.Queue[Event] = asyncio.Queue(10)
+
+        async def follow() -> None:
+            async with aclosing(store.events("s1", follow=True)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    seen.put_nowait(event)
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(follow())
+            for text in ("one", "two"):
+                await store.append([team.event(text=text)])
+                assert (await seen.get()).data["text"] == text
+            await store.aclose()
+
+    async def test_sessions_are_listed_newest_first(self, store: Store, team: Steps) -> None:
+        """A session has its first task, its newest run and the number of its last event."""
+        second = Steps("s2")
+        started = Event(
+            type="run_started", session="s2", run=second.run, ts=9e9, data={"task": "a task"}
+        )
+        step = second.control(None, "run_started", data={"task": "b"}, events=(started,))
+        await store.commit(step)
+        finished = second.control(None, "run_finished", data={"status": "completed"})
+        await store.commit(finished)
+        listed = [(s.session_id, s.task, s.status, s.last_seq) for s in await store.sessions()]
+        assert listed == [("s2", "b", "completed", 1), ("s1", "a task", "running", 0)]
+
+    async def test_a_cancelled_commit_is_whole_or_absent(self, store: Store, team: Steps) -> None:
+        """Its caller may go; the step is applied completely and once."""
+        steps = [team.control("w1", "notice", events=(team.event("w1"),)) for _ in range(20)]
+        tasks = [asyncio.ensure_future(store.commit(step)) for step in steps]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for step in steps:
+            await store.commit(step)
+        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 21))
+
+    async def test_closing_finishes_what_was_submitted(
+        self, store: Store, team: Steps, tmp_path: Path
+    ) -> None:
+        """Every acknowledged step is there when the store is opened again."""
+        commits = [
+            asyncio.ensure_future(store.append([team.event(text=str(n))])) for n in range(50)
+        ]
+        await asyncio.sleep(0)
+        await store.aclose()
+        await asyncio.gather(*commits)
+        with pytest.raises(StoreError):
+            await store.commit(team.control("w1", "notice"))
+        again = await self.open_store(tmp_path)
+        try:
+            assert len(await read_events(again, "s1")) == 50
+            names = [row.descriptor.name for row in await again.agents("s1")]
+            assert names == ["master", "w1"]
+        finally:
+            await again.aclose()
+
+    async def test_an_agent_is_read_back_as_it_was_spawned(
+        self, store: Store, steps: Steps
+    ) -> None:
+        """The descriptor survives unchanged."""
+        step = steps.spawn("master")
+        await store.commit(step)
+        assert (await one_agent(store, "s1", "master")).descriptor == step.agent

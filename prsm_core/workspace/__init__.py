@@ -1,0 +1,1 @@
+"""The user's files: which repository they belong to and what happens to them."""

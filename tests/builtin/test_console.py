@@ -1,0 +1,329 @@
+"""The console frontend, driven in-process through a scripted application."""
+
+import asyncio
+import io
+import os
+import pty
+from contextlib import asynccontextmanager
+
+import pytest
+
+from prsm_core.builtin.console import ConsoleFrontend
+from prsm_core.domain.permissions import Answer
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.errors import ConfigError, StoreError
+from prsm_core.interfaces.frontend import RunOptions, RunResult
+
+DEADLINE = 10.0
+
+
+@pytest.fixture
+def typed():
+    """The two ends of a pipe: what the console reads, what the person writes to."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb", buffering=0) as keyboard:
+        yield reader, keyboard
+    os.close(reader)
+
+
+@pytest.fixture
+def running(app, stream):
+    """A context manager that runs a console on `app` and yields (task, out, err)."""
+
+    @asynccontextmanager
+    async def run(*, err=stream, settings=None, stdin=None, clock=None):
+        out = io.StringIO()
+        console = ConsoleFrontend(settings or {}, out=out, err=err, stdin=stdin, clock=clock)
+        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            yield group.create_task(console.run(app)), out, err
+
+    return run
+
+
+async def start(app, settled):
+    await settled()
+    app.spawn()
+
+
+async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, settled, running):
+    async with running() as (task, out, err):
+        await start(app, settled)
+        app.spawn("w", "w1", parent="m", prompt="count the lines\nof all files")
+        app.say("tool_call_started", "w", call="c", tool="Bash", arguments={"command": "wc -l *"})
+        app.say("tool_call_finished", "w", call="c", status="completed", result="3")
+        app.say("message_completed", "w", turn="t", role="assistant", text="three\nlines")
+        app.say("agent_state_changed", "w", **{"from": "running", "to": "completed"}, reason="")
+        app.finish()
+    assert task.result() == 0
+    assert out.getvalue() == "All done.\n"
+    assert err.getvalue().splitlines() == [
+        "master (master, echo/default) starts: do it",
+        "w1 (worker, echo/default) starts for master: count the lines…",
+        "w1 > Bash: wc -l *",
+        "w1: three",
+        "  lines",
+        "w1 completed",
+        "completed in 1m 14s, tokens: 1,200 in, unknown out",
+    ]
+
+
+@pytest.mark.requirement("E84")
+async def test_the_end_tells_duration_cost_and_that_tokens_are_unknown(app, settled, running):
+    result = RunResult(status="failed", summary="", exit_code=1, error="no result")
+    async with running() as (task, out, err):
+        await start(app, settled)
+        app.finish(result, cost_usd=0.25)
+    assert task.result() == 1
+    assert out.getvalue() == ""
+    assert err.getvalue().splitlines()[-2:] == [
+        "error: no result",
+        "failed in 1m 14s, unknown tokens, $0.2500",
+    ]
+
+
+async def test_text_of_agents_has_no_effect_on_the_terminal(app, settled, running):
+    evil = "\x1b[2Jhid\u202eden\x07\r\x9b1m"
+    result = RunResult(status="completed", summary=evil, exit_code=0, usage=TokenUsage())
+    async with running() as (_, out, err):
+        await start(app, settled)
+        app.spawn("w", evil, parent="m", prompt=evil)
+        app.say("message_completed", "w", turn="t", role="assistant", text=evil)
+        app.say("notice", "w", level="warning", text=evil)
+        app.finish(result)
+    shown_text = out.getvalue() + err.getvalue()
+    assert "\\x1b[2Jhid\\u202eden\\x07" in shown_text
+    assert not set(shown_text) & set("\x1b\u202e\x07\r\x9b")
+
+
+@pytest.mark.requirement("D9")
+@pytest.mark.parametrize(
+    ("keys", "verdict"),
+    [("o", "once"), ("always", "always"), ("D", "deny"), ("y", "once"), ("no", "deny")],
+)
+async def test_a_permission_is_answered_from_stdin(app, settled, typed, keys, verdict, running):
+    reader, keyboard = typed
+    async with running(stdin=reader) as (task, _, err):
+        await start(app, settled)
+        app.say(
+            "permission_requested",
+            "m",
+            request="r1",
+            tool="Bash",
+            command="rm -rf 'a\x1b[1A b'",
+            paths=[],
+            reason="not known to be safe",
+            options=["once", "always", "deny"],
+        )
+        await err.shows("[o]nce [a]lways [d]eny: ")
+        keyboard.write(f"what?\n{keys}\n".encode())
+        await err.shows(f"Bash of master: {verdict} (by user)")
+        app.finish()
+    assert app.answers == [("r1", verdict)]
+    assert "  command: rm -rf 'a\\x1b[1A b'\n  reason: not known to be safe" in err.getvalue()
+    assert err.getvalue().count("[o]nce") == 2, "an unclear answer is asked again"
+    assert task.result() == 0
+
+
+@pytest.mark.requirement("D10")
+async def test_a_question_is_answered_by_number(app, settled, typed, running):
+    reader, keyboard = typed
+    async with running(stdin=reader) as (_, _, err):
+        await start(app, settled)
+        app.say("question_asked", "m", request="q", question="Which?", options=["red", "blue"])
+        await err.shows("number or text: ")
+        keyboard.write(b"2\n")
+        await err.shows("is closed (by user)")
+        app.finish()
+    assert app.answers == [("q", Answer(choices=("blue",)))]
+    assert "master asks you: Which?\n  1. red\n  2. blue\n" in err.getvalue()
+
+
+async def test_several_requests_are_asked_one_after_the_other(app, settled, typed, running):
+    reader, keyboard = typed
+    keyboard.write(b"o\nd\n")
+    async with running(stdin=reader) as (_, _, err):
+        await start(app, settled)
+        for request in ("r1", "r2"):
+            app.say(
+                "permission_requested", "m", request=request, tool="Edit", options=["once", "deny"]
+            )
+        await err.shows("deny (by user)")
+        app.finish()
+    assert app.answers == [("r1", "once"), ("r2", "deny")]
+
+
+async def test_the_end_of_stdin_is_a_refusal(app, settled, typed, running):
+    reader, keyboard = typed
+    keyboard.close()
+    async with running(stdin=reader) as (_, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
+        app.say("question_asked", "m", request="q", question="Which?", options=[])
+        await err.shows("is closed (by user)")
+        app.finish()
+    assert app.answers == [("r", "deny"), ("q", Answer())]
+
+
+async def test_a_file_as_stdin_is_read_to_its_end(app, settled, tmp_path, running):
+    answers = tmp_path / "answers"
+    answers.write_text("a")
+    with answers.open("rb") as file:
+        async with running(stdin=file.fileno()) as (_, _, err):
+            await start(app, settled)
+            app.say("permission_requested", "m", request="r", tool="E", options=["always", "deny"])
+            await err.shows("(by user)")
+            app.finish()
+    assert app.answers == [("r", "always")]
+
+
+async def test_a_request_that_ends_elsewhere_is_withdrawn(app, settled, typed, running):
+    reader, keyboard = typed
+    async with running(stdin=reader) as (_, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r1", tool="Edit", options=["once", "deny"])
+        await err.shows("[d]eny: ")
+        app.say("permission_resolved", "m", request="r1", verdict="deny", by="timeout")
+        await err.shows("deny (by timeout)")
+        app.say("permission_requested", "m", request="r2", tool="Write", options=["once", "deny"])
+        await err.shows("permission for Write")
+        keyboard.write(b"o\n")
+        await err.shows("once (by user)")
+        app.finish()
+    assert app.answers == [("r2", "once")]
+
+
+async def test_lines_that_come_while_a_prompt_is_open_show_the_prompt_again(
+    app, settled, typed, running
+):
+    reader, keyboard = typed
+    async with running(stdin=reader) as (_, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
+        await err.shows("[d]eny: ")
+        app.say("notice", level="info", text="meanwhile")
+        await err.shows("meanwhile")
+        assert err.getvalue().endswith("\ninfo: meanwhile\n[o]nce [d]eny: ")
+        keyboard.write(b"d\n")
+        await err.shows("(by user)")
+        app.finish()
+
+
+async def test_without_a_person_requests_are_only_shown(app, settled, running):
+    async with running(settings={"interactive": False}) as (_, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
+        app.say("permission_resolved", "m", request="r", verdict="deny", by="headless")
+        app.finish()
+    assert app.answers == []
+    assert "Edit of master: deny (by headless)" in err.getvalue()
+    assert "[o]nce" not in err.getvalue()
+
+
+@pytest.mark.requirement("D9")
+async def test_a_permission_is_answered_on_a_terminal_and_earlier_typing_is_dropped(
+    app, settled, running
+):
+    controller, terminal = pty.openpty()
+    try:
+        async with running(stdin=terminal) as (_, _, err):
+            os.write(controller, b"o\n")
+            await start(app, settled)
+            app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
+            await err.shows("[d]eny: ")
+            await settled()
+            assert app.answers == []
+            os.write(controller, b"d\n")
+            await err.shows("(by user)")
+            app.finish()
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert app.answers == [("r", "deny")]
+
+
+@pytest.mark.requirement("E81", "E82")
+async def test_a_terminal_shows_for_how_long_the_model_thinks(
+    app, settled, clock, terminal, running
+):
+    async with running(err=terminal, clock=clock) as (_, _, err):
+        await start(app, settled)
+        await settled()
+        app.say("thinking_delta", "m", live=True, text="hm")
+        await clock.advance(29)
+        assert err.getvalue().endswith("\rThinking... (29s)")
+        app.say("text_delta", "m", live=True, text="so")
+        await settled()
+        await clock.advance(74)
+        assert err.getvalue().endswith("\rstreaming (1m 14s)")
+        app.say("message_completed", "m", turn="t", role="assistant", text="so be it")
+        await settled()
+        assert err.getvalue().endswith("\x1b[1mmaster\x1b[0m: so be it\n")
+        app.finish()
+    assert "\r                  \r" in err.getvalue(), "the status is wiped before a line"
+
+
+@pytest.mark.requirement("E83")
+async def test_thirty_silent_seconds_are_told_once_and_in_the_status(
+    app, settled, clock, terminal, running
+):
+    async with running(err=terminal, clock=clock) as (_, _, err):
+        await start(app, settled)
+        await settled()
+        await clock.advance(45)
+        assert err.getvalue().count("warning: nothing was heard from the agents for 30s") == 1
+        assert err.getvalue().endswith("Thinking... (45s, silent for 45s)")
+        app.finish()
+
+
+async def test_no_colour_and_no_status_where_they_are_not_wanted(
+    app, settled, clock, terminal, monkeypatch, running
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(err=terminal, clock=clock) as (_, _, err):
+        await start(app, settled)
+        app.finish()
+    assert "\x1b" not in err.getvalue()
+
+
+async def test_earlier_runs_of_the_session_lend_names_only(app, settled, running):
+    async with running() as (_, _, err):
+        await settled()
+        app.say("agent_spawned", "old", run="run-0", name="elder", prompt="x", role="worker")
+        app.say("run_finished", run="run-0", status="completed", summary="earlier")
+        app.say("message_completed", "old", turn="t", role="assistant", text="hello")
+        app.finish()
+    assert err.getvalue().splitlines()[0] == "elder: hello"
+
+
+async def test_without_a_task_there_is_nothing_to_run(app):
+    app.options = RunOptions()
+    with pytest.raises(ConfigError):
+        await ConsoleFrontend({}, out=io.StringIO(), err=io.StringIO()).run(app)
+
+
+async def test_events_that_end_early_are_an_error_that_names_the_session(app, settled, running):
+    async def nothing(after=0):
+        return
+        yield
+
+    app.events = nothing
+
+    async def run_to_its_end():
+        async with running():
+            await settled()
+            app.run.ended.set_result(RunResult(status="completed", summary="", exit_code=0))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_to_its_end()
+    assert caught.group_contains(StoreError, match="last events")
+
+
+async def test_a_cancelled_console_leaves_stdin_alone(app, settled, typed, running):
+    reader, _ = typed
+    async with running(stdin=reader) as (task, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
+        await err.shows("[d]eny: ")
+        task.cancel()
+    assert err.getvalue().endswith("[d]eny: \n")
+    assert not asyncio.get_running_loop().remove_reader(reader)

@@ -1,0 +1,33 @@
+"""The json frontend prints committed events of its run, one a line."""
+
+import asyncio
+import io
+import json
+
+from prsm_core.builtin.json_frontend import JsonFrontend
+from prsm_core.domain.events import Event
+
+
+async def test_each_committed_event_is_a_line_and_run_finished_is_the_last(app, settled):
+    out = io.StringIO()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        task = group.create_task(JsonFrontend({}, out=out).run(app))
+        await settled()
+        app.say("notice", run="run-0", level="info", text="of another run")
+        app.spawn()
+        app.say("text_delta", "m", live=True, text="not committed")
+        app.say("message_completed", "m", turn="t", role="assistant", text="a\u2028b\x1b")
+        app.finish()
+    lines = out.getvalue().split("\n")
+    assert lines.pop() == ""
+    assert out.getvalue().isascii()
+    events = [json.loads(line) for line in lines]
+    assert [event["type"] for event in events] == [
+        "run_started",
+        "agent_spawned",
+        "message_completed",
+        "run_finished",
+    ]
+    assert list(events[0]) == ["seq", "ts", "session", "run", "agent", "type", "task", "workspace"]
+    assert [Event.from_dict(event).to_dict() for event in events] == events
+    assert task.result() == 0

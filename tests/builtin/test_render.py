@@ -1,0 +1,127 @@
+"""Every kind of event becomes harmless lines, whatever its fields hold."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prsm_core.builtin.render import Ink, Renderer
+from prsm_core.domain.events import EVENT_FIELDS, Event
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+NUMBERS = {"percent", "added", "removed", "duration_s", "delay_s", "attempt", "used", "limit", "n"}
+LISTS = {"paths", "options", "agents"}
+
+
+def field_values(name):
+    if name in NUMBERS:
+        return st.none() | st.integers(0, 10_000)
+    if name in LISTS:
+        return st.none() | st.lists(TEXT, max_size=3)
+    if name == "arguments":
+        return st.none() | st.dictionaries(TEXT, TEXT | st.integers(), max_size=3)
+    if name == "error":
+        return st.none() | TEXT | st.fixed_dictionaries({"kind": TEXT, "message": TEXT})
+    return st.none() | TEXT
+
+
+@st.composite
+def any_event(draw):
+    kind = draw(st.sampled_from(sorted(EVENT_FIELDS)))
+    data = {name: draw(field_values(name)) for name in EVENT_FIELDS[kind]}
+    agent = draw(st.none() | TEXT)
+    return Event(type=kind, session="S", run="R", ts=0.0, agent=agent, data=data, seq=1)
+
+
+@given(st.lists(any_event(), max_size=8))
+def test_no_event_breaks_the_console_or_the_terminal(events):
+    renderer = Renderer(Ink(enabled=False))
+    for event in events:
+        for line in renderer.lines(event):
+            assert not set(line) & set("\x1b\r\x07\u202e\u2066\x9b\x00")
+
+
+def lines_of(kind, /, **data):
+    renderer = Renderer(Ink(enabled=False))
+    renderer.learn(Event(type="agent_spawned", session="S", run="R", ts=0.0, agent="a" * 32,
+                         data={"name": "w1"}))  # fmt: skip
+    event = Event(type=kind, session="S", run="R", ts=0.0, agent="a" * 32, data=data, seq=1)
+    return list(renderer.lines(event))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "line"),
+    [
+        ("agent_state_changed", {"to": "failed", "reason": "idle"}, "w1 failed: idle"),
+        ("agent_state_changed", {"to": "waiting_for_child"}, "w1 waits for its children"),
+        ("turn_finished", {"error": {"message": "no key"}}, "w1: the turn failed: no key"),
+        ("tool_call_started", {"tool": "Read", "arguments": {"x": 1, "path": "a"}}, "w1 > Read: a"),
+        ("tool_call_started", {"tool": "list", "arguments": {}}, "w1 > list"),
+        (
+            "tool_call_finished",
+            {"status": "denied", "error": "no", "duration_s": 3},
+            "w1 > a tool denied after 3s: no",
+        ),
+        (
+            "message_routed",
+            {"kind": "question", "from": "b" * 32, "to": "a" * 32},
+            "bbbbbbbb asks w1",
+        ),
+        ("message_routed", {"kind": "user_prompt", "to": "a" * 32}, "user prompts w1"),
+        ("progress_reported", {"status": "half", "percent": 50}, "w1: 50% half"),
+        (
+            "file_changed",
+            {"path": "a.py", "kind": "modified", "added": 3},
+            "w1 modified a.py (+3 -0)",
+        ),
+        (
+            "deadlock_detected",
+            {"agents": ["a" * 32, "b"], "victim": "b", "action": "fails"},
+            "deadlock between w1, b: fails b",
+        ),
+        (
+            "budget_exceeded",
+            {"kind": "usd", "used": 2, "limit": 1},
+            "the budget of usd is used up: 2 of 1",
+        ),
+        (
+            "retry_scheduled",
+            {"attempt": 2, "delay_s": 4, "error": "429"},
+            "w1 tries again in 4s (attempt 2): 429",
+        ),
+        ("sink_dropped", {"sink": "jsonl", "count": 3}, "warning: sink jsonl lost 3 events"),
+        (
+            "plugin_quarantined",
+            {"plugin": "x", "error": "boom"},
+            "warning: plugin x is not used: boom",
+        ),
+    ],
+)
+def test_events_read_like_sentences(kind, data, line):
+    assert lines_of(kind, **data) == [line]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("agent_state_changed", {"to": "running"}),
+        ("turn_started", {"n": 1}),
+        ("turn_finished", {"stop_reason": "end_turn"}),
+        ("message_completed", {"role": "user", "text": "prompt"}),
+        ("message_completed", {"role": "assistant", "text": " \n"}),
+        ("tool_call_finished", {"status": "completed", "result": "long"}),
+        ("message_routed", {"kind": "progress_update"}),
+        ("text_delta", {"text": "x"}),
+    ],
+)
+def test_routine_is_not_printed(kind, data):
+    assert lines_of(kind, **data) == []
+
+
+def test_a_permission_without_a_command_shows_its_paths():
+    lines = lines_of("permission_requested", request="r", tool="Edit", paths=["a\nb"])
+    assert lines == ["w1 asks permission for Edit", "  path: a\\nb"]
+
+
+def test_ink_is_bold_only_where_enabled():
+    assert Ink(enabled=True).bold("x") == "\x1b[1mx\x1b[0m"
+    assert Ink(enabled=False).dim("x") == "x"

@@ -1,0 +1,23 @@
+"""What every test of the core shares: a bounded property-test profile and the layout report."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Time limits per example fail on a busy machine and find no error of ours.
+settings.register_profile("prsm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("prsm")
+
+_REPORT = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def report(pytestconfig):
+    """Lines that are printed after the run, whether tests fail or not."""
+    return pytestconfig.stash.setdefault(_REPORT, [])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(_REPORT, []):
+        terminalreporter.write_line(line)

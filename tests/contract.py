@@ -1,0 +1,80 @@
+"""The contract with plugins and scripts, as data: what may grow and must not shrink.
+
+`python tests/contract.py` writes it to tests/data/contract.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import prsm_core
+from prsm_core import PrsmError, hookspecs
+from prsm_core.domain.events import EVENT_FIELDS
+
+GOLDEN = Path(__file__).parent / "data" / "contract.json"
+
+
+def hooks() -> dict[str, list[str]]:
+    """Return the arguments of every hook by its name."""
+    return {
+        name: list(inspect.signature(value).parameters)
+        for name, value in sorted(vars(hookspecs).items())
+        if hasattr(value, "prsm_spec")
+    }
+
+
+def _fields(record: type) -> str:
+    """Return the fields; a trailing `?` marks one that has a default."""
+    missing = dataclasses.MISSING
+    return ", ".join(
+        field.name + ("" if field.default is field.default_factory is missing else "?")
+        for field in dataclasses.fields(record)
+    )
+
+
+def _methods(cls: type) -> dict[str, str]:
+    """Return the signature of every public method, and `property` for a property."""
+    methods = {}
+    for name, value in sorted(vars(cls).items()):
+        function = getattr(value, "__func__", value)  # of a classmethod
+        if isinstance(value, property):
+            methods[name] = "property"
+        elif inspect.isfunction(function) and not name.startswith("_"):
+            methods[name] = str(inspect.signature(function)).replace("'", "")
+    return methods
+
+
+def _shape(value: Any) -> Any:
+    """Return what of a public name others rely on."""
+    if not inspect.isclass(value):
+        return str(type(value).__name__)
+    if issubclass(value, enum.Enum):
+        return ", ".join(f"{member.name}={member.value}" for member in value)
+    if issubclass(value, PrsmError):
+        return f"error({', '.join(base.__name__ for base in value.__bases__)}) {value.code}"
+    shape: dict[str, Any] = {}
+    if dataclasses.is_dataclass(value):
+        shape["fields"] = _fields(value)
+    if methods := _methods(value):
+        shape["methods"] = methods
+    if abstract := getattr(value, "__abstractmethods__", None):
+        shape["abstract"] = ", ".join(sorted(abstract))
+    return shape
+
+
+def describe() -> dict[str, Any]:
+    """Return the contract of the sources as they are now."""
+    return {
+        "hooks": hooks(),
+        "names": {name: _shape(getattr(prsm_core, name)) for name in sorted(prsm_core.__all__)},
+        "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
+    }
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(describe(), indent=1) + "\n", encoding="utf-8")

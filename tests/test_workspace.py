@@ -1,0 +1,154 @@
+"""Every package of the repository is declared the same way, everywhere it must be."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.sources import CORE, PLUGINS, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PUBLIC_ROOMS = {"domain", "errors", "hookspecs", "interfaces"}
+
+each_plugin = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+
+
+def load(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+CONFIG = load(ROOT)
+VERSION = CONFIG["project"]["version"]
+IMPORTLINTER = CONFIG["tool"]["importlinter"]
+CONTRACTS = {contract["id"]: contract for contract in IMPORTLINTER["contracts"]}
+
+
+def editables() -> list[str]:
+    return (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def tox(section: str, key: str) -> str:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "tox.ini", encoding="utf-8")
+    return parser[section][key]
+
+
+@each_plugin
+def test_a_plugin_is_named_after_its_folder(plugin):
+    project = load(plugin)["project"]
+    assert project["name"] == plugin.name.replace("_", "-")
+    assert (plugin / plugin.name / "__init__.py").is_file()
+    assert load(plugin)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [plugin.name]
+
+
+@each_plugin
+def test_a_plugin_moves_in_lockstep_with_the_core(plugin):
+    project = load(plugin)["project"]
+    major, minor, _ = VERSION.split(".")
+    assert project["version"] == VERSION
+    assert project["requires-python"] == CONFIG["project"]["requires-python"]
+    assert f"prsm-core>={major}.{minor},<{major}.{int(minor) + 1}" in project["dependencies"]
+
+
+@each_plugin
+def test_a_plugin_registers_one_module_under_its_short_name(plugin):
+    short = plugin.name.removeprefix("prsm_")
+    assert load(plugin)["project"]["entry-points"]["prsm"] == {short: f"{plugin.name}.plugin"}
+    assert (plugin / plugin.name / "plugin.py").is_file()
+
+
+@pytest.mark.parametrize("folder", [ROOT, *PLUGINS], ids=lambda path: path.name)
+def test_a_package_is_complete_and_cannot_be_uploaded_by_mistake(folder):
+    package = CORE if folder == ROOT else folder / folder.name
+    assert (package / "py.typed").is_file()
+    assert (folder / "README.md").is_file()
+    assert "Private :: Do Not Upload" in load(folder)["project"]["classifiers"]
+
+
+@each_plugin
+def test_a_plugin_has_tests(plugin):
+    assert list((plugin / "tests").rglob("test_*.py"))
+
+
+def test_one_list_installs_the_core_and_every_plugin_together():
+    assert editables() == ["-e .", *(f"-e {path.relative_to(ROOT)}" for path in PLUGINS)]
+
+
+def test_import_linter_knows_every_plugin():
+    names = [path.name for path in PLUGINS]
+    assert IMPORTLINTER["root_packages"] == ["prsm_core", *names]
+    assert set(names) <= set(CONTRACTS["core-alone"]["forbidden_modules"])
+    assert CONTRACTS["public-surface"]["source_modules"] == names
+    assert CONTRACTS["independent-plugins"]["modules"] == names
+    assert CONTRACTS["processes"]["source_modules"] == ["prsm_core", *names]
+
+
+def test_import_linter_forbids_plugins_every_room_that_is_not_public():
+    rooms = {
+        path.stem
+        for path in CORE.iterdir()
+        if not path.name.startswith("_")
+        and (path.suffix == ".py" or (path / "__init__.py").exists())
+    }
+    forbidden = {
+        name.partition(".")[2] for name in CONTRACTS["public-surface"]["forbidden_modules"]
+    }
+    assert forbidden == rooms - PUBLIC_ROOMS
+
+
+def test_mypy_checks_every_package_and_every_test_folder():
+    packages, tests = tox("testenv:types", "commands").strip().splitlines()
+    names = ["prsm_core", *(path.name for path in PLUGINS)]
+    assert re.findall(r"-p (\w+)", packages) == names
+    folders = ["tests", *(f"{path.relative_to(ROOT)}/tests" for path in PLUGINS)]
+    assert tests.split()[2:] == folders
+
+
+def test_tox_runs_every_gate_by_default():
+    envs = [name.strip() for name in tox("tox", "env_list").split(",")]
+    assert envs == ["lint", "types", "imports", "core", "py311", "live"]
+
+
+def test_no_tests_or_plugins_folder_is_a_package():
+    folders = [ROOT / "tests", ROOT / "plugins", *PLUGINS]
+    folders += [path / "tests" for path in PLUGINS]
+    markers = [folder / "__init__.py" for folder in folders]
+    markers += [
+        path for folder in folders if folder.name == "tests" for path in folder.rglob("__init__.py")
+    ]
+    assert not [path for path in markers if path.exists()]
+
+
+def ci(folder: Path, readme: str) -> subprocess.CompletedProcess[str]:
+    """Run the CI script in a copy of the repository that has only this README."""
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    argv = ["bash", str(folder / ".ci" / "run")]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_ci_runs_the_test_command_of_the_readme_and_returns_its_exit_code(tmp_path):
+    other = "```\nno\n```\n"
+    command = "Run\n\n```console\n$ pwd && exit 7\n```\n"
+    readme = f"# X\n{other}## Test it\n{command}## More\n{other}"
+    done = ci(tmp_path, readme)
+    assert done.returncode == 7
+    assert done.stdout.splitlines() == ["+ pwd && exit 7", str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    "section", ["", "```\na\nb\n```\n", "```\n```\n", "```\na\n```\n```\nb\n```\n", "no fence\n"]
+)
+def test_ci_fails_loudly_unless_there_is_exactly_one_command(tmp_path, section):
+    done = ci(tmp_path, f"## Test it\n{section}## More\n```\nother\n```\n")
+    assert done.returncode == 1
+    assert "one fenced block of one line expected" in done.stderr

@@ -22,7 +22,6 @@ from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.interfaces.sink import EventSinkSpec
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
-    from prsm_core.interfaces.frontend import FrontendSpec, RunHandle
+    from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
     from prsm_core.plugins import PluginManager
 
 BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)

@@ -457,9 +457,10 @@ def _core_pins(requirements: Iterable[str]) -> Iterator[str]:
 
 def _satisfies(version: str, pin: str) -> bool:
     """Hold a version against the bounds of a pin; other clauses are the installer's affair."""
-    have = _release(version)
+    if not version[:1].isdigit():  # a source tree that is not installed
+        return True
     bounds = [_BOUND.fullmatch(clause.strip()) for clause in pin.split(",")]
-    return not have or all(_BOUNDS[b[1]](have, _release(b[2])) for b in bounds if b)
+    return all(_BOUNDS[b[1]](_release(version), _release(b[2])) for b in bounds if b)
 
 
 def _release(version: str) -> list[int]:

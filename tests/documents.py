@@ -83,10 +83,10 @@ def prsm_calls(line: str) -> Iterator[list[str]]:
 def parse_call(arguments: list[str]) -> None:
     """Parse a call of prsm without running it; raise click.UsageError for what does not exist."""
     command: click.Command = cli
-    context = click.Context(cli, info_name="prsm")
+    context = click.Context(cli, info_name="prsm", **cli.context_settings)
     while True:
-        values, rest, _ = command.make_parser(context).parse_args(list(arguments))
-        if any(values.get(name) for name in ("help", "version")):
+        values, rest, given = command.make_parser(context).parse_args(list(arguments))
+        if any(parameter.is_eager for parameter in given):  # --help, --version
             return
         if not isinstance(command, click.Group):
             break
@@ -95,7 +95,8 @@ def parse_call(arguments: list[str]) -> None:
         found = command.get_command(context, rest[0])
         if found is None:
             raise click.UsageError(f"no such command: {rest[0]}", ctx=context)
-        context = click.Context(found, info_name=rest[0], parent=context)
+        settings = found.context_settings
+        context = click.Context(found, info_name=rest[0], parent=context, **settings)
         command, arguments = found, rest[1:]
     if rest:
         raise click.UsageError(f"unexpected argument: {rest[0]}", ctx=context)
@@ -105,8 +106,8 @@ def parse_call(arguments: list[str]) -> None:
 
 def _check(parameter: click.Parameter, value: Any, context: click.Context) -> None:
     """Check a value as far as that does not depend on the machine: files need not exist."""
-    if value is None or value == ():
-        if parameter.required:
-            raise click.MissingParameter(ctx=context, param=parameter)
-    elif not isinstance(parameter.type, click.Path | click.File):
+    given = isinstance(value, str | tuple | list) and len(value) > 0
+    if parameter.required and not given:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    if given and not isinstance(parameter.type, click.Path | click.File):
         parameter.type_cast_value(context, value)

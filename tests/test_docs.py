@@ -140,10 +140,30 @@ def test_an_example_that_uses_a_name_we_do_not_have_is_found_out(tmp_path):
         run_python("from prsm_core import ProviderSpecs\n", tmp_path)
 
 
-@pytest.mark.parametrize("call", [["nonsense"], ["--nonsense"], ["plugins", "--nonsense"], ["run"]])
-def test_a_command_that_does_not_exist_is_found_out(call):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prsm nonsense",
+        "prsm --nonsense",
+        "prsm plugins --nonsense",
+        "prsm history",
+        "prsm history master --detail everything",
+        "prsm plugins extra",
+    ],
+)
+def test_a_command_that_does_not_exist_is_found_out(line):
+    (call,) = prsm_calls(line)
     with pytest.raises(click.UsageError):
         parse_call(call)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["prsm", "prsm --help", "prsm history --help", "prsm history master --detail summary --json"],
+)
+def test_a_command_that_exists_is_accepted(line):
+    (call,) = prsm_calls(line)
+    parse_call(call)
 
 
 @pytest.mark.parametrize(

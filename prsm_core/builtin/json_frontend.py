@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.interfaces.frontend import AppHandle, RunHandle
+    from prsm_core.interfaces.store import Store
 
 
 class JsonFrontend(Frontend):
@@ -24,14 +25,23 @@ class JsonFrontend(Frontend):
 
     def __init__(self, settings: Mapping[str, Any], *, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
+        self._run: RunHandle | None = None
+        self._last_seq = 0
 
     async def run(self, app: AppHandle) -> int:
         """Start the task and print until `run_finished`, which is the last line."""
-        run = await start_task(app)
+        self._run = await start_task(app)
+        return (await follow_run(app, self._run, self._show)).exit_code
 
-        def show(event: Event) -> None:
-            if event.seq is not None and event.run == run.run_id:
-                self._out.write(json.dumps(event.to_dict()) + "\n")
-                self._out.flush()
+    async def print_rest(self, store: Store) -> None:
+        """Print what an interrupted run committed after `run` was cancelled."""
+        if self._run is not None:
+            async for event in store.events(self._run.session, self._last_seq):
+                self._show(event)
 
-        return (await follow_run(app, run, show)).exit_code
+    def _show(self, event: Event) -> None:
+        if event.seq is None or self._run is None or event.run != self._run.run_id:
+            return
+        self._last_seq = event.seq
+        self._out.write(json.dumps(event.to_dict()) + "\n")
+        self._out.flush()

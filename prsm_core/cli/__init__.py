@@ -74,7 +74,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary: all is reported
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - boundary
         from prsm_core.cli.boundary import report
 
         return report(error, debug=launch.debug)

@@ -11,8 +11,6 @@ import click
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from prsm_core.cli.launch import Launch
 
 HIDDEN = "(hidden)"
@@ -58,19 +56,15 @@ def schema() -> None:
 @json_option
 def path(workspace: str, as_json: bool) -> None:
     """Print where the configuration files, the data and this repository's ledger lie."""
-    from pathlib import Path
-
-    from prsm_core.cli.setup import workspace_paths
+    from prsm_core.cli.places import workspace_ledger, workspace_paths
     from prsm_core.cli.table import format_table
-    from prsm_core.config import ledger_path
-    from prsm_core.workspace.identity import repo_identity
 
     paths = workspace_paths(workspace)
     values = {
         "user": str(paths.user_config),
         "workspace": str(paths.workspace_config),
         "data": str(paths.data),
-        "ledger": str(ledger_path(paths, repo_identity(Path(workspace)).key)),
+        "ledger": str(workspace_ledger(workspace)),
     }
     if as_json:
         click.echo(json.dumps(values))

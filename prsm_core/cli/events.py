@@ -26,6 +26,8 @@ def events(session: str | None, after: int, follow: bool, workspace: str, as_jso
     SESSION may be the beginning of an id, as long as it fits one session only. With --json each
     line is one event envelope.
     """
-    from prsm_core.cli.reading import print_events, run_async
+    import asyncio
 
-    run_async(print_events(workspace, session, after=after, follow=follow, as_json=as_json))
+    from prsm_core.cli.reading import print_events
+
+    asyncio.run(print_events(workspace, session, after=after, follow=follow, as_json=as_json))

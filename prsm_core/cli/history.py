@@ -21,6 +21,8 @@ from prsm_core.cli.options import json_option, workspace_option
 @json_option
 def history(agent: str, session: str | None, detail: str, workspace: str, as_json: bool) -> None:
     """Show what AGENT, a name or the beginning of an id, was told, said and did."""
-    from prsm_core.cli.reading import print_history, run_async
+    import asyncio
 
-    run_async(print_history(workspace, session, agent, detail=detail, as_json=as_json))
+    from prsm_core.cli.reading import print_history
+
+    asyncio.run(print_history(workspace, session, agent, detail=detail, as_json=as_json))

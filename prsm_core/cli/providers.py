@@ -30,7 +30,7 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
 
     setup = load_setup(launch, workspace)
     install_child_watcher()
-    found = asyncio.run(probe_providers(setup.settings, setup.plugins, setup.paths))
+    found = asyncio.run(probe_providers(setup.settings, setup.plugins, paths=setup.paths))
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:

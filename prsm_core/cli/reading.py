@@ -1,87 +1,23 @@
-"""Reads a ledger in another process than the engine's, and prints what is in it."""
+"""Prints what a ledger holds: the tree, the events, a conversation."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
-from prsm_core.cli.setup import workspace_paths
+from prsm_core.cli.ledger import open_session
 from prsm_core.cli.table import format_table
-from prsm_core.config import ledger_path
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
-from prsm_core.errors import StoreError
-from prsm_core.store import SqliteStore
-from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from collections.abc import Mapping
 
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.store import SessionInfo, Store
-
-
-def run_async(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` to its end; Ctrl-C cancels it."""
-    asyncio.run(work)
-
-
-@asynccontextmanager
-async def open_session(
-    workspace: str, prefix: str | None
-) -> AsyncIterator[tuple[Store, SessionInfo]]:
-    """Open the repository's ledger for reading, and find a session in it.
-
-    Raises:
-        StoreError: there is no ledger, no such session, or more than one.
-    """
-    identity = repo_identity(Path(workspace))
-    path = ledger_path(workspace_paths(workspace), identity.key)
-    if not path.exists():
-        raise StoreError(
-            f"nothing was run yet in {identity.root}",
-            hint='start a run with `prsm run "…"`, or choose a folder with --workspace',
-            code="no_ledger",
-        )
-    store = await SqliteStore.open(path, read_only=True)
-    try:
-        yield store, choose_session(await store.sessions(), prefix)
-    finally:
-        await store.aclose()
-
-
-def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
-    """Return the newest session, or the one whose id is or begins with `prefix`.
-
-    Raises:
-        StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
-    """
-    start = (prefix or "").lower()
-    found = [s for s in sessions if s.session_id.lower().startswith(start)]
-    exact = [s for s in found if s.session_id == prefix]
-    if exact or (found and prefix is None):
-        return (exact or found)[0]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(s.session_id for s in (found or sessions)[:5])
-    if found:
-        raise StoreError(
-            f"{prefix!r} is the beginning of {len(found)} sessions",
-            hint=f"give more of the id: {listed}",
-            code="ambiguous_session",
-        )
-    raise StoreError(
-        "there is no session yet" if prefix is None else f"there is no session {prefix!r}",
-        hint=f"the newest are: {listed}" if listed else 'start a run with `prsm run "…"`',
-        code="unknown_session",
-    )
 
 
 async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> None:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.builtin import BUILTINS
 from prsm_core.builtin.text import escape_prose
-from prsm_core.config import is_trusted, load_settings, resolve_paths
+from prsm_core.cli.places import workspace_paths
+from prsm_core.config import load_settings
+from prsm_core.config.trust import is_trusted
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
-from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import Paths, Settings
-
-BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +30,7 @@ class Setup:
     paths: Paths
     settings: Settings
     plugins: PluginManager
-
-
-def workspace_paths(workspace: str) -> Paths:
-    """Return the paths of the repository around a folder; its `.prism` is at its root."""
-    return resolve_paths(repo_identity(Path(workspace)).root, os.environ)
+    trusted: bool
 
 
 def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> Setup:
@@ -63,7 +58,7 @@ def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> S
     )
     for notice in (*loaded.notices, *plugins.notices):
         click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
-    return Setup(paths=paths, settings=loaded.settings, plugins=plugins)
+    return Setup(paths=paths, settings=loaded.settings, plugins=plugins, trusted=trusted)
 
 
 def _provider_names(plugins: PluginManager) -> list[str]:

@@ -16,6 +16,8 @@ def tree(session: str | None, workspace: str, as_json: bool) -> None:
 
     SESSION may be the beginning of an id, as long as it fits one session only.
     """
-    from prsm_core.cli.reading import print_tree, run_async
+    import asyncio
 
-    run_async(print_tree(workspace, session, as_json=as_json))
+    from prsm_core.cli.reading import print_tree
+
+    asyncio.run(print_tree(workspace, session, as_json=as_json))

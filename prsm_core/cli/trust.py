@@ -22,9 +22,9 @@ def trust(revoke: bool, workspace: str) -> None:
     Until then only its deny and ask rules hold. Any change of a file takes the trust away.
     """
     from prsm_core.builtin.text import escape_exact
-    from prsm_core.cli.setup import workspace_paths
-    from prsm_core.config import trust as trust_content
-    from prsm_core.config import untrust
+    from prsm_core.cli.places import workspace_paths
+    from prsm_core.config.trust import trust as trust_content
+    from prsm_core.config.trust import untrust
 
     paths = workspace_paths(workspace)
     folder = escape_exact(str(paths.workspace_dir))

@@ -64,10 +64,13 @@ def parse_value(text: str, *, origin: str) -> Document:
 def _read_bytes(path: Path) -> bytes:
     # Not blocking: a repository could hold a named pipe where a file is expected.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigError(f"{path}: is not a regular file")
-        return file.read(MAX_BYTES + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 class _Reader:
@@ -137,9 +140,9 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self._loader.construct_object(node)
-        except (ValueError, LookupError) as error:  # !!int x, or more digits than Python takes
+        except (ValueError, LookupError):  # !!int x, or more digits than Python takes
             kind = node.tag.removeprefix(_TAG)
-            raise self._error(f"is no {kind} that can be read", node.start_mark) from error
+            raise self._error(f"is no {kind} that can be read", node.start_mark) from None
 
     def _error(self, problem: str, mark: yaml.Mark | None) -> ConfigError:
         where = self._where(mark.line + 1, mark.column + 1) if mark else self._source

@@ -333,7 +333,7 @@ class PermissionSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What one run may use up."""
+    """What one run may use up: checked for form here; the engine does not enforce it yet."""
 
     tokens: Count | None = Field(default=None, description="Tokens of all agents together.")
     usd: Factor | None = Field(default=None, description="Cost in US dollars.")
@@ -378,7 +378,7 @@ class Settings(Section):
         default=PermissionSettings(), description="Rules on commands and tools."
     )
     budgets: BudgetSettings = Field(
-        default=BudgetSettings(), description="Limits of use of one run."
+        default=BudgetSettings(), description="What one run may use up; not enforced yet."
     )
 
     def provider_settings(self, name: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _hash_entry(path: Path, budget: _Budget, depth: int) -> str:
 
 def _hash_file(path: Path, digest: hashlib._Hash, budget: _Budget) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+    with os.fdopen(descriptor, "rb") as file:
         while chunk := file.read(_CHUNK):
             budget.spend(path, size=len(chunk))
             digest.update(chunk)
@@ -141,7 +141,7 @@ def _write(paths: Paths, known: dict[str, str]) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".trust-")  # mode 0600
     temporary = Path(name)
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(known, file, indent=1, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
@@ -154,6 +154,7 @@ def _write(paths: Paths, known: dict[str, str]) -> None:
 def _locked(paths: Paths) -> Iterator[None]:
     """Keep other processes out, so that taking trust back cannot be lost."""
     lock = private_dir(paths.data) / "trust.lock"
-    with open(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as file:  # noqa: PTH123 - a descriptor
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

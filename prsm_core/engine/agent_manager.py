@@ -46,6 +46,7 @@ class AgentManager:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.agents: dict[str, AgentRecord] = {}
+        self.reserved_names: set[str] = set()  # of agents of the session's earlier runs
 
     # --- steps -------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class AgentManager:
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
         runtime = self.runtime
-        taken = {r.descriptor.name for r in self.agents.values()}
+        taken = {r.descriptor.name for r in self.agents.values()} | self.reserved_names
         return Identity(
             agent_id=runtime.ids.agent(),
             alias=choose_alias(alias, request.role, taken),

@@ -12,7 +12,13 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode, SpawnRequest
+from prsm_core.domain.agents import (
+    AgentResult,
+    AgentRole,
+    AgentState,
+    PermissionMode,
+    SpawnRequest,
+)
 from prsm_core.domain.steps import ControlStep
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agent_manager import AgentManager
@@ -185,6 +191,7 @@ class OrchestrationEngine:
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
         choice = await self._choose_model(master_model, provider)
+        await self._reserve_names()
         await self._open_run(task_definition)
         if on_start is not None:
             on_start(self._journal.run_id)
@@ -212,6 +219,11 @@ class OrchestrationEngine:
             provider=chosen, model=base.model, reasoning_effort=base.reasoning_effort
         )
 
+    async def _reserve_names(self) -> None:
+        """Keep the aliases of the session's earlier runs from being given again."""
+        rows = await self._config.store.agents(self._config.session_id)
+        self.manager.reserved_names.update(row.descriptor.name for row in rows)
+
     async def _open_run(self, task: str) -> None:
         config = self._config
         run_id = config.ids.ulid()
@@ -238,10 +250,10 @@ class OrchestrationEngine:
         tools: frozenset[str] | None,
     ) -> AgentRecord:
         settings = self._config.settings
-        request = SpawnRequest(prompt=task)
+        request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
         descriptor = describe_master(
             task,
-            self.manager.identity("master", request),
+            self.manager.identity(None, request),
             settings=settings,
             choice=choice,
             mode=mode,

@@ -32,7 +32,12 @@ _LADDER = (
     PermissionMode.BYPASS,
 )
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_PREFIX = {AgentRole.WORKER: "w", AgentRole.EXPERT: "e", AgentRole.REVIEWER: "r"}
+_PREFIX = {
+    AgentRole.MASTER: "m",
+    AgentRole.WORKER: "w",
+    AgentRole.EXPERT: "e",
+    AgentRole.REVIEWER: "r",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +90,11 @@ def check_depth(depth: int, settings: Settings) -> None:
 
 
 def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) -> str:
-    """Return the wanted alias, or the next free one of the role (w1, w2 …)."""
+    """Return the wanted alias, or the next free one of the role (master, w1, w2, r1)."""
+    if wanted is None and role is AgentRole.MASTER and "master" not in taken:
+        return "master"
     if wanted is None:
-        prefix = _PREFIX.get(role, "a")
+        prefix = _PREFIX[role]
         number = 1
         while f"{prefix}{number}" in taken:
             number += 1

@@ -236,7 +236,7 @@ class ConversationStore:
 
 
 def _nearest(text: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(text, names, n=1)
+    close = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
     shown = ", ".join(names[:10]) + (" …" if len(names) > 10 else "")

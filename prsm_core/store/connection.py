@@ -12,12 +12,13 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from prsm_core.errors import StoreError
 from prsm_core.store.migrations import check_version, load_migrations, migrate, require_current
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -29,10 +30,14 @@ _OLDEST_SQLITE = (3, 37)
 
 
 class LedgerLock:
-    """The advisory lock `<ledger>.lock`; each instance excludes every other, threads included."""
+    """The advisory lock `<ledger>.lock`; each instance excludes every other, threads included.
 
-    def __init__(self, ledger: Path) -> None:
+    Setting `abandoned` ends a wait for the lock at once.
+    """
+
+    def __init__(self, ledger: Path, abandoned: threading.Event) -> None:
         self._path = ledger.with_name(ledger.name + ".lock")
+        self._abandoned = abandoned
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
@@ -51,15 +56,14 @@ class LedgerLock:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._abandoned.wait(_LOCK_POLL_S):
                     raise self._stuck() from None
-                time.sleep(_LOCK_POLL_S)
             else:
                 return
 
     def _stuck(self) -> StoreError:
         return StoreError(
-            f"another process has held {self._path} for {_LOCK_TIMEOUT_S:.0f} seconds",
+            f"another process holds {self._path}; waited {_LOCK_TIMEOUT_S:.0f} seconds at most",
             hint=f"See who holds it (fuser {self._path}); continue or end that process.",
             code="locked",
         )
@@ -67,6 +71,12 @@ class LedgerLock:
     def close(self) -> None:
         """Close the lock file; it stays on disk, since removing it would split the lock."""
         os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
 def to_store_error(error: Exception, doing: str) -> StoreError:
@@ -99,15 +109,19 @@ def open_writer(path: Path, lock: LedgerLock) -> sqlite3.Connection:
         return conn
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
-    """Open an existing ledger for reading."""
+def require_file(path: Path) -> None:
+    """Raise StoreError unless the ledger exists."""
     if not path.exists():
         raise StoreError(
             f"there is no ledger at {path}",
             hint="A first run makes it; or set PRSM_HOME to where it is.",
             code="no_ledger",
         )
-    with _brief_lock(path):
+
+
+def open_reader(path: Path, lock: LedgerLock) -> sqlite3.Connection:
+    """Open an existing ledger for reading."""
+    with lock.held():
         conn = _connect(path, "ro")
         try:
             require_current(conn)
@@ -116,22 +130,6 @@ def open_reader(path: Path) -> sqlite3.Connection:
             conn.close()
             raise
         return conn
-
-
-def close_reader(path: Path, conn: sqlite3.Connection) -> None:
-    """Close a reading connection."""
-    with _brief_lock(path):
-        conn.close()
-
-
-@contextmanager
-def _brief_lock(path: Path) -> Iterator[None]:
-    lock = LedgerLock(path)
-    try:
-        with lock.held():
-            yield
-    finally:
-        lock.close()
 
 
 def _use_wal(conn: sqlite3.Connection) -> None:

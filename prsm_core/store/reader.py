@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from prsm_core.store.connection import close_reader, open_reader, to_store_error
+from prsm_core.store.connection import LedgerLock, open_reader, require_file, to_store_error
 from prsm_core.store.writer import closed_error
 
 if TYPE_CHECKING:
@@ -24,12 +25,18 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._conn: sqlite3.Connection | None = None
+        self._lock: LedgerLock | None = None
+        self._abandoned = threading.Event()
         self._closed = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="prsm-ledger-read")
 
     async def start(self) -> None:
         """Open the connection; raises StoreError."""
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._open)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._open)
+        except asyncio.CancelledError:
+            self._abandoned.set()
+            raise
 
     async def run(
         self,
@@ -56,7 +63,9 @@ class Reader:
 
     def _open(self) -> None:
         try:
-            self._conn = open_reader(self._path)
+            require_file(self._path)
+            self._lock = LedgerLock(self._path, self._abandoned)
+            self._conn = open_reader(self._path, self._lock)
         except (sqlite3.Error, OSError) as exc:
             raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
 
@@ -74,6 +83,10 @@ class Reader:
             raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
 
     def _close(self) -> None:
-        if self._conn is not None:
-            close_reader(self._path, self._conn)
-            self._conn = None
+        if self._lock is None:
+            return
+        self._abandoned.clear()  # opening was, if at all; closing takes its time
+        with self._lock as lock:
+            if self._conn is not None:
+                with lock.held():
+                    self._conn.close()

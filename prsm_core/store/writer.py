@@ -55,6 +55,7 @@ class Writer:
         self._closing = False
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._abandoned = threading.Event()
         self._checkpointed = 0  # total_changes at the last checkpoint; the thread's
         self._thread = threading.Thread(target=self._run, name="prsm-ledger-write", daemon=True)
 
@@ -64,7 +65,7 @@ class Writer:
         try:
             await self._opened
         except asyncio.CancelledError:
-            self._queue.put(None)
+            self._abandoned.set()  # do not wait for the lock any more
             raise
 
     async def submit(self, apply: Callable[[sqlite3.Connection], T]) -> T:
@@ -114,7 +115,14 @@ class Writer:
                 job.future.set_exception(job.error)
         self._on_commit()
 
-    # --- in the thread ---
+    def _finished(self, error: StoreError | None) -> None:
+        """Hand the thread's last error to whoever opened or closes the store."""
+        if not self._opened.done():
+            _end(self._opened, error)
+            error = None
+        _end(self._ended, None if self._opened.cancelled() else error)
+
+    # What follows runs in the thread.
 
     def _post(self, callback: Callable[..., object], *args: object) -> None:
         try:
@@ -123,20 +131,25 @@ class Writer:
             return  # the loop is closed: nobody is left who could wait for this
 
     def _run(self) -> None:
+        error = None
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = LedgerLock(self._path)
-            conn = open_writer(self._path, lock)
-        except Exception as exc:  # noqa: BLE001 - it is raised where the store is opened
-            error = to_store_error(exc, f"cannot open the ledger {self._path}")
-            self._post(_end, self._opened, error)
-            self._post(_end, self._ended, None)
-            return
+            with LedgerLock(self._path, self._abandoned) as lock:
+                self._serve(lock)
+        except Exception as exc:  # noqa: BLE001 - it is raised where the store is opened or closed
+            error = to_store_error(exc, f"the ledger {self._path} failed")
+        self._post(self._finished, error)
+
+    def _serve(self, lock: LedgerLock) -> None:
+        conn = open_writer(self._path, lock)
         self._post(_end, self._opened, None)
         while jobs := self._take():
             self._write(conn, lock, jobs)
             self._post(self._settle, jobs)
-        self._post(_end, self._ended, self._close(conn, lock))
+        self._abandoned.clear()  # opening was, if at all; closing takes its time
+        with lock.held():
+            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            conn.close()
 
     def _take(self) -> list[_Job]:
         jobs = []
@@ -164,16 +177,6 @@ class Writer:
         if conn.total_changes - self._checkpointed >= _CHECKPOINT_ROWS:
             conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._checkpointed = conn.total_changes
-
-    def _close(self, conn: sqlite3.Connection, lock: LedgerLock) -> StoreError | None:
-        try:
-            with lock.held():
-                conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                conn.close()
-            lock.close()
-        except Exception as exc:  # noqa: BLE001 - it is raised where the store is closed
-            return to_store_error(exc, f"cannot close the ledger {self._path}")
-        return None
 
 
 def _end(future: asyncio.Future[None], error: Exception | None) -> None:

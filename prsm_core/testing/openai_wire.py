@@ -27,7 +27,11 @@ class OpenAIResponses:
         items = [item for item in _items(body) if isinstance(item, dict)]
         names = {i.get("call_id"): i.get("name", "") for i in items if "name" in i}
         outputs = [
-            (str(item.get("call_id")), str(names.get(item.get("call_id"), "")), _output(item))
+            (
+                str(item.get("call_id")),
+                str(names.get(item.get("call_id"), "")),
+                _text(item.get("output")),
+            )
             for item in items
             if str(item.get("type", "")).endswith("_call_output")
         ]
@@ -68,14 +72,14 @@ def _items(body: Mapping[str, Any]) -> list[Any]:
 def _texts(items: list[dict[str, Any]], roles: tuple[str, ...]) -> Iterator[str]:
     for item in items:
         if item.get("role") in roles:
-            yield "\n".join(strings(item.get("content")))
+            yield _text(item.get("content"))
 
 
-def _output(item: Mapping[str, Any]) -> str:
-    output = item.get("output")
-    if isinstance(output, list):  # content parts, where each text stands under "text"
-        return "\n".join(str(part.get("text", "")) for part in output if isinstance(part, dict))
-    return output if isinstance(output, str) else json.dumps(output)
+def _text(content: Any) -> str:
+    """Return a text, or the texts of its content parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else json.dumps(content)
 
 
 def _events(reply: Reply) -> Iterator[dict[str, Any]]:

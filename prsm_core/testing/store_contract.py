@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from contextlib import aclosing
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -392,7 +392,7 @@ class StoreContract(ABC):
         other = Steps("s2")
         await store.commit(other.spawn("master"))
         for target in ("nobody", other.agent("master")):
-            message = team.message("w1", "master", target=target)
+            message = replace(team.message("w1", "master"), target=target)
             with pytest.raises(MessageRoutingError) as caught:
                 await store.commit(team.control("w1", "notice", messages=(message,)))
             assert caught.value.code == "unknown_agent"
@@ -406,8 +406,8 @@ class StoreContract(ABC):
         await store.commit(team.end("w1"))
         await store.commit(team.restart("w1", 2))
         assert await store.inbox("s1") == []
+        late = team.message("master", "w1")
         with pytest.raises(MessageRoutingError) as caught:
-            late = team.message("master", "w1")
             await store.commit(team.control("master", "notice", messages=(late,)))
         assert caught.value.code == "stale"
 
@@ -531,7 +531,10 @@ class StoreContract(ABC):
         texts = [str(n) for n in range(40)]
         await asyncio.gather(
             *(store.append([team.event(text=t), other.event(text=t)]) for t in texts),
-            *(store.commit(team.control("w1", "notice", events=(team.event("w1"),))) for _ in texts),
+            *(
+                store.commit(team.control("w1", "notice", events=(team.event("w1"),)))
+                for _ in texts
+            ),
         )
         assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 81))
         assert [e.seq for e in await read_events(store, "s2", after=30)] == list(range(31, 41))
@@ -544,16 +547,13 @@ class StoreContract(ABC):
             await store.append([steps.event(), delta])
         assert await read_events(store, "s1") == []
 
-    async def test_a_follower_sees_what_is_committed_later(
-        self, store: Store, team: Steps
-    ) -> None:
+    async def test_a_follower_sees_what_is_committed_later(self, store: Store, team: Steps) -> None:
         """Following goes on until the store is closed, in order."""
         seen: asyncio.Queue[Event] = asyncio.Queue(10)
 
         async def follow() -> None:
-            async with aclosing(store.events("s1", follow=True)) as events:  # type: ignore[type-var]
-                async for event in events:
-                    seen.put_nowait(event)
+            async for event in store.events("s1", follow=True):
+                seen.put_nowait(event)
 
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
             group.create_task(follow())
@@ -578,11 +578,11 @@ class StoreContract(ABC):
     async def test_a_cancelled_commit_is_whole_or_absent(self, store: Store, team: Steps) -> None:
         """Its caller may go; the step is applied completely and once."""
         steps = [team.control("w1", "notice", events=(team.event("w1"),)) for _ in range(20)]
-        tasks = [asyncio.ensure_future(store.commit(step)) for step in steps]
-        await asyncio.sleep(0)
-        for task in tasks[::2]:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(store.commit(step)) for step in steps]
+            await asyncio.sleep(0)  # all have begun
+            for task in tasks[::2]:
+                task.cancel()
         for step in steps:
             await store.commit(step)
         assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 21))
@@ -591,12 +591,11 @@ class StoreContract(ABC):
         self, store: Store, team: Steps, tmp_path: Path
     ) -> None:
         """Every acknowledged step is there when the store is opened again."""
-        commits = [
-            asyncio.ensure_future(store.append([team.event(text=str(n))])) for n in range(50)
-        ]
-        await asyncio.sleep(0)
-        await store.aclose()
-        await asyncio.gather(*commits)
+        async with asyncio.TaskGroup() as group:
+            for n in range(50):
+                group.create_task(store.append([team.event(text=str(n))]))
+            await asyncio.sleep(0)  # all have begun
+            await store.aclose()
         with pytest.raises(StoreError):
             await store.commit(team.control("w1", "notice"))
         again = await self.open_store(tmp_path)

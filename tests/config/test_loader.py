@@ -1,6 +1,5 @@
 """Every source counts, in its order; what an untrusted workspace says does not."""
 
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from prsm_core.config import Settings
 from prsm_core.errors import ConfigError
+from tests.config.place import Place
 
 # From the weakest to the strongest, as DEPTH sets engine.max_agent_depth through each.
 DEPTH = {
@@ -33,8 +33,6 @@ MODEL = {
 
 def in_a_place(test):
     """Run a property test in a fresh folder for each example."""
-    from tests.config.conftest import Place
-
     with TemporaryDirectory() as folder:
         return test(Place(Path(folder)))
 
@@ -57,13 +55,13 @@ def test_the_strongest_source_that_sets_a_key_wins(files, sets, flag):
     def check(place):
         for name, value in files.items():
             DEPTH[name](place, value)
-        given = [files[name] for name in DEPTH if name in files]
-        given += [value for value in (sets, flag) if value is not None]
+        said = [files[name] for name in DEPTH if name in files]
+        said += [value for value in (sets, flag) if value is not None]
         loaded = place.load(
             sets=[] if sets is None else [f"engine.max_agent_depth={sets}"],
             overrides={"engine.max_agent_depth": flag},
         )
-        assert loaded.settings.engine.max_agent_depth == (given or [5])[-1]
+        assert loaded.settings.engine.max_agent_depth == (said or [5])[-1]
 
     in_a_place(check)
 
@@ -228,7 +226,7 @@ def test_mcp_servers_may_stand_under_plugins_beside_the_block_list(place):
 
 def test_one_server_under_both_names_in_one_file_is_an_error(place):
     path = place.user("plugins:\n  web: {command: a}\nmcp_servers:\n  web: {command: b}\n")
-    with pytest.raises(ConfigError, match="plugins.web is also in mcp_servers") as caught:
+    with pytest.raises(ConfigError, match=r"plugins\.web is also in mcp_servers") as caught:
         place.load()
     assert caught.value.message.startswith(f"{path}:2: ")
 
@@ -275,8 +273,8 @@ def test_a_provider_that_no_plugin_offers_is_refused_once_the_plugins_are_known(
     )
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_an_error(place):
-    place.user("engine: {}").chmod(0)
-    with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+def test_a_file_that_cannot_be_read_is_an_error(place):
+    path = place.paths.user_config
+    path.symlink_to(path)
+    with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
         place.load()

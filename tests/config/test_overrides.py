@@ -8,7 +8,7 @@ from prsm_core.config import Settings
 from prsm_core.config.overrides import parse_key
 from prsm_core.errors import ConfigError
 
-SAMPLES = {
+SAMPLES: dict[str, dict[str, object]] = {
     "engine": {
         "max_agent_depth": 3,
         "max_concurrent_agents": 3,
@@ -63,7 +63,9 @@ def test_a_setting_can_be_given_by_file_variable_and_option(place, section, key,
     by_variable = place.load().settings
     del place.environ[f"PRSM__{section}__{key}".upper()]
     place.user(f"{section}:\n  {key}: {value}\n")
-    assert place.load().settings == by_option == by_variable != Settings() or value == "default"
+    by_file = place.load().settings
+    assert by_file == by_variable == by_option
+    assert (by_file != Settings()) == (value != "default")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_setting_can_be_given_by_file_variable_and_option(place, section, key,
             "engine.max_agent_dept is not a setting; did you mean max_agent_depth?",
         ),
         ("PRSM__ENGINE__MAX_AGENT_DEPTH", "deep", "engine.max_agent_depth must be a whole number"),
-        ("PRSM__ENGINE", "[", "did not find expected node content"),
+        ("PRSM__ENGINE", "[", "expected the node content"),
         ("PRSM__ENGINE__", "1", "is written PRSM__SECTION__KEY"),
         ("PRSM__", "1", "is written PRSM__SECTION__KEY"),
         ("PRSM__NOTHING", "1", "nothing is not a setting"),

@@ -105,7 +105,13 @@ def thread_start(
 
 def thread_resume(thread_id: str, request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
     """Return the parameters of `thread/resume`; Codex restores the tools, but not the settings."""
-    return {**_thread(request, config), "threadId": thread_id}
+    last_turn = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
+    return {
+        **_thread(request, config),
+        "threadId": thread_id,
+        "excludeTurns": True,  # a long thread in one line would be longer than a line may be
+        "initialTurnsPage": last_turn,
+    }
 
 
 def _thread(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:

@@ -143,6 +143,7 @@ class Translator:
     def _raw_item(self, params: Json) -> list[ProviderEvent]:
         item = _mapping(params.get("item"))
         kind, call_id = str(item.get("type", "")), str(item.get("call_id", ""))
+        self.raw = True
         if kind in ("function_call", "custom_tool_call"):
             self._unbegun.add(call_id)
             if _wants_terminal(item):
@@ -153,7 +154,6 @@ class Translator:
         return []
 
     def _raw_response(self, _: Json) -> list[ProviderEvent]:
-        self.raw = True
         self._response_ended = True
         return self._step()
 

@@ -131,7 +131,9 @@ class Rpc:
             async with self._writing:
                 await self._process.write(line)
         except ProcessError as error:
-            raise self.closed or RpcClosedError(f"codex app-server: {error.message}") from error
+            self._process.kill()
+            self.closed = self.closed or self._ended(error.message)
+            raise self.closed from error
 
     async def _read(self) -> None:
         reason = "it closed its output"
@@ -156,7 +158,7 @@ class Rpc:
         if not isinstance(method, str):
             self._settle(message)
         elif "id" in message:
-            await self._ask(ServerRequest(self, message["id"], method, params))
+            self._ask(ServerRequest(self, message["id"], method, params))
         else:
             await self._peer.on_notification(method, params)
 
@@ -172,9 +174,10 @@ class Rpc:
             text = error.get("message") if isinstance(error, dict) else None
             future.set_exception(RpcError(str(text or error)))
 
-    async def _ask(self, request: ServerRequest) -> None:
+    def _ask(self, request: ServerRequest) -> None:
         if self._open >= _MAX_OPEN:
-            await request.refuse(REFUSED, "too many requests at once")
+            why = "too many requests at once"
+            self._services.start_soon(request.refuse, REFUSED, why, name="codex refusal")
             return
         self._open += 1
         self._services.start_soon(self._work, request, name=f"codex {request.method}")
@@ -199,10 +202,12 @@ class Rpc:
             self._process.kill()
             code = None
         ended = f"exit code {code}" if code is not None else "killed"
-        self.closed = RpcClosedError(
-            f"codex app-server ended: {reason} ({ended})", tail=self._process.stderr_tail[-_TAIL:]
-        )
+        self.closed = self._ended(f"{reason} ({ended})")
         for future in self._pending.values():
             if not future.done():
                 future.set_exception(self.closed)
         await self._peer.on_closed(self.closed)
+
+    def _ended(self, why: str) -> RpcClosedError:
+        tail = self._process.stderr_tail[-_TAIL:]
+        return RpcClosedError(f"codex app-server ended: {why}", tail=tail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, command
@@ -124,13 +124,19 @@ class CodexSession(ProviderSession):
             server.detach(thread_id)
             raise
         self._server = server
-        if self._unsent and _holds(result, self._unsent[1]):
+        self._kept = True
+        self._translator.raw = False
+        last = _last_turn(result)
+        self._completed_before = _was_completed(last)
+        if self._unsent and any(i.get("clientId") == self._unsent[1] for i in _items(last)):
             self._unsent = None
 
     async def _ready(self) -> AppServer:
         """Return a running server that knows the thread, after a crash a new one."""
         if self._server is not None and not self._server.closed:
             return self._server
+        if self._server is not None:
+            self._server.detach(self.resume_token or "")
         server = await self._open_server()
         try:
             await self._resume_thread(server, self.resume_token or "")
@@ -399,8 +405,16 @@ class CodexSession(ProviderSession):
         return approvals.answers(given)
 
 
-def _holds(resumed: Mapping[str, Any], message_id: str) -> bool:
-    """Whether a resumed thread holds the prompt with this id."""
-    turns = (resumed.get("thread") or {}).get("turns") or ()
-    items = (item for turn in turns for item in turn.get("items") or ())
-    return any(item.get("clientId") == message_id for item in items)
+def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:
+    page = (resumed.get("initialTurnsPage") or {}).get("data") or ()
+    return page[0] if page else {}
+
+
+def _items(turn: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return turn.get("items") or ()
+
+
+def _was_completed(turn: Mapping[str, Any]) -> bool:
+    """Whether the turn was interrupted because its task_complete had been answered."""
+    done = [item for item in _items(turn) if item.get("tool") == "task_complete"]
+    return turn.get("status") == "interrupted" and any(item.get("success") for item in done)

@@ -39,8 +39,11 @@ class Turn:
         self.known.set()
 
     def concerns(self, turn_id: object) -> bool:
-        """Return whether something with this turn id belongs here."""
-        return turn_id is None or self.id is None or turn_id == self.id
+        """Return whether something with this turn id belongs here.
+
+        A turn is announced before anything else of it; what comes earlier is of the last one.
+        """
+        return turn_id is None or turn_id == self.id
 
     async def put(self, events: Iterable[ProviderEvent]) -> None:
         """Queue events; wait while the reader is behind. What follows the end is dropped."""

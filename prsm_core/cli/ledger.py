@@ -1,0 +1,73 @@
+"""Opens a ledger for reading, in another process than the engine's, and finds a session in it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from prsm_core.cli.places import workspace_ledger
+from prsm_core.errors import StoreError
+from prsm_core.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from prsm_core.interfaces.store import SessionInfo, Store
+
+
+@asynccontextmanager
+async def open_ledger(workspace: str) -> AsyncIterator[Store]:
+    """Open the repository's ledger for reading.
+
+    Raises:
+        StoreError: there is none.
+    """
+    path = workspace_ledger(workspace)
+    if not path.exists():
+        raise StoreError(
+            f"nothing was run yet in {workspace}",
+            hint='start a run with `prsm run "…"`, or choose a folder with --workspace',
+            code="no_ledger",
+        )
+    async with await SqliteStore.open(path, read_only=True) as store:
+        yield store
+
+
+@asynccontextmanager
+async def open_session(
+    workspace: str, prefix: str | None
+) -> AsyncIterator[tuple[Store, SessionInfo]]:
+    """Open the repository's ledger for reading, and find a session in it.
+
+    Raises:
+        StoreError: there is no ledger, no such session, or more than one.
+    """
+    async with open_ledger(workspace) as store:
+        yield store, choose_session(await store.sessions(), prefix)
+
+
+def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
+    """Return the newest session, or the one whose id is or begins with `prefix`.
+
+    Raises:
+        StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
+    """
+    start = (prefix or "").lower()
+    found = [s for s in sessions if s.session_id.lower().startswith(start)]
+    exact = [s for s in found if s.session_id == prefix]
+    if exact or (found and prefix is None):
+        return (exact or found)[0]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(s.session_id for s in (found or sessions)[:5])
+    if found:
+        raise StoreError(
+            f"{prefix!r} is the beginning of {len(found)} sessions",
+            hint=f"give more of the id: {listed}",
+            code="ambiguous_session",
+        )
+    raise StoreError(
+        "there is no session yet" if prefix is None else f"there is no session {prefix!r}",
+        hint=f"the newest are: {listed}" if listed else 'start a run with `prsm run "…"`',
+        code="unknown_session",
+    )

@@ -1,0 +1,23 @@
+"""Where the files of a workspace lie; without the settings, which cost ten times as much."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from prsm_core.config import Paths
+
+
+def workspace_paths(workspace: str) -> Paths:
+    """Return where the files of a workspace and the user's state lie."""
+    return resolve_paths(Path(workspace), os.environ)
+
+
+def workspace_ledger(workspace: str) -> Path:
+    """Return the ledger of the repository around a folder."""
+    return ledger_path(workspace_paths(workspace), repo_identity(Path(workspace)).key)

@@ -1,0 +1,122 @@
+"""Runs a frontend on an engine in this process, from the settings to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from prsm_core.app import open_app
+from prsm_core.builtin.json_frontend import JsonFrontend
+from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.setup import load_setup
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.engine.processes import install_child_watcher
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+
+if TYPE_CHECKING:
+    from prsm_core.cli.launch import Launch
+    from prsm_core.cli.setup import Setup
+    from prsm_core.interfaces.frontend import Frontend
+    from prsm_core.plugins import PluginManager
+
+PRIVATE = 0o077  # nothing the engine writes is for other users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The command line of `prsm run`; None where it says nothing."""
+
+    task: str
+    workspace: str
+    provider: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    ui: str | None = None
+    session: str | None = None
+    on_ask: str | None = None
+    timeout_s: float | None = None
+    sets: tuple[str, ...] = ()
+
+
+def run_task(launch: Launch, request: Request) -> int:
+    """Run the task and return the exit code.
+
+    Raises:
+        KeyboardInterrupt: SIGINT or SIGTERM came; everything was shut down in order.
+    """
+    os.umask(PRIVATE)
+    setup = load_setup(launch, request.workspace, sets=request.sets)
+    spec = choose_frontend(setup.plugins, request)
+    install_child_watcher()
+    return asyncio.run(_run(setup, request, spec))
+
+
+def choose_frontend(plugins: PluginManager, request: Request) -> FrontendSpec:
+    """Return the frontend that was asked for, else the console.
+
+    Nobody can be asked when --on-ask answers already, or when the console was not asked for by
+    name and stdin is no terminal: then the frontend counts as not interactive.
+    """
+    spec = plugins.get(FrontendSpec, request.ui or "console")
+    attended = request.ui is not None or (sys.stdin is not None and sys.stdin.isatty())
+    if request.on_ask is not None or not attended:
+        spec = replace(spec, interactive=False)
+    return spec
+
+
+async def _run(setup: Setup, request: Request, spec: FrontendSpec) -> int:
+    _cancel_on_signals()
+    factory = setup.plugins.implementation(setup.plugins.get(FrontendSpec, spec.name))
+    frontend: Frontend = factory({"interactive": spec.interactive})
+    try:
+        options = await _options(setup, request)
+        async with open_app(
+            options,
+            setup.settings,
+            setup.plugins,
+            paths=setup.paths,
+            frontend=spec,
+            trusted=setup.trusted,
+        ) as app:
+            return await frontend.run(app)
+    except asyncio.CancelledError:
+        if isinstance(frontend, JsonFrontend):
+            async with open_ledger(request.workspace) as store:
+                await frontend.print_rest(store)
+        raise KeyboardInterrupt from None
+
+
+async def _options(setup: Setup, request: Request) -> RunOptions:
+    session = None
+    if request.session is not None:
+        async with open_session(request.workspace, request.session) as (_, info):
+            session = info.session_id
+    return RunOptions(
+        task=request.task,
+        workspace=str(setup.paths.workspace),
+        provider=request.provider,
+        model=request.model,
+        mode=PermissionMode(request.mode or setup.settings.defaults.mode),
+        session=session,
+        on_ask=request.on_ask or "deny",
+        timeout_s=request.timeout_s,
+    )
+
+
+def _cancel_on_signals() -> None:
+    """Let the first signal shut everything down in order, and a second one end it at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+        if task is not None:
+            task.cancel()
+
+    for number in signals:
+        loop.add_signal_handler(number, interrupt)

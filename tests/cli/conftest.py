@@ -1,0 +1,157 @@
+"""A home and a workspace of its own for every test, and a ledger made by the real store."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from prsm_core.cli import main
+from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.events import Event
+from prsm_core.domain.steps import StateChange
+from prsm_core.store import SqliteStore
+from prsm_core.testing.store_contract import Steps
+from prsm_core.workspace.identity import repo_identity
+
+DEADLINE = 60.0
+ANSWER = {"role": "assistant", "text": "three\x1b[2J", "thinking": "hm"}
+CALL = {"tool": "Bash", "arguments": {"command": "ls"}}
+RESULT = {"status": "completed", "result": "a\nb"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path, monkeypatch):
+    """The current folder of the test; no plugin is loaded unless the test says so."""
+    for name in [name for name in os.environ if name.startswith("PRSM")]:
+        monkeypatch.delenv(name)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setenv("PRSM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PRSM_PLUGINS", "")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def prsm(capsys):
+    """Run a command in this process."""
+
+    def run(*args):
+        code = main(list(args))
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+def command(*args):
+    return [
+        sys.executable,
+        "-c",
+        "import sys; from prsm_core.cli import main; sys.exit(main())",
+        *args,
+    ]
+
+
+@pytest.fixture
+def prsm_process():
+    """Run a command in a process of its own, without a terminal."""
+
+    def run(*args, stdin=b""):
+        done = subprocess.run(
+            command(*args), input=stdin, capture_output=True, timeout=DEADLINE, check=False
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def start_prsm():
+    """Start a command and leave it running; it is ended with the test."""
+    started = []
+
+    def start(*args, **options):
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command(*args), **{**pipes, **options})
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate(timeout=DEADLINE)
+
+
+@pytest.fixture
+def ledger(workspace):
+    """Where the workspace's ledger lies."""
+    path = ledger_path(resolve_paths(workspace, os.environ), repo_identity(workspace).key)
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def event(steps, name, kind, /, **data):
+    return Event(
+        type=kind,
+        session=steps.session,
+        run=steps.run,
+        ts=1000.0,
+        agent=name and steps.agent(name),
+        data=data,
+    )
+
+
+async def _record(path, session):
+    steps = Steps(session)
+    async with await SqliteStore.open(path) as store:
+        await store.commit(steps.run_started())
+        await store.commit(
+            steps.spawn("master", events=(event(steps, "master", "agent_spawned", name="master"),))
+        )
+        await store.commit(steps.spawn("w1", "master"))
+        turn = steps.open_turn("w1")
+        await store.commit(turn)
+        await store.append(
+            [
+                event(steps, "w1", "message_completed", turn="t", role="user", text="count"),
+                event(steps, "w1", "message_completed", turn="t", **ANSWER),
+                event(steps, "w1", "tool_call_started", call="c", **CALL),
+                event(steps, "w1", "tool_call_finished", call="c", **RESULT),
+            ]
+        )
+        await store.commit(steps.close_turn(turn, "w1"))
+        await store.commit(
+            steps.end(
+                "w1",
+                target=AgentState.KILLED,
+                result=AgentResult(agent_id=steps.agent("w1"), success=False, summary="x"),
+                changes=(StateChange(source=AgentState.PENDING, target=AgentState.KILLED),),
+            )
+        )
+    return steps
+
+
+@pytest.fixture
+def session(ledger):
+    """A session s1 with a live master and an ended worker."""
+    return asyncio.run(_record(ledger, "s1"))
+
+
+@pytest.fixture
+def record(ledger):
+    """Record one more session like `session`."""
+    return lambda name: asyncio.run(_record(ledger, name))

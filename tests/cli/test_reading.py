@@ -1,0 +1,168 @@
+"""tree, events and history, read from a ledger of the real store by another process."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from prsm_core.cli.ledger import choose_session
+from prsm_core.errors import StoreError
+from prsm_core.interfaces.store import SessionInfo
+from prsm_core.store import SqliteStore
+
+
+def test_tree_prints_the_agents_as_nested_json(prsm, session):
+    done = prsm("tree", "--json")
+    assert (done.code, done.err) == (0, "")
+    tree = json.loads(done.out)
+    assert (tree["session"], tree["run"]) == ("s1", "s1-run")
+    [master] = tree["agents"]
+    [worker] = master["children"]
+    assert (master["state"], worker["state"]) == ("pending", "killed")
+    assert worker["usage_self"]["total_tokens"] == 15
+    assert master["usage_subtree"]["total_tokens"] == 15
+
+
+def test_tree_for_people_is_an_indented_table(prsm, session):
+    done = prsm("tree")
+    assert done.err == "session s1 (running): a task\n"
+    head, master, worker = done.out.splitlines()
+    assert head.startswith("AGENT ")
+    assert head.endswith(" TOKENS  LAST TOOL")
+    assert master.split()[:5] == ["master", "s1-maste", "pending", "master", "script/default"]
+    assert worker.startswith("  w1 ")
+    assert worker.split()[-2] == "15"
+
+
+@pytest.mark.parametrize("command", [("tree",), ("events",), ("history", "master")])
+def test_before_the_first_run_the_cure_is_told(prsm, workspace, command, tmp_path):
+    done = prsm(*command)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"prsm: nothing was run yet in {workspace}\n"
+        'hint: start a run with `prsm run "…"`, or choose a folder with --workspace\n'
+    )
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("command", [("tree", "zz"), ("events", "zz")])
+def test_an_unknown_session_is_one_line_with_the_known_ones(prsm, session, command):
+    done = prsm(*command)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "prsm: there is no session 'zz'\nhint: the newest are: s1\n"
+
+
+def test_the_newest_session_is_the_default_and_a_prefix_finds_another(prsm, session, record):
+    record("b-newer")
+    assert json.loads(prsm("tree", "--json").out)["session"] == "b-newer"
+    assert json.loads(prsm("tree", "S", "--json").out)["session"] == "s1"
+
+
+def make_info(session_id):
+    return SessionInfo(
+        session_id=session_id,
+        run_id=None,
+        status=None,
+        task="",
+        workspace="",
+        started_at=0.0,
+        last_seq=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("prefix", "session_id"),
+    [(None, "01ABD"), ("01abc", "01ABC"), ("01A", None), ("x", None), ("01ABC", "01ABC")],
+)
+def test_a_session_is_chosen_by_unique_prefix(prefix, session_id):
+    sessions = [make_info("01ABD"), make_info("01ABC"), make_info("01ABCDE")][:3]
+    if prefix == "01abc":
+        sessions.pop()
+    if session_id is not None:
+        assert choose_session(sessions, prefix).session_id == session_id
+        return
+    with pytest.raises(StoreError) as caught:
+        choose_session(sessions, prefix)
+    assert caught.value.code == ("ambiguous_session" if prefix == "01A" else "unknown_session")
+    assert "01ABC" in caught.value.hint
+
+
+def test_an_empty_ledger_has_no_session():
+    with pytest.raises(StoreError, match="no session yet"):
+        choose_session([], None)
+
+
+@pytest.mark.requirement("D4")
+def test_events_as_json_are_the_committed_envelopes_in_order(prsm_process, session):
+    done = prsm_process("events", "--json")
+    assert (done.code, done.err) == (0, "")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert [event["seq"] for event in events] == [1, 2, 3, 4, 5]
+    assert list(events[0])[:6] == ["seq", "ts", "session", "run", "agent", "type"]
+    assert events[-1]["type"] == "tool_call_finished"
+
+
+def test_events_begin_after_a_number(prsm, session):
+    lines = prsm("events", "--json", "--after", "3").out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [4, 5]
+    assert prsm("events", "--after", "99").out == ""
+
+
+def test_events_for_people_are_lines_that_cannot_move_the_cursor(prsm, session):
+    lines = prsm("events").out.splitlines()
+    assert len(lines) == 5
+    assert "\x1b" not in "".join(lines)
+    assert lines[2].split()[2:4] == ["w1", "message_completed"]
+    assert '"three\\u001b[2J"' in lines[2]
+
+
+async def test_events_follow_what_another_process_commits(start_prsm, session, ledger):
+    process = start_prsm("events", "s1", "--json", "--follow", "--after", "5")
+    async with await SqliteStore.open(ledger) as store:
+        await store.append([session.event("w1", "later")])
+        line = await asyncio.to_thread(process.stdout.readline)
+    assert (json.loads(line)["seq"], json.loads(line)["text"]) == (6, "later")
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 130
+    assert err.decode().endswith("prsm: interrupted\n")
+
+
+@pytest.mark.requirement("E39", "E40")
+def test_history_shows_what_an_agent_was_told_said_and_did(prsm, session):
+    done = prsm("history", "w1")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "user:\n  count\nthinking:\n  hm\nagent:\n  three\\x1b[2J\n"
+        '> Bash {"command": "ls"}\n< Bash completed\n  a\n  b\n'
+    )
+    entries = json.loads(prsm("history", "w1", "--json", "--session", "s").out)
+    kinds = ["user_message", "thinking", "text", "tool_call", "tool_result"]
+    assert [entry["kind"] for entry in entries] == kinds
+
+
+@pytest.mark.requirement("E40")
+def test_history_in_summary_keeps_texts_and_tool_names(prsm, session):
+    done = prsm("history", "w1", "--detail", "summary")
+    assert done.out == "user:\n  count\nagent:\n  three\\x1b[2J\n> Bash\n"
+    entries = json.loads(prsm("history", "w1", "--detail", "summary", "--json").out)
+    assert entries[-1].keys() == {"kind", "at", "tool"}
+
+
+@pytest.mark.requirement("E41")
+def test_history_finds_an_agent_by_the_beginning_of_its_id(prsm, session):
+    assert prsm("history", "s1-w").out == prsm("history", "w1").out
+    unknown = prsm("history", "w2")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err == "prsm: no agent is called 'w2'\nhint: did you mean 'w1'?\n"
+    ambiguous = prsm("history", "s1")
+    assert ambiguous.code == 1
+    assert "beginning of 2 agent ids" in ambiguous.err
+
+
+def test_another_workspace_has_another_ledger(prsm, session, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    assert prsm("tree", "-C", str(other)).code == 1
+    assert prsm("tree", "-C", "../work").code == 0

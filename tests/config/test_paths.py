@@ -1,0 +1,90 @@
+"""Where things lie, and that what PRSM creates is the user's alone."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from prsm_core.config import ledger_path, private_dir, resolve_paths
+from prsm_core.config.paths import temp_notice
+from prsm_core.errors import ConfigError
+
+
+def test_one_folder_may_hold_everything(tmp_path):
+    paths = resolve_paths(tmp_path / "work", {"PRSM_HOME": str(tmp_path / "home")})
+    home = tmp_path / "home"
+    assert (paths.user_config, paths.user_models) == (home / "config.yaml", home / "models.yaml")
+    assert (paths.data, paths.state) == (home / "data", home / "state")
+    assert paths.workspace_config == tmp_path / "work" / ".prism" / "config.yaml"
+    assert paths.workspace_models == paths.workspace_dir / "models.yaml"
+    assert ledger_path(paths, "repo-1") == home / "data" / "ledgers" / "repo-1" / "ledger.db"
+    assert not home.exists()
+
+
+def test_without_it_the_platform_decides(monkeypatch, tmp_path):
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": ""})
+    folders = [paths.user_config.parent, paths.data, paths.state]
+    assert all(folder.name == "prsm" for folder in folders)
+    assert len(set(folders)) == 3
+
+
+def test_a_relative_home_and_workspace_are_made_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    paths = resolve_paths(Path("work"), {"PRSM_HOME": "home"})
+    assert paths.user_config == tmp_path / "home" / "config.yaml"
+    assert paths.workspace == tmp_path / "work"
+
+
+def test_a_workspace_reached_by_a_link_is_the_real_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert resolve_paths(tmp_path / "link", {}).workspace == (tmp_path / "real").resolve()
+
+
+def test_created_folders_are_private_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        path = private_dir(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    assert path == tmp_path / "a" / "b" / "c"
+    for folder in (path, path.parent, path.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert private_dir(path) == path
+
+
+def test_a_folder_that_cannot_be_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="is not a folder"):
+        private_dir(tmp_path / "file")
+    with pytest.raises(ConfigError, match="cannot be created: Not a directory"):
+        private_dir(tmp_path / "file" / "below")
+
+
+def test_state_among_temporary_files_is_told_unless_the_user_chose_it(monkeypatch):
+    temp = Path(tempfile.gettempdir())
+    monkeypatch.setenv("XDG_DATA_HOME", str(temp / "data"))
+    notice = temp_notice(resolve_paths(temp, {}), {})
+    assert notice is not None
+    assert "PRSM_HOME" in notice
+    chosen = {"PRSM_HOME": str(temp / "home")}
+    assert temp_notice(resolve_paths(temp, chosen), chosen) is None
+    monkeypatch.setenv("XDG_DATA_HOME", "/var/lib/somewhere")
+    assert temp_notice(resolve_paths(temp, {}), {}) is None
+
+
+def test_the_paths_alone_cost_neither_pydantic_nor_yaml():
+    code = (
+        "import sys, pathlib\n"
+        "from prsm_core.config import resolve_paths\n"
+        "resolve_paths(pathlib.Path('.'), {'PRSM_HOME': 'x'})\n"
+        "print(sorted({'pydantic', 'yaml', 'asyncio', 'sqlite3'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,120 @@
+"""Fixtures of the live tests: the real CLI, a home for PRSM, and `prsm` as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+
+DEADLINE_S = 60
+
+
+class Prsm:
+    """Runs `prsm` in a workspace of its own, with Codex pointed at a model server."""
+
+    def __init__(self, home: Path, codex: str):
+        self.home = home
+        self.codex = codex
+        self.workspace = home / "workspace"
+        self.workspace.mkdir(parents=True)
+        self.env = {**os.environ, "PRSM_HOME": str(home / "prsm"), "LIVE_TEST_KEY": "loopback"}
+
+    def configure(self, base_url: str, **engine) -> None:
+        """Write the user's configuration."""
+        config = {
+            "engine": engine,
+            "defaults": {"model": "scripted-1"},
+            "providers": {
+                "codex": {
+                    "command": [self.codex],
+                    "base_url": base_url,
+                    "api_key_env": "LIVE_TEST_KEY",
+                }
+            },
+        }
+        told = self.run("config", "path", "--json")
+        path = Path(json.loads(told.stdout)["user"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(config))
+
+    def argv(self, *args: str) -> list[str]:
+        """Return the argv of `prsm` on the workspace."""
+        return [str(Path(sys.executable).with_name("prsm")), *args]
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `prsm` to its end."""
+        return subprocess.run(
+            self.argv(*args),
+            cwd=self.workspace,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+
+    async def run_async(self, *args: str) -> tuple[int, str, str]:
+        """Run a command of `prsm` while this loop serves the models."""
+        process = await self.start(*args)
+        out, err = await process.communicate()
+        return process.returncode, out.decode(), err.decode()
+
+    async def start(self, *args: str, **options):
+        """Start a command of `prsm`; its stdin is empty unless given."""
+        settings = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **options,
+        }
+        return await asyncio.create_subprocess_exec(
+            *self.argv(*args),
+            cwd=self.workspace,
+            env=self.env,
+            **settings,
+        )
+
+    def processes(self) -> list[int]:
+        """Return the live processes that belong to this home."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    environ = (entry / "environ").read_bytes()
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                except OSError:
+                    continue
+                if str(self.home).encode() in environ and state not in "ZX":
+                    found.append(int(entry.name))
+        return found
+
+
+@pytest.fixture(scope="session")
+def codex() -> str:
+    """Return the path of the real Codex."""
+    path = os.environ.get("PRSM_LIVE_CODEX", "")
+    if not Path(path).is_file():
+        pytest.skip("the codex CLI is not installed: npm is missing or cannot reach its registry")
+    return path
+
+
+@pytest.fixture
+def prsm(codex):
+    """Return a `prsm` with a home outside the temp directory, where Codex' sandbox works."""
+    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    runner = Prsm(home, codex)
+    try:
+        yield runner
+    finally:
+        for pid in runner.processes():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(home, ignore_errors=True)

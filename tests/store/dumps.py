@@ -1,0 +1,28 @@
+"""Looking at a ledger file with plain SQL, beside the store."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def query(path: Path, sql: str, *values: object) -> list[tuple]:
+    """Return the rows of a query."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
+        conn.execute("PRAGMA wal_autocheckpoint = 0")
+        return conn.execute(sql, values).fetchall()
+
+
+def size(path: Path) -> int:
+    """Return the size of the file itself, without its write-ahead log."""
+    return path.stat().st_size
+
+
+def dump(path: Path) -> dict[str, list[tuple]]:
+    """Return all rows of all tables, by table."""
+    tables = query(path, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name: query(path, f'SELECT * FROM "{name}"') for (name,) in tables}  # noqa: S608 - names from the schema

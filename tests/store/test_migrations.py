@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.errors import StoreError
+from prsm_core.store import SqliteStore
+from prsm_core.store.migrations import APPLICATION_ID, load_migrations, migrate
+from tests.store.dumps import dump, query
+
+if TYPE_CHECKING:
+    from prsm_core.testing.store_contract import Steps
+
+NEWEST = len(load_migrations())
+RELEASED = {
+    file.stem: file.read_text(encoding="utf-8")
+    for file in sorted((Path(__file__).parent / "ledgers").glob("version*.sql"))
+}
+NEWEST_RELEASED = list(RELEASED.values())[-1]
+
+
+@pytest.fixture
+def empty(path: Path) -> Path:
+    path.touch(mode=0o644)
+    return path
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def note(folder: Path) -> Path:
+    path = folder / "note.txt"
+    path.write_text("not a database, only a text of some length" * 10)
+    return path
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def write(path: Path, script: str) -> None:
+    with closing(sqlite3.connect(path)) as conn:
+        conn.executescript(script)
+
+
+def schema(path: Path) -> list[tuple]:
+    return query(path, "SELECT type, name, sql FROM sqlite_master ORDER BY type, name")
+
+
+async def test_a_new_ledger_has_the_newest_version_and_is_private(path: Path, store: SqliteStore):
+    assert query(path, "PRAGMA user_version") == [(NEWEST,)]
+    assert query(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
+    assert mode(path) == 0o600
+
+
+async def test_an_empty_file_becomes_a_ledger(empty: Path):
+    async with await SqliteStore.open(empty):
+        assert query(empty, "PRAGMA user_version") == [(NEWEST,)]
+
+
+@pytest.mark.parametrize("script", RELEASED.values(), ids=RELEASED)
+async def test_a_ledger_of_every_released_version_opens_with_its_content(
+    script: str, path: Path, tmp_path: Path
+):
+    write(path, script)
+    async with await SqliteStore.open(path) as store:
+        events = [event.type async for event in store.events("s1")]
+        master, worker = await store.agents("s1")
+        (call,) = await store.calls(worker.descriptor.agent_id)
+        (request,) = await store.open_requests("s1")
+        (message,) = await store.inbox("s1")
+        assert events == ["notice", "notice"]
+        assert (master.descriptor.name, worker.usage.total_tokens) == ("master", 15)
+        assert (call["id"], request.kind, message.target) == (
+            "c1",
+            "permission",
+            master.descriptor.agent_id,
+        )
+        assert await store.ancestry(worker.head_turn_id or "") == [worker.head_turn_id]
+    async with await SqliteStore.open(tmp_path / "new.db"):
+        assert schema(path) == schema(tmp_path / "new.db")
+
+
+def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
+    write(path, NEWEST_RELEASED)
+    before = dump(path)
+    scripts = [*load_migrations(), "ALTER TABLE runs ADD COLUMN host TEXT DEFAULT 'here'"]
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        migrate(conn, scripts)
+        migrate(conn, scripts)
+    after = dump(path)
+    assert query(path, "PRAGMA user_version") == [(NEWEST + 1,)]
+    assert [row[:-1] for row in after.pop("runs")] == before.pop("runs")
+    assert after == before
+
+
+def test_a_failed_migration_leaves_the_old_version(path: Path):
+    write(path, NEWEST_RELEASED)
+    before = dump(path), schema(path)
+    scripts = [*load_migrations(), "DROP TABLE grants; INSERT INTO nothing VALUES (1)"]
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as conn,
+        pytest.raises(sqlite3.OperationalError, match="nothing"),
+    ):
+        migrate(conn, scripts)
+    assert (dump(path), schema(path)) == before
+    assert query(path, "PRAGMA user_version") == [(NEWEST,)]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_newer_ledger_is_refused(path: Path, read_only: bool):
+    async with await SqliteStore.open(path):
+        pass
+    write(path, f"PRAGMA user_version = {NEWEST + 1}")
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore.open(path, read_only=read_only)
+    assert caught.value.code == "newer_ledger"
+    assert "Upgrade" in (caught.value.hint or "")
+    assert query(path, "PRAGMA user_version") == [(NEWEST + 1,)]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_foreign_database_is_refused_and_not_touched(path: Path, read_only: bool):
+    write(path, "CREATE TABLE mine (x)")
+    before = content(path)
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore.open(path, read_only=read_only)
+    assert caught.value.code == "not_a_ledger"
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, read_only: bool):
+    with pytest.raises(StoreError, match="not a database"):
+        await SqliteStore.open(note(tmp_path), read_only=read_only)
+
+
+async def test_reading_a_missing_ledger_says_what_to_do(path: Path):
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore.open(path, read_only=True)
+    assert caught.value.code == "no_ledger"
+    assert caught.value.hint
+    assert list(path.parent.iterdir()) == []
+
+
+async def test_reading_an_older_ledger_asks_for_an_upgrade(empty: Path):
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore.open(empty, read_only=True)
+    assert caught.value.code == "older_ledger"
+
+
+async def test_a_reader_cannot_write(path: Path, store: SqliteStore, team: Steps):
+    async with await SqliteStore.open(path, read_only=True) as reader:
+        assert len(await reader.agents("s1")) == 3
+        with pytest.raises(StoreError) as caught:
+            await reader.append([team.event()])
+        assert caught.value.code == "read_only"

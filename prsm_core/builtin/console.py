@@ -77,7 +77,7 @@ class ConsoleFrontend(Frontend):
             liveness.note(event)
             if event.type == "run_finished":
                 self._finished = event.data
-            elif not (self._interactive and desk.note(event)):
+            elif event.seq is not None and not (self._interactive and desk.note(event)):
                 lines = self._renderer.lines(event)
                 self._screen.print_lines(lines)
                 liveness.printed(bool(lines))

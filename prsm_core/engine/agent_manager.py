@@ -15,6 +15,7 @@ from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
 from prsm_core.engine.agent_session import AgentSession
 from prsm_core.engine.clocks import first_of
+from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.records import AgentRecord
 from prsm_core.engine.spawning import (
     Identity,
@@ -24,9 +25,10 @@ from prsm_core.engine.spawning import (
 )
 from prsm_core.errors import AgentSpawnError, MessageRoutingError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
+from prsm_core.messaging.deadlock import DeadlockDetector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.events import Event
@@ -46,6 +48,11 @@ class AgentManager:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.agents: dict[str, AgentRecord] = {}
+        self.detector = DeadlockDetector(
+            is_ready=lambda _, wait: bool(wait.key()),
+            is_over=lambda agent_id: not self.get(agent_id).is_live,
+            on_knot=KnotResolver(self).resolve,
+        )
         self.reserved_names: set[str] = set()  # of agents of the session's earlier runs
 
     # --- steps -------------------------------------------------------------------------------
@@ -65,7 +72,7 @@ class AgentManager:
         self,
         step: Step,
         *,
-        consumed: Iterable[str] = (),
+        consumed: Collection[str] = (),
         then: Callable[[], None] | None = None,
     ) -> Committed:
         """Commit a step; its messages reach their mailboxes once it is durable."""
@@ -74,8 +81,9 @@ class AgentManager:
         def deliver() -> None:
             for message in step.messages:
                 router.send(message)
-            if step.agent_id is not None:
+            if step.agent_id is not None and consumed:
                 router.consumed(step.agent_id, consumed)
+                self.detector.changed((step.agent_id,))
             if then is not None:
                 then()
 
@@ -300,6 +308,7 @@ class AgentManager:
         """
         if record.state.is_terminal:
             return record.result or result
+        self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
         elapsed = self.runtime.clock.now() - record.started_at
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes, moved = self.move(record, state, reason)
@@ -333,6 +342,29 @@ class AgentManager:
             self.runtime.router.wake(child)
         if record.descriptor.parent_id is not None:
             self.runtime.router.wake(record.descriptor.parent_id)
+        self.detector.changed((record.agent_id,))
+
+    async def fail_agent(
+        self,
+        record: AgentRecord,
+        message: str,
+        kind: str,
+        *,
+        events: tuple[Event, ...] = (),
+    ) -> AgentResult:
+        """Fail an agent, keeping what it said; its live children are killed first."""
+        for child in self.live_children(record):
+            await self.kill_agent(child.agent_id, "its parent has failed")
+        result = AgentResult(
+            agent_id=record.agent_id,
+            success=False,
+            summary=record.session.partial_text if record.session else "",
+            error=message,
+            error_kind=kind,
+        )
+        return await self.end_agent(
+            record, AgentState.FAILED, result, reason=message, events=events
+        )
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
         """Kill an agent and its descendants, children first; partial output is kept."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
+from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat
 from prsm_core.engine.host import SessionHost
 from prsm_core.engine.retry import RetryPolicy
@@ -21,6 +22,8 @@ from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
@@ -39,7 +42,8 @@ _WAIT_ORDER = (
     AgentState.WAITING_FOR_EXPERT,
     AgentState.WAITING_FOR_CHILD,
 )
-_PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
 
 class AgentSession:
@@ -99,13 +103,18 @@ class AgentSession:
     async def calls_changed(self) -> None:
         """Become WAITING, and give the slot back, if everything the agent does is waiting."""
         turn = self.turn
-        if turn is None or self.record.state is not AgentState.RUNNING:
+        if turn is None or self.record.is_over:
             return
         if not (turn.stream_ended and turn.calls.all_wait):
+            self.moved()
             return
         waits = turn.calls.waits()
         wait = min(waits, key=lambda w: _WAIT_ORDER.index(w.state))
-        await self._wait_in(wait.state, wait.on)
+        await self._wait_in(wait.state, wait.on, waits)
+
+    def moved(self) -> None:
+        """Note that the agent is not blocked any more, or about to move."""
+        self.manager.detector.moved(self.record.agent_id)
 
     async def model_streams(self) -> None:
         """Become RUNNING again when the model speaks although a call still waits."""
@@ -115,10 +124,18 @@ class AgentSession:
             if changes:
                 await self.manager.control(self.record, "state", changes=changes, events=events)
 
-    async def _wait_in(self, state: AgentState, on: str) -> None:
-        changes, events = self.manager.move(self.record, state, f"waits for {on}", waiting_on=on)
+    async def _wait_in(self, state: AgentState, on: str, waits: Sequence[Wait]) -> None:
+        """Let go of the slot and be blocked by these waits; a knot is found here and now."""
+        changes: tuple[StateChange, ...] = ()
+        events: tuple[Event, ...] = ()
+        if self.record.state is AgentState.RUNNING:
+            changes, events = self.manager.move(
+                self.record, state, f"waits for {on}", waiting_on=on
+            )
         self._lease.release()
-        await self.manager.control(self.record, "state", changes=changes, events=events)
+        self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
+        if changes:
+            await self.manager.control(self.record, "state", changes=changes, events=events)
 
     # --- the life of the incarnation ------------------------------------------------------------
 
@@ -232,23 +249,55 @@ class AgentSession:
     async def _wait_between_turns(self) -> Prompt | None:
         """Wait for a message or the last child's end, without a slot."""
         record, runtime = self.record, self.manager.runtime
-        await self._wait_in(AgentState.WAITING_FOR_CHILD, "a message")
-        while True:
-            prompt = self._unread_prompt()
-            if prompt is not None:
-                break
-            if not self.manager.live_children(record):
-                prompt = Prompt(text="All your children have ended. Finish with task_complete.")
-                break
-            await runtime.router.changed(record.agent_id)
+        prompt = None
+        await self._wait_in(AgentState.WAITING_FOR_CHILD, "a message", [self._message_wait()])
+        try:
+            while prompt is None:
+                prompt = self._reminder() or self._unread_prompt()
+                if prompt is None and not self.manager.live_children(record):
+                    prompt = Prompt(text=_CHILDREN_ENDED)
+                if prompt is None:
+                    await runtime.router.changed(record.agent_id)
+        finally:
+            self.moved()
         await self.take_slot()
         return prompt
+
+    def _message_wait(self) -> Wait:
+        """Return the implicit wait_for_message of an agent between turns."""
+        children = self.manager.live_children(self.record)
+        parent = self.record.descriptor.parent_id
+        targets = [child.agent_id for child in children] + ([parent] if parent else [])
+        return Wait(
+            state=AgentState.WAITING_FOR_CHILD,
+            on="a message",
+            targets=tuple(targets),
+            ready=self.has_news,
+        )
+
+    def has_news(self) -> bool:
+        """Whether a wait for any message would end now."""
+        unread = self.manager.runtime.router.unread(self.record.agent_id)
+        return (
+            bool(self.record.reminders)
+            or any(message.type in PROMPTING for message in unread)
+            or (
+                self.record.descriptor.parent_id is None
+                and not self.manager.live_children(self.record)
+            )
+        )
+
+    def _reminder(self) -> Prompt | None:
+        question = self.record.take_reminder()
+        if question is None:
+            return None
+        return Prompt(text=render_repeat(question.message, self.manager.names()))
 
     def _unread_prompt(self) -> Prompt | None:
         unread = [
             m
             for m in self.manager.runtime.router.unread(self.record.agent_id)
-            if m.type in _PROMPTING
+            if m.type in PROMPTING
         ]
         if not unread:
             return None
@@ -295,23 +344,26 @@ class AgentSession:
         record, manager = self.record, self.manager
         if manager.live_children(record):
             if record.state is AgentState.RUNNING:
-                await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing")
+                waits = [self._end_wait(child) for child in manager.live_children(record)]
+                await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing", waits)
             while manager.live_children(record):
                 await manager.runtime.router.changed(record.agent_id)
+        self.moved()
         await manager.end_agent(record, AgentState.COMPLETED, result, reason="children ended")
+
+    def _end_wait(self, child: AgentRecord) -> Wait:
+        return Wait(
+            state=AgentState.WAITING_FOR_CHILD,
+            on="finishing",
+            targets=(child.agent_id,),
+            ready=lambda: not child.is_live,
+        )
 
     async def _fail(self, message: str, kind: str) -> None:
         record = self.record
         if record.state.is_terminal:
             return
-        result = AgentResult(
-            agent_id=record.agent_id,
-            success=False,
-            summary=self.partial_text,
-            error=message,
-            error_kind=kind,
-        )
-        await self.manager.end_agent(record, AgentState.FAILED, result, reason=message)
+        await self.manager.fail_agent(record, message, kind)
 
 
 def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:

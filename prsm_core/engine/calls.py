@@ -17,6 +17,7 @@ from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,12 +34,22 @@ if TYPE_CHECKING:
 _ENDED = "this turn is over; the call has no effect"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wait:
-    """What a blocked call waits for: the state it puts the agent in, and its words for people."""
+    """What a blocked call waits for.
+
+    Any of `targets` can end the wait; `ready` tells whether something committed ends it now.
+    `state` is what the agent becomes, `on` the words for people.
+    """
 
     state: AgentState
     on: str
+    targets: tuple[str, ...]
+    ready: Callable[[], bool]
+
+    def edge(self) -> WaitFor:
+        """Return the wait as the wait graph knows it."""
+        return WaitFor(self.targets, key=self.ready)
 
 
 @dataclass(slots=True)
@@ -142,7 +153,13 @@ class Call:
             await first_of(self.manager.runtime.clock, seconds, look)
         finally:
             self.wait = None
+            self.session.moved()
         return found[0] if found else None
+
+    def has_unread(self, match: Match) -> bool:
+        """Whether a committed message that matches waits in the agent's mailbox."""
+        unread = self.manager.runtime.router.unread(self.record.agent_id)
+        return any(match(message) for message in unread)
 
     def close_with(self, outcome: ToolOutcome) -> CallClose:
         """Return the stored form of the answer; the call counts as closed from now on."""

@@ -151,6 +151,8 @@ class OrchestrationEngine:
     async def __aenter__(self) -> Self:
         self._broken = asyncio.get_running_loop().create_future()
         await self._background.__aenter__()
+        sweep = self.manager.detector.sweep(self._config.clock)
+        self._background.launch(sweep, name="deadlock sweep")
         return self
 
     async def __aexit__(

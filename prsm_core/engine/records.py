@@ -20,6 +20,7 @@ class OpenQuestion:
 
     message: RoutedMessage
     delivered: bool = False  # the model has seen it
+    reminded: bool = False  # … and once more, because a knot hung on it
     repeated: bool = False  # … and once more in a turn of its own
 
 
@@ -37,6 +38,7 @@ class AgentRecord:
     session: AgentSession | None = None
     task: asyncio.Task[None] | None = None
     questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
+    reminders: list[str] = field(default_factory=list)  # correlation ids to show once more
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
     next_turn: int = 1
     head_turn_id: str | None = None
@@ -79,6 +81,14 @@ class AgentRecord:
         """Whether the agent may still act: its end is not committed yet."""
         return not self.ended.is_set()
 
+    def take_reminder(self) -> OpenQuestion | None:
+        """Return, once, a question that must be shown again; None if there is none."""
+        while self.reminders:
+            question = self.questions.get(self.reminders.pop(0))
+            if question is not None:
+                return question
+        return None
+
     def set_state(self, state: AgentState) -> None:
         """Replace the descriptor's state; only AgentManager calls this, after the machine."""
         self.descriptor = replace(self.descriptor, state=state)
@@ -91,6 +101,7 @@ class AgentRecord:
         self.result = self.claimed_result = self.waiting_on = None
         self.ended.clear()
         self.questions.clear()
+        self.reminders.clear()
         self.progress.clear()
         self.reasoning_used = 0.0
         self._steps = 0

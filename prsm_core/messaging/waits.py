@@ -14,7 +14,7 @@ on an agent that becomes blocked need another look, and most find a runnable tar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -27,7 +27,7 @@ class WaitFor:
     """One wait: any of `targets` can end it; `key` lets the owner tell its readiness."""
 
     targets: tuple[str, ...]
-    key: object = None
+    key: Any = None
 
 
 @dataclass(slots=True, eq=False)

@@ -19,8 +19,9 @@ _AFTER_END = (TurnCloseStep, CallCloseStep, ControlStep)
 
 
 class Fence(NamedTuple):
-    """The stored state of the agent that a step belongs to."""
+    """The agent that a step belongs to, as stored before the step."""
 
+    agent_id: str
     incarnation: int
     state: AgentState
     next_turn: int
@@ -40,7 +41,7 @@ def check_fence(conn: sqlite3.Connection, step: Step) -> Fence | None:
         _check_for_run(step)
         return None
     if isinstance(step, SpawnStep) and step.agent_id == step.agent.agent_id:
-        return Fence(step.agent.incarnation, step.agent.state, 1)
+        return Fence(step.agent_id, step.agent.incarnation, step.agent.state, 1)
     fence = _find(conn, step.session_id, step.agent_id)
     if fence is None:
         raise StoreError(
@@ -150,7 +151,7 @@ def _find(conn: sqlite3.Connection, session_id: str, agent_id: str) -> Fence | N
         "SELECT incarnation, state, next_turn FROM agents WHERE agent_id = ? AND session_id = ?",
         (agent_id, session_id),
     ).fetchone()
-    return None if row is None else Fence(row[0], AgentState(row[1]), row[2])
+    return None if row is None else Fence(agent_id, row[0], AgentState(row[1]), row[2])
 
 
 def _ended(agent_id: str | None, state: AgentState) -> FencedError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from prsm_core.domain.steps import (
     AgentEndStep,
@@ -31,8 +31,8 @@ def apply_step(conn: sqlite3.Connection, step: Step) -> Committed:
     if known is not None:
         return known
     fence = agents.check_fence(conn, step)
-    if isinstance(step, TurnCloseStep):
-        first = ledger.closing_step(conn, step)
+    if fence is not None and isinstance(step, TurnCloseStep):
+        first = ledger.closing_step(conn, step, fence.agent_id)
         if first is not None:
             return event_log.committed_by(conn, step, first)
     at = step.events[-1].ts if step.events else time.time()
@@ -53,7 +53,7 @@ def _write_for_run(conn: sqlite3.Connection, step: Step, at: float) -> None:
 
 
 def _write_for_agent(conn: sqlite3.Connection, step: Step, fence: Fence, at: float) -> None:
-    agent_id = cast("str", step.agent_id)  # there is a fence, so there is an agent
+    agent_id = fence.agent_id
     match step:
         case SpawnStep():
             agents.spawn(conn, step)
@@ -72,7 +72,7 @@ def _write_for_agent(conn: sqlite3.Connection, step: Step, fence: Fence, at: flo
             _end(conn, step, agent_id)
         case ControlStep():
             _control(conn, step, at)
-            _control_agent(conn, step, agent_id, fence)
+            _control_agent(conn, step, fence)
         case _:
             raise StoreError(f"{type(step).__name__} is no kind of step", code="unknown_step")
 
@@ -120,24 +120,23 @@ def _control(conn: sqlite3.Connection, step: ControlStep, at: float) -> None:
             )
 
 
-def _control_agent(
-    conn: sqlite3.Connection, step: ControlStep, agent_id: str, fence: Fence
-) -> None:
+def _control_agent(conn: sqlite3.Connection, step: ControlStep, fence: Fence) -> None:
+    agent_id = fence.agent_id
     match step.act:
         case "restart":
             agents.restart(conn, step)
             if not fence.state.is_terminal:
                 inbox.readdress(conn, agent_id, step.incarnation)
         case "finishing":
-            _finishing(conn, step, agent_id, fence)
+            _finishing(conn, step, fence)
         case "resume_token":
             agents.store_token(conn, agent_id, step.data["token"])
     inbox.consume(conn, agent_id, step.consumed, step.step_id)
 
 
-def _finishing(conn: sqlite3.Connection, step: ControlStep, agent_id: str, fence: Fence) -> None:
+def _finishing(conn: sqlite3.Connection, step: ControlStep, fence: Fence) -> None:
     if step.result is None:
         raise StoreError("finishing needs a result", code="no_result")
     if fence.state.is_terminal:
-        raise FencedError(f"agent {agent_id} has ended ({fence.state})")
-    agents.store_result(conn, agent_id, step.result)
+        raise FencedError(f"agent {fence.agent_id} has ended ({fence.state})")
+    agents.store_result(conn, fence.agent_id, step.result)

@@ -20,7 +20,7 @@ def _plain(value: object) -> object:
 encode = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
 ).encode
-_encode_canonical = json.JSONEncoder(
+encode_canonical = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_plain
 ).encode
 decode = json.loads
@@ -33,4 +33,9 @@ def encode_optional(value: object | None) -> str | None:
 
 def arguments_hash(params: Mapping[str, Any]) -> str:
     """Return the SHA-256 (hex) of the arguments as canonical JSON: sorted keys, no spaces."""
-    return hashlib.sha256(_encode_canonical(params).encode()).hexdigest()
+    return hash_text(encode_canonical(params))
+
+
+def hash_text(canonical: str) -> str:
+    """Return the SHA-256 (hex) of JSON that is canonical already."""
+    return hashlib.sha256(canonical.encode()).hexdigest()

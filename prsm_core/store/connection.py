@@ -102,6 +102,7 @@ def open_writer(path: Path, lock: LedgerLock) -> sqlite3.Connection:
             _use_wal(conn)
             conn.execute("PRAGMA synchronous = FULL")
             conn.execute("PRAGMA foreign_keys = ON")
+            conn.execute("PRAGMA temp_store = MEMORY")  # undo of savepoints, never in a file
             migrate(conn)
         except BaseException:
             conn.close()

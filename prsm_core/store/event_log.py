@@ -31,6 +31,8 @@ def last_seq(conn: sqlite3.Connection, session_id: str) -> int:
 
 def append(conn: sqlite3.Connection, events: Sequence[Event]) -> tuple[Event, ...]:
     """Number the events, each in its own session, and insert them."""
+    if not events:
+        return ()
     last: dict[str, int] = {}
     numbered = []
     for event in events:

@@ -18,6 +18,8 @@ _TO_ENDED = frozenset({MessageType.TASK_RESULT, MessageType.KILL_SIGNAL})
 
 def send(conn: sqlite3.Connection, session_id: str, messages: Sequence[RoutedMessage]) -> None:
     """Insert messages; raises MessageRoutingError for a target that cannot get one."""
+    if not messages:
+        return
     for message in messages:
         _check_target(conn, session_id, message)
     conn.executemany(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.errors import StoreError
-from prsm_core.store.codec import arguments_hash, encode, encode_optional
+from prsm_core.store.codec import encode, encode_canonical, encode_optional, hash_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -105,14 +105,8 @@ def close_call(conn: sqlite3.Connection, close: CallClose, agent_id: str) -> Non
         )
 
 
-def closing_step(conn: sqlite3.Connection, step: TurnCloseStep) -> str | None:
-    """Return the step that closed the turn before, if one did."""
-    row = conn.execute("SELECT closed_by FROM turns WHERE id = ?", (step.turn_id,)).fetchone()
-    return None if row is None else row[0]
-
-
-def close_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> None:
-    """Do the eight writes that end a turn, in the order of the specification."""
+def closing_step(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> str | None:
+    """Return the step that closed the turn before, if one did; check the turn's place."""
     turn = _own_turn(conn, step.turn_id, agent_id)
     if turn.parent_turn_id != step.parent_turn_id:
         raise StoreError(
@@ -120,13 +114,17 @@ def close_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> 
             f" {step.parent_turn_id}",
             code="wrong_parent",
         )
-    _check_label(conn, step.session_label, agent_id)
+    return turn.closed_by
+
+
+def close_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> None:
+    """Do the eight writes that end a turn, in the order of the specification."""
     _finish_turn(conn, step)
     _insert_messages(conn, step)
     _merge_calls(conn, step)
     conn.execute("UPDATE turns SET has_children = 1 WHERE id = ?", (step.parent_turn_id,))
     _total_thread(conn, step)
-    _move_session(conn, step)
+    _move_session(conn, step, agent_id)
     if step.result.compaction is not None:
         _insert_compaction(conn, step.turn_id, step.result.compaction)
 
@@ -146,9 +144,13 @@ def _check_label(conn: sqlite3.Connection, label: str, agent_id: str) -> None:
         "SELECT 1 FROM sessions WHERE label = ? AND agent_id = ?", (label, agent_id)
     ).fetchone()
     if row is None:
-        raise StoreError(
-            f"{label} is not the ledger session of agent {agent_id}", code="unknown_session"
-        )
+        raise _unknown_label(label, agent_id)
+
+
+def _unknown_label(label: str, agent_id: str) -> StoreError:
+    return StoreError(
+        f"{label} is not the ledger session of agent {agent_id}", code="unknown_session"
+    )
 
 
 def _place(conn: sqlite3.Connection, step: TurnOpenStep) -> tuple[int, str, int]:
@@ -263,13 +265,14 @@ def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
 def _call_row(
     turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
 ) -> tuple[object, ...]:
+    params = encode_canonical(call.params)
     return (
         turn_id,
         call.id,
         message_id,
         call.tool_name,
-        encode(call.params),
-        arguments_hash(call.params),
+        params,
+        hash_text(params),
         call.result,
         call.error,
         call.status,
@@ -283,21 +286,20 @@ def _call_row(
 
 def _total_thread(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
     """Set the tokens of the whole line up to this turn, as far as they are known."""
-    row = conn.execute(
-        "SELECT total_tokens FROM threads WHERE turn_id = ?", (step.parent_turn_id,)
-    ).fetchone()
-    known = [n for n in (row and row[0], step.result.usage.total_tokens) if n is not None]
     conn.execute(
-        "UPDATE threads SET total_tokens = ? WHERE turn_id = ?",
-        (sum(known) if known else None, step.turn_id),
+        "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
+        " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?",
+        (step.result.usage.total_tokens, step.parent_turn_id, step.turn_id),
     )
 
 
-def _move_session(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
-    conn.execute(
-        "UPDATE sessions SET thread_id = ?, updated_at = ? WHERE label = ?",
-        (step.turn_id, step.completed_at_ms, step.session_label),
+def _move_session(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> None:
+    done = conn.execute(
+        "UPDATE sessions SET thread_id = ?, updated_at = ? WHERE label = ? AND agent_id = ?",
+        (step.turn_id, step.completed_at_ms, step.session_label, agent_id),
     )
+    if not done.rowcount:
+        raise _unknown_label(step.session_label, agent_id)
     conn.execute(
         "INSERT INTO session_history (session_label, thread_id, changed_at) VALUES (?, ?, ?)",
         (step.session_label, step.turn_id, step.completed_at_ms),

@@ -49,6 +49,7 @@ async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, se
     async with running() as (task, out, err):
         await start(app, settled)
         app.spawn("w", "w1", parent="m", prompt="count the lines\nof all files")
+        app.say("notice", live=True, level="info", text="3 live updates were not shown")
         app.say("tool_call_started", "w", call="c", tool="Bash", arguments={"command": "wc -l *"})
         app.say("tool_call_finished", "w", call="c", status="completed", result="3")
         app.say("message_completed", "w", turn="t", role="assistant", text="three\nlines")

@@ -4,10 +4,13 @@ import asyncio
 import io
 import json
 
+import pytest
+
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.domain.events import Event
 
 
+@pytest.mark.requirement("D4")
 async def test_each_committed_event_is_a_line_and_run_finished_is_the_last(app, settled):
     out = io.StringIO()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:

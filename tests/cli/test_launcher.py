@@ -42,7 +42,6 @@ def loaded_after(*args):
     return set(modules)
 
 
-@pytest.mark.requirement("C3")
 @pytest.mark.parametrize("args", [(), ("--help",)])
 def test_help_imports_no_command_no_plugin_and_nothing_heavy(args):
     modules = loaded_after(*args)
@@ -75,7 +74,6 @@ def test_help_lists_every_command_with_its_summary():
         assert summary in result.output
 
 
-@pytest.mark.requirement("C3")
 def test_prsm_alone_prints_its_help(prsm):
     done = prsm()
     assert (done.code, done.err) == (0, "")
@@ -115,25 +113,14 @@ def test_wrong_usage_exits_with_2_and_creates_nothing(prsm, tmp_path, args, mess
     assert not (tmp_path / "home").exists()
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """Make `prsm config path` raise."""
-
-    def install(error):
-        def raise_it(*_):
-            raise error
-
-        monkeypatch.setattr("prsm_core.cli.places.workspace_paths", raise_it)
-
-    return install
-
-
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (ConfigError("it is wrong", hint="mend it"), 2, "prsm: it is wrong\nhint: mend it\n"),
         (PrsmError("a\x1b[2Jb"), 1, "prsm: a\\x1b[2Jb\n"),
-        (KeyboardInterrupt(), 130, "\nprsm: interrupted\n"),
+        (KeyboardInterrupt(), 130, "prsm: interrupted\n"),
+        (click.Abort(), 130, "prsm: interrupted\n"),
+        (click.ClickException("bad"), 1, "Error: bad\n"),
         (
             RuntimeError("oh"),
             1,
@@ -147,19 +134,19 @@ def failing(monkeypatch):
         (BaseExceptionGroup("", [KeyboardInterrupt(), ValueError()]), 130, "prsm: interrupted\n"),
     ],
 )
-def test_an_error_is_one_line_with_its_cure(prsm, failing, error, code, said):
-    failing(error)
-    done = prsm("config", "path")
-    assert (done.code, done.out, done.err) == (code, "", said)
+def test_an_error_is_one_line_with_its_cure(capsys, error, code, said):
+    assert report(error, debug=False) == code
+    assert capsys.readouterr() == ("", said)
 
 
-def test_the_traceback_is_shown_with_debug_only(prsm, failing):
-    failing(ConfigError("it is wrong"))
-    assert "Traceback" not in prsm("config", "path").err
-    done = prsm("--debug", "config", "path")
-    assert done.code == 2
-    assert "Traceback" in done.err
-    assert done.err.endswith("prsm: it is wrong\n")
+def test_the_traceback_is_shown_with_debug_only(prsm):
+    quiet = prsm("trust")
+    assert (quiet.code, quiet.out) == (2, "")
+    assert "Traceback" not in quiet.err
+    loud = prsm("--debug", "trust")
+    assert loud.code == 2
+    assert loud.err.startswith("Traceback")
+    assert loud.err.endswith(quiet.err)
 
 
 def test_a_closed_reader_of_stdout_ends_a_command_silently(start_prsm):

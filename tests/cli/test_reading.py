@@ -85,7 +85,7 @@ def test_a_session_is_chosen_by_unique_prefix(prefix, session_id):
     with pytest.raises(StoreError) as caught:
         choose_session(sessions, prefix)
     assert caught.value.code == ("ambiguous_session" if prefix == "01A" else "unknown_session")
-    assert "01ABC" in caught.value.hint
+    assert "01ABC" in str(caught.value.hint)
 
 
 def test_an_empty_ledger_has_no_session():
@@ -93,7 +93,6 @@ def test_an_empty_ledger_has_no_session():
         choose_session([], None)
 
 
-@pytest.mark.requirement("D4")
 def test_events_as_json_are_the_committed_envelopes_in_order(prsm_process, session):
     done = prsm_process("events", "--json")
     assert (done.code, done.err) == (0, "")

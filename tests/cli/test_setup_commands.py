@@ -102,7 +102,6 @@ def test_a_plugin_that_the_configuration_disables_is_not_imported(prsm, plugin, 
     assert {row["name"]: row["state"] for row in json.loads(done.out)}["bad"] == "disabled"
 
 
-@pytest.mark.requirement("U11")
 def test_config_show_prints_what_files_environment_and_flags_say(prsm, user_config, monkeypatch):
     user_config("engine: {max_agent_depth: 3, max_concurrent_agents: 4, retry_attempts: 1}\n")
     monkeypatch.setenv("PRSM__ENGINE__MAX_CONCURRENT_AGENTS", "7")
@@ -118,7 +117,6 @@ def test_config_show_prints_what_files_environment_and_flags_say(prsm, user_conf
     assert yaml.safe_load(as_yaml) == json.loads(done.out)
 
 
-@pytest.mark.requirement("U19")
 def test_config_show_prints_no_secret(prsm, user_config, plugin):
     plugin("good", FRONTEND)
     user_config("""

@@ -1,6 +1,7 @@
 """The tree and the conversations, built from rows and events."""
 
 import json
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from prsm_core.engine.views import (
     walk_tree,
 )
 from prsm_core.errors import MessageRoutingError, ToolInputError
-from prsm_core.interfaces.store import AgentRow
+from prsm_core.interfaces.store import AgentRow, Store
 
 UNKNOWN = TokenUsage()
 NODE_KEYS = [
@@ -245,7 +246,7 @@ class OneAgentStore:
 
 @pytest.mark.requirement("E40")
 async def test_get_history_reads_one_agents_events_at_the_asked_detail():
-    store = ConversationStore(OneAgentStore(), "S")
+    store = ConversationStore(cast("Store", OneAgentStore()), "S")
     assert await store.get_history("a") == conversation(TALK)
     assert len(await store.get_history("a", "summary")) == 4
     assert await store.get_history("b") == []
@@ -272,8 +273,8 @@ def test_an_ambiguous_prefix_names_the_agents_it_fits():
     with pytest.raises(MessageRoutingError) as caught:
         ConversationStore.resolve_agent_id("aa", ROWS)
     assert caught.value.code == "ambiguous_agent"
-    assert "master" in caught.value.hint
-    assert "w1" in caught.value.hint
+    assert "master" in str(caught.value.hint)
+    assert "w1" in str(caught.value.hint)
 
 
 @pytest.mark.requirement("E41")
@@ -290,4 +291,4 @@ def test_an_unknown_agent_gets_the_nearest_name_as_a_hint(text, rows, hint):
     with pytest.raises(MessageRoutingError) as caught:
         ConversationStore.resolve_agent_id(text, rows)
     assert caught.value.code == "unknown_agent"
-    assert hint in caught.value.hint
+    assert hint in str(caught.value.hint)

@@ -56,7 +56,7 @@ class LedgerMachine(RuleBasedStateMachine):
             commits = [self.stores[(first + n) % 2].commit(s) for n, s in enumerate(steps)]
             return await asyncio.gather(*commits, return_exceptions=True)
 
-        results = self.runner.run(go())
+        results: list[Committed | BaseException] = self.runner.run(go())
         for step, result in zip(steps, results, strict=True):
             if not isinstance(result, BaseException) and not result.duplicate:
                 self.done.append((step, result))

@@ -120,6 +120,10 @@ class Rpc:
             self._pending.pop(number, None)
         return result if isinstance(result, dict) else {}
 
+    async def post(self, method: str, params: Mapping[str, Any]) -> None:
+        """Ask the server without waiting for its answer."""
+        await self.send({"id": next(self._numbers), "method": method, "params": params})
+
     async def notify(self, method: str) -> None:
         """Tell the server something it does not answer."""
         await self.send({"method": method})

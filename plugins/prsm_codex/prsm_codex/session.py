@@ -250,8 +250,11 @@ class CodexSession(ProviderSession):
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate a notification into events of the running turn."""
         turn = self._turn
+        ours = turn is not None and turn.concerns(params.get("turnId"))
+        if turn is not None and ours and turn.completing:
+            await self._watch_completion(turn, method, params)
         events = self._translator.feed(method, params)
-        if turn is None or not turn.concerns(params.get("turnId")):
+        if turn is None or not ours:
             return
         if method in _TOLD_ONCE:
             events = [event for event in events if self._is_news(event)]
@@ -260,8 +263,6 @@ class CodexSession(ProviderSession):
             turn.begin(str(params["turn"]["id"]))
         elif method == "turn/completed":
             await self._turn_completed(turn, params["turn"])
-        elif turn.completing:
-            self._watch_completion(turn, method, params)
 
     async def on_closed(self, error: RpcClosedError) -> None:
         """End the running turn: the next one starts a new process and resumes the thread."""
@@ -293,11 +294,11 @@ class CodexSession(ProviderSession):
         else:
             await self._finish(turn, StopReason.END_TURN, None)
 
-    def _watch_completion(self, turn: Turn, method: str, params: Mapping[str, Any]) -> None:
+    async def _watch_completion(self, turn: Turn, method: str, params: Mapping[str, Any]) -> None:
         """Interrupt once task_complete's output is in the thread and no request follows yet.
 
-        That is at the first usage notice behind its item/completed: earlier the output is lost,
-        later the model is asked once more.
+        Earlier the output is lost, a few milliseconds later the model is asked once more: so this
+        writes at once.
         """
         if method == "item/completed" and params["item"].get("id") == turn.completing:
             turn.completed = True
@@ -305,7 +306,9 @@ class CodexSession(ProviderSession):
             turn.timer = self._services.start_soon(
                 self._stop_after, turn, late, name="codex completion"
             )
-        elif method == "thread/tokenUsage/updated" and turn.completed:
+        elif self._server and not turn.interrupting and _is_recorded(turn, method, params):
+            wanted = {"threadId": self.resume_token, "turnId": turn.id}
+            await self._server.rpc.post("turn/interrupt", wanted)
             self._services.start_soon(self._stop, turn, name="codex completion")
 
     async def _stop_after(self, turn: Turn, seconds: float) -> None:
@@ -403,6 +406,17 @@ class CodexSession(ProviderSession):
         for name, question in approvals.questions(request.params):
             given[name] = await self._host.ask_user(question)
         return approvals.answers(given)
+
+
+def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:
+    """Whether this says that the output of the call that ends the turn is in the thread.
+
+    The raw item says so, some milliseconds later the usage; a resumed thread has no raw items.
+    """
+    if method == "thread/tokenUsage/updated":
+        return turn.completed
+    item = params["item"] if method == "rawResponseItem/completed" else {}
+    return item.get("call_id") == turn.completing and item.get("type") == "function_call_output"
 
 
 def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:

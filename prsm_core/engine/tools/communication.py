@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.engine.agent_session import PROMPTING
 from prsm_core.engine.calls import Reply, Wait
 from prsm_core.engine.records import OpenQuestion
 from prsm_core.errors import MessageRoutingError
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.calls import Call
     from prsm_core.engine.records import AgentRecord
-
-_FOR_WAIT = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 
 
 async def ask_parent(call: Call) -> Reply:
@@ -36,11 +35,7 @@ async def ask_parent(call: Call) -> Reply:
     parent.questions[correlation_id] = OpenQuestion(question)
     try:
         await call.open(question)
-        answer = await call.receive(
-            Wait(AgentState.WAITING_FOR_PARENT, "parent"),
-            lambda m: m.type is MessageType.ANSWER and m.correlation_id == correlation_id,
-            otherwise=lambda: parent.is_over,
-        )
+        answer = await _await_answer(call, parent, correlation_id)
     finally:
         parent.questions.pop(correlation_id, None)
     if answer is None:
@@ -52,6 +47,21 @@ async def ask_parent(call: Call) -> Reply:
             code=str(answer.payload["error"]),
         )
     return Reply({"answer": answer.payload["text"]})
+
+
+async def _await_answer(
+    call: Call, parent: AgentRecord, correlation_id: str
+) -> RoutedMessage | None:
+    def fits(message: RoutedMessage) -> bool:
+        return message.type is MessageType.ANSWER and message.correlation_id == correlation_id
+
+    wait = Wait(
+        state=AgentState.WAITING_FOR_PARENT,
+        on="parent",
+        targets=(parent.agent_id,),
+        ready=lambda: parent.is_over or call.has_unread(fits),
+    )
+    return await call.receive(wait, fits, otherwise=lambda: parent.is_over)
 
 
 def _parent_ended() -> MessageRoutingError:
@@ -123,18 +133,34 @@ async def wait_for_message(call: Call) -> Reply:
         )
     seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
     message = await call.receive(
-        Wait(AgentState.WAITING_FOR_CHILD, "a message"),
-        lambda m: m.type in _FOR_WAIT,
-        otherwise=lambda: _nobody_left(call),
+        _any_message(call, seconds),
+        lambda m: m.type in PROMPTING,
+        otherwise=lambda: bool(record.reminders) or _nobody_left(call),
         seconds=seconds,
     )
     if message is not None:
         return Reply({**describe_message(call, message), "progress": _progress(record)})
+    question = record.take_reminder()
+    if question is not None:
+        again = describe_message(call, question.message)
+        return Reply({**again, "reminder": True, "progress": _progress(record)})
     if _nobody_left(call):
         children = [manager.get(c) for c in record.children]
         states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
         return Reply({"type": "nothing_left", "children": states, "progress": _progress(record)})
     return Reply({"type": "pending", "token": call.id, "progress": _progress(record)})
+
+
+def _any_message(call: Call, seconds: float | None) -> Wait:
+    """Return the wait for any message: of the parent, or of a live child."""
+    parent = call.record.descriptor.parent_id
+    targets = [child.agent_id for child in call.manager.live_children(call.record)]
+    return Wait(
+        state=AgentState.WAITING_FOR_CHILD,
+        on="a message",
+        targets=(*targets, *([parent] if parent else [])),
+        ready=lambda: seconds is not None or call.session.has_news(),
+    )
 
 
 def _nobody_left(call: Call) -> bool:

@@ -14,10 +14,12 @@ from prsm_core.errors import AgentSpawnError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
     from prsm_core.engine.records import AgentRecord
 
+_FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 _REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
 
 
@@ -55,13 +57,7 @@ async def _answer(call: Call, child: AgentRecord, *, reused: bool) -> Reply:
     call.spawned_session_label = child.label
     if not call.args.get("wait", False):
         return Reply(data)
-    message = await call.receive(
-        Wait(AgentState.WAITING_FOR_CHILD, child.descriptor.name),
-        lambda m: (
-            m.source == child.agent_id and m.type in {MessageType.TASK_RESULT, MessageType.QUESTION}
-        ),
-        otherwise=lambda: not child.is_live,
-    )
+    message = await _await_child(call, child)
     data["state"] = child.state.value
     if message is None:
         raise AgentSpawnError(
@@ -70,6 +66,21 @@ async def _answer(call: Call, child: AgentRecord, *, reused: bool) -> Reply:
         )
     data["result"] = describe_message(call, message)
     return Reply(data)
+
+
+async def _await_child(call: Call, child: AgentRecord) -> RoutedMessage | None:
+    """Wait for the child's result, or its question, whichever comes first."""
+
+    def fits(message: RoutedMessage) -> bool:
+        return message.source == child.agent_id and message.type in _FROM_CHILD
+
+    wait = Wait(
+        state=AgentState.WAITING_FOR_CHILD,
+        on=child.descriptor.name,
+        targets=(child.agent_id,),
+        ready=lambda: not child.is_live or call.has_unread(fits),
+    )
+    return await call.receive(wait, fits, otherwise=lambda: not child.is_live)
 
 
 def _describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:

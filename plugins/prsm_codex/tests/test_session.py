@@ -1,0 +1,272 @@
+"""A session against a scripted app-server: what the real one does rarely or never."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from plugins.prsm_codex.tests.doubles import Host, completes, only, request, run_turn
+from plugins.prsm_codex.tests.fake_codex import THREAD, open_fake, open_session
+from prsm_codex import session as session_module
+from prsm_codex.rpc import RpcError
+from prsm_core.domain.permissions import Deny
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import ErrorKind, Notice, StopReason, TextDelta, ToolCallFinished
+from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
+
+
+def start(session, text="hi"):
+    return asyncio.ensure_future(run_turn(session, text))
+
+
+def shell(codex, number, command, **params):
+    codex.ask(
+        number,
+        "item/commandExecution/requestApproval",
+        itemId=f"item-{number}",
+        command=command,
+        **params,
+    )
+
+
+async def test_an_unknown_request_is_refused_and_never_left_open(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "attestation/generate")
+        codex.ask(8, "execCommandApproval", command=["ls"])
+        codex.say({"id": 9, "method": "item/tool/call", "params": {"threadId": "other"}})
+        for number in (7, 8, 9):
+            assert "error" in await codex.answer(number)
+        codex.complete()
+        await turn
+
+
+async def test_more_permissions_are_never_granted(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "item/permissions/requestApproval", permissions={"network": {}})
+        assert (await codex.answer(7))["result"] == {"permissions": {}}
+        codex.complete()
+        await turn
+
+
+@pytest.mark.parametrize(("denied", "action"), [(False, "accept"), (True, "decline")])
+async def test_an_mcp_tool_is_asked_for_by_its_canonical_name(tmp_path, denied, action):
+    host = Host(verdict=lambda _: Deny("no") if denied else None)
+    meta = {"codex_approval_kind": "mcp_tool_call", "tool_name": "find", "tool_params": {"q": 1}}
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "mcpServer/elicitation/request", serverName="docs", _meta=meta)
+        assert (await codex.answer(7))["result"]["action"] == action
+        codex.complete()
+        await turn
+    (asked,) = host.requests
+    assert (asked.tool, asked.arguments, asked.command) == ("mcp__docs__find", {"q": 1}, None)
+
+
+async def test_a_form_of_an_mcp_server_is_declined(tmp_path):
+    host = Host()
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "mcpServer/elicitation/request", serverName="docs", mode="form")
+        assert (await codex.answer(7))["result"]["action"] == "decline"
+        codex.complete()
+        await turn
+    assert host.requests == []
+
+
+async def test_input_to_a_terminal_is_declined(tmp_path):
+    host = Host()
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        shell(codex, 7, "rm x", kind="writeStdin")
+        assert (await codex.answer(7))["result"] == {"decision": "decline"}
+        codex.complete()
+        await turn
+    assert host.requests == []
+
+
+async def test_a_change_of_unknown_files_is_declined(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "item/fileChange/requestApproval", itemId="never-started")
+        assert (await codex.answer(7))["result"] == {"decision": "decline"}
+        codex.complete()
+        await turn
+
+
+async def test_after_task_complete_everything_else_is_refused(tmp_path):
+    forever = asyncio.Event()
+
+    async def waits(**_):
+        await forever.wait()
+        return ToolOutcome(text="too late")
+
+    host = Host(task_complete=completes, waits=waits)
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(1, "item/tool/call", callId="c1", tool="waits", arguments={})
+        codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
+        assert (await codex.answer(1))["result"]["success"] is False
+        assert (await codex.answer(2))["result"]["success"] is True
+        codex.ask(3, "item/tool/call", callId="c3", tool="waits", arguments={})
+        shell(codex, 4, "ls")
+        assert (await codex.answer(3))["result"]["success"] is False
+        assert (await codex.answer(4))["result"] == {"decision": "decline"}
+        answers = [m["id"] for m in codex.received if "method" not in m]
+        assert answers.index(1) < answers.index(2)
+        assert not any(m.get("method") == "turn/interrupt" for m in codex.received)
+        codex.tell("item/completed", item={"type": "dynamicToolCall", "id": "c2"})
+        codex.tell("thread/tokenUsage/updated", tokenUsage={"total": {"totalTokens": 5}})
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        events = await turn
+        forever.set()
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert [name for name, _, _ in host.calls] == ["waits", "task_complete"]
+
+
+async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "_INTERRUPT_SECONDS", 0.05)
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.tell("item/agentMessage/delta", itemId="m", delta="a")
+        await session.interrupt()
+        events = await turn
+        assert not session.reusable
+    assert events[-1].stop_reason is StopReason.ABORTED
+    assert "did not confirm" in only(Notice, events)[-1].text
+
+
+async def test_a_dead_process_ends_the_turn_with_the_end_of_its_stderr(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.stderr_tail = (
+            "\x1b[31mthread 'main' panicked\x1b[0m\nReading additional input from stdin"
+        )
+        codex.kill()
+        events = await turn
+    assert (events[-1].error.kind, events[-1].error.retryable) == (ErrorKind.MODEL_ERROR, True)
+    (notice,) = only(Notice, events)
+    assert notice.level == "error"
+    assert notice.text.endswith("thread 'main' panicked")
+
+
+async def test_a_pending_call_is_cancelled_with_its_turn_and_not_answered(tmp_path):
+    cancelled = asyncio.Event()
+
+    async def waits(**_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with open_session(tmp_path, Host(waits=waits)) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(1, "item/tool/call", callId="c1", tool="waits", arguments={})
+        codex.complete("interrupted")
+        events = await turn
+        await cancelled.wait()
+        assert not any(m.get("id") == 1 and "result" in m for m in codex.received)
+    assert events[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_what_an_older_turn_still_says_is_ignored(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.tell("item/agentMessage/delta", turnId="turn-0", itemId="m", delta="old")
+        codex.complete("failed", turn="turn-0")
+        codex.tell("item/agentMessage/delta", itemId="m", delta="new")
+        codex.complete()
+        events = await turn
+    assert [delta.text for delta in only(TextDelta, events)] == ["new"]
+
+
+async def test_lines_that_are_no_json_are_skipped(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        for line in (b"garbage", b"\xff\xfe", b"[1]", b"null", b"[" * 100_000):
+            codex.say_raw(line)
+        codex.say({"method": "item/completed", "params": None})
+        codex.say({"id": 4711, "result": {}})
+        codex.complete()
+        events = await turn
+    assert events[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_a_flood_of_events_waits_for_its_reader_and_loses_nothing(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        for number in range(5000):
+            codex.tell("item/agentMessage/delta", itemId="m", delta=f"{number} ")
+        codex.complete()
+        events = await turn
+    assert [int(delta.text) for delta in only(TextDelta, events)] == list(range(5000))
+
+
+async def test_a_command_that_outlives_its_turn_is_not_left_open(tmp_path):
+    item = {"type": "commandExecution", "id": "i", "command": "sleep 9", "status": "inProgress"}
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.tell("item/started", item=item)
+        codex.complete()
+        events = await turn
+    assert only(ToolCallFinished, events)[0].status == "failed"
+
+
+async def test_a_refused_turn_is_an_error_of_the_turn(tmp_path):
+    async with open_session(tmp_path, **{"turn/start": RpcError("no such model")}) as (session, _):
+        events = await run_turn(session, "hi")
+    assert events[-1].error.message == "codex: no such model"
+
+
+async def test_two_turns_at_once_are_refused(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        with pytest.raises(OrchestrationError, match="running already"):
+            await run_turn(session, "again")
+        codex.complete()
+        await turn
+
+
+async def test_a_thread_that_is_refused_says_why(tmp_path):
+    async with open_fake(tmp_path, **{"thread/start": RpcError("MCP server down")}) as (
+        provider,
+        _,
+    ):
+        with pytest.raises(ProviderNotAvailableError, match="MCP server down"):
+            await provider.open_session(request(tmp_path), Host()).__aenter__()
+
+
+async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):
+    async with open_session(tmp_path) as (_, codex):
+        pass
+    assert (await codex.sent("thread/backgroundTerminals/clean"))["params"] == {"threadId": THREAD}
+
+
+async def test_the_provider_kills_while_agents_are_attached_and_stops_otherwise(tmp_path):
+    async with open_fake(tmp_path) as (provider, services):
+        async with provider.open_session(request(tmp_path), Host()):
+            await provider.aclose()
+        assert services.codex[0].ended == "killed"
+        async with provider.open_session(request(tmp_path), Host()):
+            pass
+        await provider.aclose()
+        assert services.codex[1].ended == "stopped"
+    assert [argv[-1] for argv in services.argvs if "app-server" not in argv] == ["--version"]

@@ -1,0 +1,126 @@
+"""A small grammar of command lines: which options a harmless tool may have, and what they take.
+
+Everything is on an allow-list. An option that is not listed, an abbreviated one, or a value that
+could itself be an option makes the command line one that is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.plain import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Syntax:
+    """The harmless options of one tool and what its operands are.
+
+    `flags` are letters without and `valued` letters with a value; `long` names without dashes,
+    those that take a value after `=` or as the next word written `name=`. The first `texts`
+    operands are no paths (a pattern, a filter), unless an option of `all_paths` is given; -1 says
+    that none is a path. `names_only` says that the tool does not show what is in a file,
+    `numeric` that -N stands for a count, `tame` that no option it has does harm, so that a pattern
+    may become one by the name of a file.
+    """
+
+    flags: str = ""
+    valued: str = ""
+    long: frozenset[str] = frozenset()
+    texts: int = 0
+    all_paths: frozenset[str] = frozenset()
+    max_operands: int | None = None
+    names_only: bool = False
+    numeric: bool = False
+    tame: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A command line that fits its syntax: options as written, without values, and operands."""
+
+    options: frozenset[str]
+    operands: tuple[Word, ...]
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text, for the long options of a Syntax."""
+    return frozenset(text.split())
+
+
+def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | None:
+    """Return the arguments taken apart when all of them are known and ordinary, else None."""
+    parsed = _Parser(arguments, rules, place).parse()
+    if parsed is None:
+        return None
+    if rules.max_operands is not None and len(parsed.operands) > rules.max_operands:
+        return None
+    texts = 0 if parsed.options & rules.all_paths else rules.texts
+    for position, word in enumerate(parsed.operands):
+        is_text = (texts < 0 or position < texts) and not (word.glob or word.tilde)
+        if not is_text and not place.is_ordinary(word, is_read=not rules.names_only):
+            return None
+    return parsed
+
+
+class _Parser:
+    def __init__(self, arguments: Sequence[Word], rules: Syntax, place: Place) -> None:
+        self._rules = rules
+        self._place = place
+        self._rest = list(reversed(arguments))
+        self._options: set[str] = set()
+        self._operands: list[Word] = []
+
+    def parse(self) -> Parsed | None:
+        while self._rest:
+            word = self._rest.pop()
+            if word.text == "--":
+                self._operands += reversed(self._rest)
+                break
+            if not self._take(word):
+                return None
+        return Parsed(frozenset(self._options), tuple(self._operands))
+
+    def _take(self, word: Word) -> bool:
+        text = word.text
+        if text.startswith("--"):
+            return self._long(word)
+        if text.startswith("-") and text != "-":
+            if self._rules.numeric and text[1:].isdigit():
+                return True
+            return self._short(word)
+        if word.may_be_option and not self._rules.tame:
+            return False
+        self._operands.append(word)
+        return True
+
+    def _long(self, word: Word) -> bool:
+        name, equals, value = word.text[2:].partition("=")
+        self._options.add(f"--{name}")
+        if equals:
+            known = f"{name}=" in self._rules.long
+            return known and self._place.is_ordinary(replace(word, text=value))
+        return name in self._rules.long or (f"{name}=" in self._rules.long and self._value())
+
+    def _short(self, word: Word) -> bool:
+        for position, letter in enumerate(word.text[1:], start=2):
+            self._options.add(f"-{letter}")
+            if letter in self._rules.valued:
+                value = word.text[position:]
+                return (
+                    self._place.is_ordinary(replace(word, text=value)) if value else self._value()
+                )
+            if letter not in self._rules.flags:
+                return False
+        return True
+
+    def _value(self) -> bool:
+        """Take the next word as the value of an option; it must not look like one itself."""
+        if not self._rest:
+            return False
+        value = self._rest.pop()
+        return not value.may_be_option and self._place.is_ordinary(value)

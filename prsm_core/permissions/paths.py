@@ -1,0 +1,158 @@
+"""Which paths are ordinary: inside the folder an agent works in, not protected, not secret."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.plain import Word
+
+# Writing to one of these can widen what an agent may do, or run code later.
+_PROTECTED = frozenset(
+    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .husky .envrc .gitconfig"
+    " .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .zshrc .zshenv"
+    " .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc .pam_environment"
+    " .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc .ripgreprc"
+    " config.fish authorized_keys sudoers crontab".split()
+)
+# Reading one of these gives away what opens other doors.
+_SECRET = frozenset(
+    ".ssh .aws .gnupg .kube .azure .docker .gcloud .password-store .env .netrc _netrc .pgpass"
+    " .git-credentials .vault-token .htpasswd .my.cnf .pypirc .npmrc shadow gshadow shadow-"
+    " .credentials.json auth.json oauth_creds.json environ".split()
+)
+_SECRET_SHAPE = re.compile(
+    r"\.env\..*|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg)|id_(?:rsa|dsa|ecdsa|ed25519).*"
+    r"|\..*history|(?:secrets?|credentials?)(?:\.(?:json|ya?ml|toml|ini|cfg|txt|env))?"
+)
+_SECRET_FOLDER = re.compile(r"(?:^|/)\.config/(?:gh|gcloud|op)(?:/|$)|(?:^|/)dev/(?:tcp|udp)/")
+_HARMLESS_ENV = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+# What a pattern must not match, lest the shell fills in one of the above.
+_EXAMPLES = (*sorted(_SECRET), ".env.local", "key.pem", "server.key", "id_rsa", ".bash_history")
+
+_SEPARATOR = re.compile(r"[/:=,@]")
+_WILD = re.compile(r"[*?\[]")
+MAX_FOLDERS = 16  # a command that changes folders more often is not judged
+
+
+def secret_part(path: str) -> str | None:
+    """Return the part of a path (or of an argument that holds one) that names a secret."""
+    folded = path.casefold()
+    if match := _SECRET_FOLDER.search(folded):
+        return match.group()
+    for part in _SEPARATOR.split(folded):
+        if part in _SECRET or (_SECRET_SHAPE.fullmatch(part) and part not in _HARMLESS_ENV):
+            return part
+    return None
+
+
+def protected_part(path: str) -> str | None:
+    """Return the part of a path that nobody writes without asking."""
+    for part in path.casefold().split("/"):
+        if part in _PROTECTED:
+            return part
+    return secret_part(path)
+
+
+def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
+    """Return why a file tool may not write to a path without asking, None if it may.
+
+    Links and `..` are resolved; the path as it was written counts as well, because a link may be
+    made after the decision.
+    """
+    if "\0" in path:
+        return "the path holds a zero byte"
+    folder = os.path.realpath(os.path.join(workspace, cwd))
+    for resolved in _meanings(path, folder):
+        if (part := protected_part(_below(resolved, workspace, folder))) is not None:
+            return f"{part} is protected"
+        if not is_within(resolved, folder):
+            return f"{resolved} is outside {folder}"
+    return None
+
+
+def why_not_read(path: str, cwd: str, workspace: str) -> str | None:
+    """Return why a file tool may not read a path without asking, None if it may."""
+    if "\0" in path:
+        return "the path holds a zero byte"
+    folder = os.path.realpath(os.path.join(workspace, cwd))
+    for resolved in _meanings(path, folder):
+        if (part := secret_part(_below(resolved, workspace, folder))) is not None:
+            return f"{part} may hold a secret"
+    return None
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a resolved path is a folder or below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _meanings(path: str, folder: str) -> tuple[str, str]:
+    absolute = os.path.join(folder, os.path.expanduser(path))
+    return os.path.normpath(absolute), os.path.realpath(absolute)
+
+
+def _below(path: str, workspace: str, folder: str) -> str:
+    """Return a path relative to the workspace: where that itself lies says nothing."""
+    for root in (os.path.realpath(workspace), folder):
+        if is_within(path, root):
+            return path[len(root) :]
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command may run: the workspace, and every folder it can be in by then."""
+
+    root: str
+    folders: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cwd: str, workspace: str) -> Place | None:
+        """Return the place of a command, None when it runs outside the workspace."""
+        root, folder = os.path.realpath(workspace), os.path.realpath(os.path.join(workspace, cwd))
+        return cls(root, (folder,)) if is_within(folder, root) else None
+
+    def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
+        """Return whether an argument is no path, or one inside the workspace without secrets.
+
+        `is_read` is False for a command that shows no more than the names of files.
+        """
+        text = word.text
+        if word.tilde or ".." in text.split("/") or secret_part(text):
+            return False
+        if word.glob and is_read and _may_match_secret(text):
+            return False
+        fixed = _WILD.split(text, maxsplit=1)[0] if word.glob else text
+        return all(self._is_inside(folder, fixed) for folder in self.folders)
+
+    def is_writable(self, word: Word) -> bool:
+        """Return whether an argument may be written: ordinary and not protected."""
+        return not word.glob and self.is_ordinary(word) and protected_part(word.text) is None
+
+    def entered(self, word: Word) -> Place | None:
+        """Return the place after a `cd` that may fail; None when it may lead out."""
+        if word.glob or word.text.startswith("-") or not self.is_ordinary(word):
+            return None
+        targets = (os.path.realpath(os.path.join(f, word.text)) for f in self.folders)
+        folders = tuple(dict.fromkeys((*self.folders, *targets)))
+        return Place(self.root, folders) if len(folders) <= MAX_FOLDERS else None
+
+    def _is_inside(self, folder: str, text: str) -> bool:
+        resolved = os.path.realpath(os.path.join(folder, text))
+        if not is_within(resolved, self.root):
+            return resolved == "/dev/null"
+        return secret_part(resolved[len(self.root) :]) is None
+
+
+def _may_match_secret(pattern: str) -> bool:
+    for part in filter(None, pattern.casefold().split("/")):
+        # The shell lets only a literal dot match the first dot of a name.
+        names = [name for name in _EXAMPLES if part[0] == "." or name[0] != "."]
+        if any(fnmatchcase(name, part) for name in names):
+            return True
+    return False

@@ -1,0 +1,304 @@
+"""The read-only tools: programs that look at files or text and change nothing.
+
+For each of them the options that are known to be harmless; whatever else a command line holds
+makes it one that is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.options import Syntax, names, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.plain import Word
+
+    Check = Callable[[Sequence[Word], Place], bool]
+
+_GREP_LONG = names(
+    "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
+    " only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
+    " basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
+    " color color= colour colour= include= exclude= exclude-dir= context= after-context="
+    " before-context= max-count= regexp= binary-files="
+)
+_GREP = Syntax(
+    flags="abcEFGhHiIlLnoPqrRsvwxyzZ",
+    valued="ABCem",
+    long=_GREP_LONG,
+    texts=1,
+    all_paths=frozenset({"-e", "--regexp"}),
+    numeric=True,
+    tame=True,
+)
+
+_SYNTAX: Mapping[str, Syntax] = {
+    "ls": Syntax(
+        flags="aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+        valued="ITw",
+        long=names(
+            "all almost-all author human-readable recursive reverse size directory classify inode"
+            " numeric-uid-gid group-directories-first dereference full-time color color= sort="
+            " time= time-style= format= ignore= hide= width="
+        ),
+        names_only=True,
+        tame=True,
+    ),
+    "cat": Syntax(
+        flags="AbeEnstTuv",
+        long=names("number number-nonblank show-all show-ends show-tabs squeeze-blank"),
+        tame=True,
+    ),
+    "head": Syntax(
+        flags="qvz", valued="nc", long=names("lines= bytes= quiet verbose"), numeric=True, tame=True
+    ),
+    "tail": Syntax(
+        flags="qvz", valued="nc", long=names("lines= bytes= quiet verbose"), numeric=True
+    ),
+    "wc": Syntax(flags="cmlLw", long=names("bytes chars lines words max-line-length"), tame=True),
+    "nl": Syntax(valued="bdfhilnsvw", flags="p"),
+    "stat": Syntax(
+        flags="Lft",
+        valued="c",
+        long=names("format= printf= dereference file-system"),
+        names_only=True,
+    ),
+    "file": Syntax(
+        flags="bihLkr", long=names("brief mime mime-type mime-encoding"), names_only=True
+    ),
+    "du": Syntax(
+        flags="abchHklLmPsSx0",
+        valued="dtB",
+        long=names(
+            "all human-readable summarize max-depth= total apparent-size si bytes one-file-system"
+        ),
+        names_only=True,
+        tame=True,
+    ),
+    "df": Syntax(flags="ahHiklPT", long=names("human-readable inodes print-type"), names_only=True),
+    "tree": Syntax(
+        flags="adfisDhpugFCnAStrv",
+        valued="LIP",
+        long=names("dirsfirst noreport gitignore prune filelimit= sort="),
+        names_only=True,
+    ),
+    "basename": Syntax(flags="az", valued="s", long=names("multiple suffix="), texts=-1),
+    "dirname": Syntax(flags="z", texts=-1),
+    "realpath": Syntax(flags="emLPqsz", long=names("relative-to= relative-base="), names_only=True),
+    "readlink": Syntax(flags="femnqsvz", names_only=True),
+    "pwd": Syntax(flags="LP", max_operands=0),
+    "whoami": Syntax(max_operands=0),
+    "id": Syntax(flags="ugGnrza", texts=-1),
+    "uname": Syntax(flags="asnrvmpio", max_operands=0),
+    "hostname": Syntax(flags="sfiIdA", max_operands=0),
+    "which": Syntax(flags="a", texts=-1),
+    "type": Syntax(flags="atpPf", texts=-1),
+    "seq": Syntax(flags="w", valued="sf", texts=-1),
+    "true": Syntax(texts=-1),
+    "false": Syntax(texts=-1),
+    "sort": Syntax(
+        flags="bdfgiMhnRrVcCmsuz",
+        valued="kt",
+        long=names(
+            "numeric-sort reverse unique key= field-separator= human-numeric-sort version-sort"
+            " ignore-case ignore-leading-blanks check general-numeric-sort stable zero-terminated"
+        ),
+    ),
+    "uniq": Syntax(
+        flags="cdDiuz",
+        valued="fsw",
+        long=names("count repeated unique ignore-case skip-fields= skip-chars= check-chars="),
+        max_operands=1,
+    ),
+    "cut": Syntax(
+        flags="snz",
+        valued="dfcb",
+        long=names("delimiter= fields= characters= bytes= only-delimited complement"),
+    ),
+    "tr": Syntax(flags="cCdst", long=names("complement delete squeeze-repeats"), texts=-1),
+    "rev": Syntax(),
+    "tac": Syntax(),
+    "paste": Syntax(flags="sz", valued="d", long=names("serial delimiters=")),
+    "column": Syntax(flags="txnes", valued="oc", long=names("table separator= output-separator=")),
+    "comm": Syntax(flags="123iz", long=names("check-order nocheck-order output-delimiter= total")),
+    "diff": Syntax(
+        flags="urqbBwiNayctpdEZs",
+        valued="UCWIx",
+        long=names(
+            "unified unified= brief recursive side-by-side ignore-all-space ignore-space-change"
+            " ignore-blank-lines ignore-case new-file text color color= width= minimal"
+            " suppress-common-lines strip-trailing-cr report-identical-files"
+        ),
+    ),
+    "cmp": Syntax(flags="lsb", valued="ni", long=names("silent quiet verbose print-bytes")),
+    "md5sum": Syntax(flags="btz", long=names("binary text tag zero")),
+    "sha256sum": Syntax(flags="btz", long=names("binary text tag zero")),
+    "grep": _GREP,
+    "egrep": _GREP,
+    "fgrep": _GREP,
+    "rg": Syntax(
+        flags="acFhHiIlLnNopPqsSuUvwx0",
+        valued="ABCdegjmMrtTE",
+        long=names(
+            "hidden no-hidden files files-with-matches files-without-match ignore-case smart-case"
+            " case-sensitive word-regexp line-regexp fixed-strings count count-matches line-number"
+            " no-line-number heading no-heading no-ignore no-ignore-vcs no-config with-filename"
+            " no-filename only-matching invert-match multiline multiline-dotall pcre2 trim vimgrep"
+            " type-list null quiet stats json text column no-messages passthru color= glob= iglob="
+            " type= type-not= max-count= max-depth= max-columns= max-filesize= context="
+            " after-context= before-context= replace= regexp= sort= sortr= encoding="
+        ),
+        texts=1,
+        all_paths=frozenset({"-e", "--regexp", "--files", "--type-list"}),
+    ),
+    "fd": Syntax(
+        flags="HIgisapFu0L1",
+        valued="etdE",
+        long=names(
+            "hidden no-ignore no-ignore-vcs extension= type= max-depth= min-depth= exclude= glob"
+            " regex fixed-strings ignore-case case-sensitive absolute-path full-path follow size="
+            " changed-within= changed-before= max-results= color= print0"
+        ),
+        texts=1,
+        names_only=True,
+    ),
+}
+
+
+def _fits(name: str) -> Check:
+    rules = _SYNTAX[name]
+    return lambda arguments, place: parse(arguments, rules, place) is not None
+
+
+def _echo(arguments: Sequence[Word], place: Place) -> bool:
+    # A tilde or pattern becomes names of files, which is all that echo could tell.
+    return all(
+        place.is_ordinary(word, is_read=False) for word in arguments if word.glob or word.tilde
+    )
+
+
+def _printf(arguments: Sequence[Word], place: Place) -> bool:
+    # -v and %n assign to a variable, and the name of a variable can run code.
+    if not arguments or arguments[0].may_be_option:
+        return False
+    return not re.search(r"%[^%a-zA-Z]*n", arguments[0].text) and _echo(arguments, place)
+
+
+def _expr(arguments: Sequence[Word], place: Place) -> bool:
+    return _echo(arguments, place)
+
+
+_TEST_FILE = frozenset("-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t".split())
+_TEST_NUMBER = frozenset("-eq -ne -lt -le -gt -ge".split())
+
+
+def _test(arguments: Sequence[Word], place: Place) -> bool:
+    # An operand of a comparison of numbers must be one: elsewhere in bash it is evaluated.
+    texts = [word.text for word in arguments]
+    numbers = _TEST_NUMBER & set(texts)
+    for word in arguments:
+        if word.text in _TEST_FILE | _TEST_NUMBER | {"!", "=", "==", "!="}:
+            continue
+        if word.may_be_option or (numbers and not word.text.isdigit()):
+            return False
+        if not place.is_ordinary(word, is_read=False):
+            return False
+    return True
+
+
+def _bracket(arguments: Sequence[Word], place: Place) -> bool:
+    return bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
+
+
+_SED_PRINT = re.compile(r"\d+(?:,(?:\d+|\$))?p")
+
+
+def _sed(arguments: Sequence[Word], place: Place) -> bool:
+    if len(arguments) < 2 or arguments[0].text != "-n":
+        return False
+    if not _SED_PRINT.fullmatch(arguments[1].text):
+        return False
+    return parse(arguments[2:], Syntax(), place) is not None
+
+
+_JQ = Syntax(
+    flags="rcsneSaMCj",
+    long=names("raw-output compact-output slurp null-input exit-status sort-keys tab join-output"),
+    texts=1,
+)
+_JQ_REACHES_OUT = re.compile(r"env|import|include|input|debug|stderr|\$__", re.IGNORECASE)
+
+
+def _jq(arguments: Sequence[Word], place: Place) -> bool:
+    parsed = parse(arguments, _JQ, place)
+    if parsed is None or not parsed.operands:
+        return False
+    return not _JQ_REACHES_OUT.search(parsed.operands[0].text)
+
+
+_FIND_ALONE = frozenset(
+    "-empty -not ! -o -or -a -and -print -print0 -prune ( ) -depth -mount".split()
+)
+_FIND_VALUED = frozenset(
+    "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
+    " -mmin -atime -ctime -newer -perm -user -group -links".split()
+)
+
+
+def _find(arguments: Sequence[Word], place: Place) -> bool:
+    words = list(reversed(arguments))
+    in_expression = False
+    while words:
+        word = words.pop()
+        if word.text in _FIND_VALUED:
+            if not words or words[-1].may_be_option or not place.is_ordinary(words[-1]):
+                return False
+            words.pop()
+        elif word.text not in _FIND_ALONE:
+            if in_expression or word.may_be_option or not place.is_ordinary(word):
+                return False
+            continue
+        in_expression = True
+    return True
+
+
+def _date(arguments: Sequence[Word], place: Place) -> bool:
+    # A bare operand sets the clock.
+    rules = Syntax(
+        flags="uR", valued="d", long=names("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
+    )
+    parsed = parse(arguments, rules, place)
+    return parsed is not None and all(word.text.startswith("+") for word in parsed.operands)
+
+
+def _command(arguments: Sequence[Word], place: Place) -> bool:
+    if not arguments or arguments[0].text not in {"-v", "-V"}:
+        return False
+    return parse(arguments[1:], Syntax(texts=-1), place) is not None
+
+
+def _xargs(arguments: Sequence[Word], place: Place) -> bool:
+    if not arguments or arguments[0].text != "wc":
+        return False
+    parsed = parse(arguments[1:], _SYNTAX["wc"], place)
+    return parsed is not None and not parsed.operands
+
+
+READ_ONLY: Mapping[str, Check] = {
+    **{name: _fits(name) for name in _SYNTAX},
+    "echo": _echo,
+    "printf": _printf,
+    "expr": _expr,
+    "test": _test,
+    "[": _bracket,
+    "sed": _sed,
+    "jq": _jq,
+    "find": _find,
+    "date": _date,
+    "command": _command,
+    "xargs": _xargs,
+}

@@ -1,0 +1,88 @@
+"""A provider whose model does what the task says, and a check that asks about every Read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from prsm_core import (
+    AgentError,
+    Allow,
+    Ask,
+    AssistantMessage,
+    ErrorKind,
+    PermissionCheckSpec,
+    PermissionRequest,
+    Provider,
+    ProviderSession,
+    ProviderSpec,
+    ProviderStatus,
+    Question,
+    StopReason,
+    TextDelta,
+    TokenUsage,
+    TurnEnded,
+    UsageReported,
+    hookimpl,
+)
+
+
+class EchoSession(ProviderSession):
+    def __init__(self, request, host):
+        self.request = request
+        self.host = host
+
+    async def run_turn(self, context):
+        task = context.current_message.content
+        yield TextDelta("echo")
+        if "hang" in task:
+            yield AssistantMessage("hanging")
+            await asyncio.Event().wait()
+        if "ask" in task and not await self.is_allowed():
+            error = AgentError(kind=ErrorKind.UNKNOWN, message="not allowed")
+            yield TurnEnded(StopReason.ERROR, error)
+            return
+        if "choose" in task:
+            answer = await self.host.ask_user(Question(text="Which?", options=("red", "blue")))
+            task = f"chose {answer.choices}"
+        yield AssistantMessage(f"echo: {task}")
+        yield UsageReported(TokenUsage(input_tokens=3, output_tokens=2))
+        yield TurnEnded(StopReason.END_TURN)
+
+    async def is_allowed(self):
+        request = PermissionRequest(
+            agent_id=self.request.agent_id,
+            tool="Read",
+            arguments={"file_path": "secret.txt"},
+            cwd=self.request.cwd,
+            paths=("secret.txt",),
+        )
+        return isinstance(await self.host.authorize(request), Allow)
+
+
+class EchoProvider(Provider):
+    def __init__(self, settings, services):
+        self.settings = settings
+
+    async def probe(self):
+        if "broken" in self.settings.get("models", ()):
+            return ProviderStatus(available=False, reason="not logged in", hint="log in")
+        return ProviderStatus(available=True, version="1.0", tested="1.x", gaps=("the network",))
+
+    @asynccontextmanager
+    async def open_session(self, request, host):
+        yield EchoSession(request, host)
+
+
+async def ask_about_reads(request, context):
+    return Ask("every read is asked about") if request.tool == "Read" else None
+
+
+@hookimpl
+def prsm_providers():
+    yield ProviderSpec(name="echo", summary="Repeats the task.", factory=EchoProvider)
+
+
+@hookimpl
+def prsm_permission_checks():
+    yield PermissionCheckSpec(name="reads", summary="", priority=1, check=ask_about_reads)

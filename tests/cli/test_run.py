@@ -1,0 +1,241 @@
+"""`prsm run` in a process of its own, on the real engine, with a provider of a test plugin."""
+
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def echo(tmp_path, monkeypatch):
+    """Install the echo provider for the processes of the test."""
+    site = tmp_path / "site"
+    info = site / "prsm_echo-1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("echo_plugin.py"), site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: prsm-echo\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[prsm]\necho = echo_plugin\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PRSM_PLUGINS", "echo")
+    return site
+
+
+def events_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_run_prints_its_summary_to_stdout_and_nothing_else(prsm_process):
+    done = prsm_process("run", "say hello")
+    assert (done.code, done.out) == (0, "echo: say hello\n")
+    assert "master (master, echo/default) starts: say hello" in done.err
+    assert done.err.splitlines()[-1].startswith("completed in ")
+    assert done.err.splitlines()[-1].endswith("tokens: 3 in, 2 out")
+
+
+def test_json_prints_the_committed_events_and_run_finished_last(prsm_process):
+    done = prsm_process("run", "say hello", "--json")
+    assert (done.code, done.err) == (0, "")
+    events = events_of(done.out)
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (events[0]["type"], events[-1]["type"]) == ("run_started", "run_finished")
+    assert events[-1]["status"] == "completed"
+    assert "text_delta" not in {event["type"] for event in events}
+    assert events_of(prsm_process("events", "--json").out) == events
+    [master] = json.loads(prsm_process("tree", "--json").out)["agents"]
+    assert (master["name"], master["state"]) == ("master", "completed")
+    assert "echo: say hello" in prsm_process("history", "master").out
+
+
+def test_the_task_is_read_from_stdin(prsm_process):
+    done = prsm_process("run", "-", stdin="grüße\n".encode())
+    assert (done.code, done.out) == (0, "echo: grüße\n")
+    blank = prsm_process("run", "-", stdin=b" \n")
+    assert (blank.code, blank.out) == (2, "")
+
+
+def test_without_a_provider_the_exit_code_is_3(prsm_process, monkeypatch):
+    monkeypatch.setenv("PRSM_PLUGINS", "")
+    done = prsm_process("run", "say hello")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("prsm: ")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (("--ui", "consle"), 2, "did you mean 'console'?"),
+        (("--session", "nope"), 1, "nothing was run yet"),
+        (("--set", "engine.max_agent_dept=1"), 2, "is not a setting"),
+    ],
+)
+def test_what_keeps_a_run_from_starting_is_one_line(prsm_process, args, code, message):
+    done = prsm_process("run", "x", *args)
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err.splitlines()[0]
+
+
+def test_an_unknown_provider_is_told_with_those_there_are(prsm_process):
+    done = prsm_process("run", "x", "--provider", "ecko")
+    assert done.code in {2, 3}
+    assert done.err.startswith("prsm: ")
+    assert "echo" in done.err
+
+
+@pytest.mark.parametrize("flags", [("--json",), ()])
+def test_without_a_person_a_request_is_denied_and_the_exit_code_is_4(prsm_process, flags):
+    done = prsm_process("run", "ask first", *flags)
+    assert done.code == 4
+    if flags:
+        [resolved] = [e for e in events_of(done.out) if e["type"] == "permission_resolved"]
+        assert (resolved["verdict"], resolved["by"]) == ("deny", "headless")
+    else:
+        assert "deny (by headless)" in done.err
+
+
+def test_on_ask_allow_answers_in_place_of_a_person(prsm_process):
+    done = prsm_process("run", "ask first", "--on-ask", "allow", "--json")
+    assert done.code == 0
+    [resolved] = [e for e in events_of(done.out) if e["type"] == "permission_resolved"]
+    assert (resolved["verdict"], resolved["by"]) == ("once", "on_ask")
+
+
+def test_the_console_asked_for_by_name_takes_answers_from_a_pipe(prsm_process):
+    done = prsm_process("run", "ask, then choose", "--ui", "console", stdin=b"o\n2\n")
+    assert (done.code, done.out) == (0, "echo: chose ('blue',)\n")
+
+
+def read_until(descriptor, text, seconds=60.0):
+    """Return what a terminal shows up to `text`."""
+    shown, deadline = "", time.monotonic() + seconds
+    while text not in shown:
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"{text!r} was not shown: {shown!r}"
+        shown += os.read(descriptor, 4096).decode()
+    return shown
+
+
+@pytest.fixture
+def terminal():
+    """The two ends of a terminal: the person's and the program's."""
+    controller, program = pty.openpty()
+    yield controller, program
+    os.close(controller)
+    os.close(program)
+
+
+@pytest.mark.requirement("D9")
+def test_a_person_at_a_terminal_answers_a_permission(start_prsm, terminal):
+    controller, program = terminal
+    process = start_prsm("run", "ask first", stdin=program, stderr=program)
+    shown = read_until(controller, "[o]nce")
+    assert "master asks permission for Read" in shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert "path: secret.txt" in shown
+    read_until(controller, "[d]eny: ")
+    os.write(controller, b"o\n")
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"echo: ask first\n")
+
+
+@pytest.mark.requirement("E81")
+def test_a_terminal_shows_the_time_while_nothing_happens(start_prsm, terminal):
+    controller, program = terminal
+    start_prsm("run", "hang", stdin=program, stderr=program)
+    read_until(controller, "Thinking... (1s)")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_in_order_with_130(start_prsm, prsm_process, number):
+    process = start_prsm("run", "hang", "--json")
+    for line in process.stdout:
+        if json.loads(line)["type"] == "message_completed":
+            break
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.decode().strip() == "prsm: interrupted"
+    finished = events_of(out.decode())[-1]
+    assert (finished["type"], finished["status"]) == ("run_finished", "interrupted")
+    [master] = json.loads(prsm_process("tree", "--json").out)["agents"]
+    assert master["state"] == "interrupted"
+
+
+def test_a_timeout_ends_the_run(prsm_process):
+    done = prsm_process("run", "hang", "--timeout", "0.5", "--json")
+    assert done.code == 1
+    assert events_of(done.out)[-1]["status"] == "killed"
+
+
+def test_prsm_jsonl_names_a_file_for_the_events(prsm_process, tmp_path, monkeypatch):
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setenv("PRSM_JSONL", str(log))
+    done = prsm_process("run", "say hello", "--json")
+    assert events_of(log.read_text()) == events_of(done.out)
+
+
+@pytest.mark.requirement("C6")
+def test_a_broken_plugin_does_not_stop_a_run(prsm_process, echo, monkeypatch):
+    (echo / "prsm_echo-1.0.dist-info" / "entry_points.txt").write_text(
+        "[prsm]\necho = echo_plugin\nbad = no_such_module\n"
+    )
+    monkeypatch.setenv("PRSM_PLUGINS", "echo,bad")
+    assert prsm_process("run", "say hello").code == 0
+    assert prsm_process("plugins").code == 1
+
+
+def test_files_of_a_run_are_for_their_owner_only(prsm_process, tmp_path):
+    prsm_process("run", "say hello")
+    made = [path for path in (tmp_path / "home").rglob("*") if not path.is_socket()]
+    assert made
+    assert not [path for path in made if path.stat().st_mode & 0o077]
+
+
+def test_providers_tells_what_can_be_used_and_what_cannot_be_enforced(prsm_process):
+    done = prsm_process("providers", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == [
+        {
+            "name": "echo",
+            "available": True,
+            "version": "1.0",
+            "tested": "1.x",
+            "logged_in": None,
+            "reason": None,
+            "hint": None,
+            "gaps": ["the network"],
+        }
+    ]
+    table = prsm_process("providers").out
+    assert table.splitlines()[1].split() == ["echo", "yes", "1.0", "1.x", "-"]
+    assert "echo cannot enforce: the network" in table
+
+
+def test_a_provider_that_cannot_be_used_says_why_and_what_to_do(prsm_process, monkeypatch):
+    monkeypatch.setenv("PRSM__PROVIDERS__ECHO__MODELS", "[broken]")
+    done = prsm_process("providers")
+    assert done.code == 0
+    assert "not logged in" in done.out
+    assert "echo: log in" in done.out
+
+
+def test_no_provider_at_all_is_said(prsm_process, monkeypatch):
+    monkeypatch.setenv("PRSM_PLUGINS", "")
+    done = prsm_process("providers")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "prsm: no provider is installed\n"
+
+
+def test_the_installed_command_is_the_same_program():
+    program = shutil.which("prsm", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("the console script `prsm` is not installed beside this interpreter")
+    done = subprocess.run([program, "rnu"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")

@@ -1,7 +1,7 @@
 """The requirements by id, and which tests prove them.
 
-`python tests/requirements.py` prints the record; with `--sync` every open requirement that a test
-proves becomes built in tests/data/requirements.txt.
+`python tests/requirements.py` prints the record; `--sync` writes what the tests prove to
+tests/data/requirements.txt, where the difference shows each requirement won or lost.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ def _literal(path: Path, node: ast.expr) -> str:
     raise TypeError(f"{where(path, node)}: a requirement id must be a literal string")
 
 
-def promoted(text: str, proven: set[str]) -> str:
-    """Return the manifest with every proven open row marked as built."""
+def synced(text: str, proven: set[str]) -> str:
+    """Return the manifest with the rows that tests prove marked as built and all others as open."""
     return re.sub(
-        r"^([A-Z]\d+) open ",
-        lambda row: f"{row[1]} built " if row[1] in proven else row[0],
+        r"^([A-Z]\d+) (?:open|built) ",
+        lambda row: f"{row[1]} {'built' if row[1] in proven else 'open'} ",
         text,
         flags=re.MULTILINE,
     )
 
 
 def main(argv: list[str]) -> int:
-    """Print the record, and with --sync promote what tests prove."""
+    """Print the record, and with --sync make the manifest say what the tests prove."""
     places = marked()
     for identifier, (text, state) in REQUIREMENTS.items():
         tests = places.get(identifier, [])
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
     sys.stdout.write(f"{built} of {len(REQUIREMENTS)} requirements are proven by a test\n")
     if "--sync" in argv:
         before = MANIFEST.read_text(encoding="utf-8")
-        MANIFEST.write_text(promoted(before, set(places)), encoding="utf-8")
+        MANIFEST.write_text(synced(before, set(places)), encoding="utf-8")
     return 1 if unknown else 0
 
 

@@ -203,7 +203,8 @@ def test_a_decision_fits_on_one_page_and_is_indexed(path):
     title = re.match(rf"# {number}\. (.+)\n", text)
     assert title, f"{path.name} must begin with '# {number}. Title'"
     index = (ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
-    assert f"[{title[1]}]({path.name})" in index
+    entry = f"- {number}: [{title[1]}]({path.name})\n"
+    assert entry in index, f"docs/adr/README.md lacks this line: {entry}"
 
 
 def test_decisions_are_numbered_without_a_repeat():

@@ -144,8 +144,9 @@ class AgentEndStep(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlStep(Step):
-    """Everything else, named by `act`: run_started, run_finished, state, restart, request,
-    resolve, finishing, grant, notice ….
+    """Everything else, named by `act`.
+
+    run_started, run_finished, state, restart, request, resolve, finishing, grant, prompt …
 
     `restart` increments the agent's incarnation: the step carries the NEW incarnation and its
     change leaves a terminal state; `prompt` is the new prompt and `agent.result` is cleared.

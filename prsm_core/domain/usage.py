@@ -11,6 +11,10 @@ def _add(a: int | None, b: int | None) -> int | None:
     return a if b is None else a + b
 
 
+def _sub(a: int | None, b: int | None) -> int | None:
+    return a if a is None or b is None else a - b
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
     """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
@@ -29,6 +33,12 @@ class TokenUsage:
         """Return the field-wise sum of what is known."""
         return TokenUsage(
             **{f.name: _add(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        )
+
+    def __sub__(self, other: TokenUsage) -> TokenUsage:
+        """Return the field-wise difference; what is unknown in `self` stays unknown."""
+        return TokenUsage(
+            **{f.name: _sub(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
         )
 
     def to_dict(self) -> dict[str, int | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
+from prsm_core.engine.breaker import FAILURES
 from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat
 from prsm_core.engine.host import SessionHost
@@ -59,6 +60,7 @@ class AgentSession:
         self._lease = SlotLease(runtime.slots)
         self._retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self._failures = 0
+        self._breaker = runtime.breakers.of(record.descriptor.provider)
 
     # --- what calls and the host need ----------------------------------------------------------
 
@@ -169,6 +171,8 @@ class AgentSession:
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
         while prompt is not None:
+            while (pause := self._breaker.remaining()) > 0:
+                await self._pause(pause)
             self.turn = TurnRun(self, session, prompt)
             result = await self.turn.run()
             prompt = await self._after(result)
@@ -206,6 +210,7 @@ class AgentSession:
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failures = 0
+        self._breaker.succeeded()
         return await self._next_prompt(result)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
@@ -213,10 +218,13 @@ class AgentSession:
             kind=ErrorKind.UNKNOWN, message=f"the turn stopped: {result.stop_reason.value}"
         )
         self._failures += 1
+        if error.retryable and self._breaker.failed():
+            self._tell_breaker_open()
         delay = self._retry.delay(self._failures, error)
         if delay is None:
             await self._fail(error.message, error.kind.value)
             return None
+        delay = max(delay, self._breaker.remaining())
         journal = self.manager.runtime.journal
         journal.note(
             "retry_scheduled",
@@ -225,10 +233,21 @@ class AgentSession:
             delay_s=round(delay, 3),
             error=error.to_dict(),
         )
-        self._lease.release()
-        await self.manager.runtime.clock.sleep(delay)
-        await self.take_slot()
+        await self._pause(delay)
         return Prompt(text=None)
+
+    def _tell_breaker_open(self) -> None:
+        provider = self.record.descriptor.provider
+        text = f"provider {provider} failed {FAILURES} times in a row: a pause for all its agents"
+        self.manager.runtime.journal.note(
+            "notice", self.record.agent_id, level="warning", text=text
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait without a slot."""
+        self._lease.release()
+        await self.manager.runtime.clock.sleep(seconds)
+        await self.take_slot()
 
     async def _next_prompt(self, result: TurnResult) -> Prompt | None:
         """Answer for a turn that ended without task_complete."""

@@ -23,6 +23,7 @@ from prsm_core.domain.steps import ControlStep
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agent_manager import AgentManager
 from prsm_core.engine.background import Background
+from prsm_core.engine.breaker import Breakers
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.human import HumanDesk
@@ -40,7 +41,7 @@ from prsm_core.engine.spawning import (
     resolve_model,
 )
 from prsm_core.engine.views import ConversationStore
-from prsm_core.errors import ConfigError, StoreError
+from prsm_core.errors import AgentSpawnError, ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.messaging.router import MessageRouter
@@ -113,6 +114,7 @@ class OrchestrationEngine:
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock = asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
+        self._used_before: tuple[TokenUsage, float | None] = (TokenUsage(), None)
         self._sinks: SinkGroup | None = None
 
     def _build_runtime(self) -> Runtime:
@@ -137,6 +139,7 @@ class OrchestrationEngine:
                 clock=config.clock,
                 state_dir=config.state_dir,
             ),
+            breakers=Breakers(config.clock),
             broker=config.broker,
             desk=HumanDesk(config.human, config.clock, self._journal, self._control),
             launcher=config.launcher,
@@ -188,16 +191,48 @@ class OrchestrationEngine:
         Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
         be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
         """
-        if not task_definition.strip():
-            raise ConfigError("the task is blank", hint='say what to do: prsm run "…"')
-        if self._started is not None:
-            raise ConfigError("this session runs a task already", hint="wait for its end")
+        self._check_task(task_definition)
         choice = await self._choose_model(master_model, provider)
         await self._reserve_names()
         await self._open_run(task_definition)
         if on_start is not None:
             on_start(self._journal.run_id)
         master = await self._admit_master(task_definition, choice, mode, master_tools)
+        return await self._until_closed(master, timeout_s)
+
+    async def run_continuation(
+        self,
+        task_definition: str,
+        master_agent_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_start: Callable[[str], None] | None = None,
+    ) -> RunResult:
+        """Give the ended master of this session a follow-up task, as a run of its own.
+
+        The master keeps its id, its place, its model and its tools. Raises ConfigError for a
+        blank task and AgentSpawnError when the agent has not ended or is no master.
+        """
+        self._check_task(task_definition)
+        master = self.manager.get(master_agent_id)
+        if master.descriptor.role is not AgentRole.MASTER:
+            raise AgentSpawnError(f"{master.descriptor.name} is no master", code="not_a_master")
+        if master.is_live:
+            raise AgentSpawnError(f"{master.descriptor.name} still runs", code="still_running")
+        await self._open_run(task_definition)
+        if on_start is not None:
+            on_start(self._journal.run_id)
+        await self.manager.restart_agent(master_agent_id, task_definition)
+        return await self._until_closed(master, timeout_s)
+
+    def _check_task(self, task: str) -> None:
+        if not task.strip():
+            raise ConfigError("the task is blank", hint='say what to do: prsm run "…"')
+        if self._started is not None:
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+
+    async def _until_closed(self, master: AgentRecord, timeout_s: float | None) -> RunResult:
+        """Wait for the master's end, kill it at the time limit, and close the run."""
         if not await first_of(self._config.clock, timeout_s, lambda: self._until_over(master)):
             await self.manager.kill_agent(
                 master.agent_id, f"the run's time limit of {timeout_s:g} s is over"
@@ -230,6 +265,7 @@ class OrchestrationEngine:
         config = self._config
         run_id = config.ids.ulid()
         self._journal.begin_run(run_id)
+        self._used_before = await self._usage()
         info = RunInfo(
             run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
         )
@@ -311,6 +347,9 @@ class OrchestrationEngine:
         began, self._started = self._started, None
         await self._journal.flush()
         usage, cost = await self._usage()
+        usage_before, cost_before = self._used_before
+        usage = usage - usage_before
+        cost = cost if cost is None else cost - (cost_before or 0.0)
         finished = self._journal.event(
             "run_finished",
             status=status,
@@ -332,11 +371,12 @@ class OrchestrationEngine:
         )
 
     async def _usage(self) -> tuple[TokenUsage, float | None]:
+        """Return what the whole session has used."""
         usage, cost = TokenUsage(), None
         for row in await self._config.store.agents(self._config.session_id):
-            if row.descriptor.run_id == self._journal.run_id:
-                usage = usage + row.usage
-                cost = row.cost_usd if cost is None else cost + (row.cost_usd or 0.0)
+            usage = usage + row.usage
+            if row.cost_usd is not None:
+                cost = (cost or 0.0) + row.cost_usd
         return usage, cost
 
     async def _run_step(self, act: str, data: Mapping[str, Any], events: tuple[Any, ...]) -> None:

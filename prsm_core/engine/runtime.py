@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.background import Background
+    from prsm_core.engine.breaker import Breakers
     from prsm_core.engine.human import HumanDesk
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes import ProcessLauncher
@@ -38,6 +39,7 @@ class Runtime:
     router: MessageRouter
     slots: Slots
     providers: ProviderRegistry
+    breakers: Breakers
     broker: PermissionBroker
     desk: HumanDesk
     launcher: ProcessLauncher

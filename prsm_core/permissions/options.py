@@ -47,11 +47,6 @@ class Parsed:
     operands: tuple[Word, ...]
 
 
-def names(text: str) -> frozenset[str]:
-    """Return the words of a text, for the long options of a Syntax."""
-    return frozenset(text.split())
-
-
 def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | None:
     """Return the arguments taken apart when all of them are known and ordinary, else None."""
     parsed = _Parser(arguments, rules, place).parse()

@@ -6,24 +6,23 @@ import os
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from prsm_core.permissions.plain import Word
+from prsm_core.permissions.plain import Word, word_set
 
 # Writing to one of these can widen what an agent may do, or run code later.
-_PROTECTED = frozenset(
+_PROTECTED = word_set(
     ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .husky .envrc .gitconfig"
     " .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .zshrc .zshenv"
     " .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc .pam_environment"
     " .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc .ripgreprc"
-    " config.fish authorized_keys sudoers crontab".split()
+    " config.fish authorized_keys sudoers crontab"
 )
 # Reading one of these gives away what opens other doors.
-_SECRET = frozenset(
+_SECRET = word_set(
     ".ssh .aws .gnupg .kube .azure .docker .gcloud .password-store .env .netrc _netrc .pgpass"
     " .git-credentials .vault-token .htpasswd .my.cnf .pypirc .npmrc shadow gshadow shadow-"
-    " .credentials.json auth.json oauth_creds.json environ".split()
+    " .credentials.json auth.json oauth_creds.json environ"
 )
 _SECRET_SHAPE = re.compile(
     r"\.env\..*|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg)|id_(?:rsa|dsa|ecdsa|ed25519).*"
@@ -64,9 +63,9 @@ def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
     Links and `..` are resolved; the path as it was written counts as well, because a link may be
     made after the decision.
     """
-    if "\0" in path:
-        return "the path holds a zero byte"
-    folder = os.path.realpath(os.path.join(workspace, cwd))
+    if "\0" in path or path.startswith("~"):
+        return f"{path!r} is not a path below the folder"
+    folder = os.path.realpath(Path(workspace, cwd))
     for resolved in _meanings(path, folder):
         if (part := protected_part(_below(resolved, workspace, folder))) is not None:
             return f"{part} is protected"
@@ -78,8 +77,8 @@ def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
 def why_not_read(path: str, cwd: str, workspace: str) -> str | None:
     """Return why a file tool may not read a path without asking, None if it may."""
     if "\0" in path:
-        return "the path holds a zero byte"
-    folder = os.path.realpath(os.path.join(workspace, cwd))
+        return f"{path!r} is not a path"
+    folder = os.path.realpath(Path(workspace, cwd))
     for resolved in _meanings(path, folder):
         if (part := secret_part(_below(resolved, workspace, folder))) is not None:
             return f"{part} may hold a secret"
@@ -92,7 +91,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def _meanings(path: str, folder: str) -> tuple[str, str]:
-    absolute = os.path.join(folder, os.path.expanduser(path))
+    absolute = Path(folder, path)
     return os.path.normpath(absolute), os.path.realpath(absolute)
 
 
@@ -114,7 +113,7 @@ class Place:
     @classmethod
     def of(cls, cwd: str, workspace: str) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace."""
-        root, folder = os.path.realpath(workspace), os.path.realpath(os.path.join(workspace, cwd))
+        root, folder = os.path.realpath(workspace), os.path.realpath(Path(workspace, cwd))
         return cls(root, (folder,)) if is_within(folder, root) else None
 
     def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
@@ -138,12 +137,12 @@ class Place:
         """Return the place after a `cd` that may fail; None when it may lead out."""
         if word.glob or word.text.startswith("-") or not self.is_ordinary(word):
             return None
-        targets = (os.path.realpath(os.path.join(f, word.text)) for f in self.folders)
+        targets = (os.path.realpath(Path(f, word.text)) for f in self.folders)
         folders = tuple(dict.fromkeys((*self.folders, *targets)))
         return Place(self.root, folders) if len(folders) <= MAX_FOLDERS else None
 
     def _is_inside(self, folder: str, text: str) -> bool:
-        resolved = os.path.realpath(os.path.join(folder, text))
+        resolved = os.path.realpath(Path(folder, text))
         if not is_within(resolved, self.root):
             return resolved == "/dev/null"
         return secret_part(resolved[len(self.root) :]) is None

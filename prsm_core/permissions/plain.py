@@ -83,6 +83,11 @@ def _is_visible(text: str) -> bool:
     )
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, as tables of names are written."""
+    return frozenset(text.split())
+
+
 class _NotPlainError(Exception):
     """The text is not plain."""
 

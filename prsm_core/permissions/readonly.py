@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.options import Syntax, names, parse
+from prsm_core.permissions.options import Syntax, parse
+from prsm_core.permissions.plain import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[Sequence[Word], Place], bool]
 
-_GREP_LONG = names(
+_GREP_LONG = word_set(
     "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
     " only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
     " basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
@@ -40,7 +41,7 @@ _SYNTAX: Mapping[str, Syntax] = {
     "ls": Syntax(
         flags="aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
         valued="ITw",
-        long=names(
+        long=word_set(
             "all almost-all author human-readable recursive reverse size directory classify inode"
             " numeric-uid-gid group-directories-first dereference full-time color color= sort="
             " time= time-style= format= ignore= hide= width="
@@ -50,45 +51,45 @@ _SYNTAX: Mapping[str, Syntax] = {
     ),
     "cat": Syntax(
         flags="AbeEnstTuv",
-        long=names("number number-nonblank show-all show-ends show-tabs squeeze-blank"),
+        long=word_set("number number-nonblank show-all show-ends show-tabs squeeze-blank"),
         tame=True,
     ),
     "head": Syntax(
-        flags="qvz", valued="nc", long=names("lines= bytes= quiet verbose"), numeric=True, tame=True
+        flags="qvz", valued="nc", long=word_set("lines= bytes= quiet verbose"), numeric=True, tame=True
     ),
     "tail": Syntax(
-        flags="qvz", valued="nc", long=names("lines= bytes= quiet verbose"), numeric=True
+        flags="qvz", valued="nc", long=word_set("lines= bytes= quiet verbose"), numeric=True
     ),
-    "wc": Syntax(flags="cmlLw", long=names("bytes chars lines words max-line-length"), tame=True),
+    "wc": Syntax(flags="cmlLw", long=word_set("bytes chars lines words max-line-length"), tame=True),
     "nl": Syntax(valued="bdfhilnsvw", flags="p"),
     "stat": Syntax(
         flags="Lft",
         valued="c",
-        long=names("format= printf= dereference file-system"),
+        long=word_set("format= printf= dereference file-system"),
         names_only=True,
     ),
     "file": Syntax(
-        flags="bihLkr", long=names("brief mime mime-type mime-encoding"), names_only=True
+        flags="bihLkr", long=word_set("brief mime mime-type mime-encoding"), names_only=True
     ),
     "du": Syntax(
         flags="abchHklLmPsSx0",
         valued="dtB",
-        long=names(
+        long=word_set(
             "all human-readable summarize max-depth= total apparent-size si bytes one-file-system"
         ),
         names_only=True,
         tame=True,
     ),
-    "df": Syntax(flags="ahHiklPT", long=names("human-readable inodes print-type"), names_only=True),
+    "df": Syntax(flags="ahHiklPT", long=word_set("human-readable inodes print-type"), names_only=True),
     "tree": Syntax(
         flags="adfisDhpugFCnAStrv",
         valued="LIP",
-        long=names("dirsfirst noreport gitignore prune filelimit= sort="),
+        long=word_set("dirsfirst noreport gitignore prune filelimit= sort="),
         names_only=True,
     ),
-    "basename": Syntax(flags="az", valued="s", long=names("multiple suffix="), texts=-1),
+    "basename": Syntax(flags="az", valued="s", long=word_set("multiple suffix="), texts=-1),
     "dirname": Syntax(flags="z", texts=-1),
-    "realpath": Syntax(flags="emLPqsz", long=names("relative-to= relative-base="), names_only=True),
+    "realpath": Syntax(flags="emLPqsz", long=word_set("relative-to= relative-base="), names_only=True),
     "readlink": Syntax(flags="femnqsvz", names_only=True),
     "pwd": Syntax(flags="LP", max_operands=0),
     "whoami": Syntax(max_operands=0),
@@ -103,7 +104,7 @@ _SYNTAX: Mapping[str, Syntax] = {
     "sort": Syntax(
         flags="bdfgiMhnRrVcCmsuz",
         valued="kt",
-        long=names(
+        long=word_set(
             "numeric-sort reverse unique key= field-separator= human-numeric-sort version-sort"
             " ignore-case ignore-leading-blanks check general-numeric-sort stable zero-terminated"
         ),
@@ -111,39 +112,39 @@ _SYNTAX: Mapping[str, Syntax] = {
     "uniq": Syntax(
         flags="cdDiuz",
         valued="fsw",
-        long=names("count repeated unique ignore-case skip-fields= skip-chars= check-chars="),
+        long=word_set("count repeated unique ignore-case skip-fields= skip-chars= check-chars="),
         max_operands=1,
     ),
     "cut": Syntax(
         flags="snz",
         valued="dfcb",
-        long=names("delimiter= fields= characters= bytes= only-delimited complement"),
+        long=word_set("delimiter= fields= characters= bytes= only-delimited complement"),
     ),
-    "tr": Syntax(flags="cCdst", long=names("complement delete squeeze-repeats"), texts=-1),
+    "tr": Syntax(flags="cCdst", long=word_set("complement delete squeeze-repeats"), texts=-1),
     "rev": Syntax(),
     "tac": Syntax(),
-    "paste": Syntax(flags="sz", valued="d", long=names("serial delimiters=")),
-    "column": Syntax(flags="txnes", valued="oc", long=names("table separator= output-separator=")),
-    "comm": Syntax(flags="123iz", long=names("check-order nocheck-order output-delimiter= total")),
+    "paste": Syntax(flags="sz", valued="d", long=word_set("serial delimiters=")),
+    "column": Syntax(flags="txne", valued="soc", long=word_set("table separator= output-separator=")),
+    "comm": Syntax(flags="123iz", long=word_set("check-order nocheck-order output-delimiter= total")),
     "diff": Syntax(
         flags="urqbBwiNayctpdEZs",
         valued="UCWIx",
-        long=names(
+        long=word_set(
             "unified unified= brief recursive side-by-side ignore-all-space ignore-space-change"
             " ignore-blank-lines ignore-case new-file text color color= width= minimal"
             " suppress-common-lines strip-trailing-cr report-identical-files"
         ),
     ),
-    "cmp": Syntax(flags="lsb", valued="ni", long=names("silent quiet verbose print-bytes")),
-    "md5sum": Syntax(flags="btz", long=names("binary text tag zero")),
-    "sha256sum": Syntax(flags="btz", long=names("binary text tag zero")),
+    "cmp": Syntax(flags="lsb", valued="ni", long=word_set("silent quiet verbose print-bytes")),
+    "md5sum": Syntax(flags="btz", long=word_set("binary text tag zero")),
+    "sha256sum": Syntax(flags="btz", long=word_set("binary text tag zero")),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
     "rg": Syntax(
         flags="acFhHiIlLnNopPqsSuUvwx0",
         valued="ABCdegjmMrtTE",
-        long=names(
+        long=word_set(
             "hidden no-hidden files files-with-matches files-without-match ignore-case smart-case"
             " case-sensitive word-regexp line-regexp fixed-strings count count-matches line-number"
             " no-line-number heading no-heading no-ignore no-ignore-vcs no-config with-filename"
@@ -158,7 +159,7 @@ _SYNTAX: Mapping[str, Syntax] = {
     "fd": Syntax(
         flags="HIgisapFu0L1",
         valued="etdE",
-        long=names(
+        long=word_set(
             "hidden no-ignore no-ignore-vcs extension= type= max-depth= min-depth= exclude= glob"
             " regex fixed-strings ignore-case case-sensitive absolute-path full-path follow size="
             " changed-within= changed-before= max-results= color= print0"
@@ -188,12 +189,8 @@ def _printf(arguments: Sequence[Word], place: Place) -> bool:
     return not re.search(r"%[^%a-zA-Z]*n", arguments[0].text) and _echo(arguments, place)
 
 
-def _expr(arguments: Sequence[Word], place: Place) -> bool:
-    return _echo(arguments, place)
-
-
-_TEST_FILE = frozenset("-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t".split())
-_TEST_NUMBER = frozenset("-eq -ne -lt -le -gt -ge".split())
+_TEST_FILE = word_set("-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t")
+_TEST_NUMBER = word_set("-eq -ne -lt -le -gt -ge")
 
 
 def _test(arguments: Sequence[Word], place: Place) -> bool:
@@ -227,7 +224,7 @@ def _sed(arguments: Sequence[Word], place: Place) -> bool:
 
 _JQ = Syntax(
     flags="rcsneSaMCj",
-    long=names("raw-output compact-output slurp null-input exit-status sort-keys tab join-output"),
+    long=word_set("raw-output compact-output slurp null-input exit-status sort-keys tab join-output"),
     texts=1,
 )
 _JQ_REACHES_OUT = re.compile(r"env|import|include|input|debug|stderr|\$__", re.IGNORECASE)
@@ -240,13 +237,9 @@ def _jq(arguments: Sequence[Word], place: Place) -> bool:
     return not _JQ_REACHES_OUT.search(parsed.operands[0].text)
 
 
-_FIND_ALONE = frozenset(
-    "-empty -not ! -o -or -a -and -print -print0 -prune ( ) -depth -mount".split()
-)
-_FIND_VALUED = frozenset(
-    "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
-    " -mmin -atime -ctime -newer -perm -user -group -links".split()
-)
+_FIND_ALONE = word_set("-empty -not ! -o -or -a -and -print -print0 -prune ( ) -depth -mount")
+_FIND_VALUED = word_set("-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
+    " -mmin -atime -ctime -newer -perm -user -group -links")
 
 
 def _find(arguments: Sequence[Word], place: Place) -> bool:
@@ -269,7 +262,7 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
 def _date(arguments: Sequence[Word], place: Place) -> bool:
     # A bare operand sets the clock.
     rules = Syntax(
-        flags="uR", valued="d", long=names("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
+        flags="uR", valued="d", long=word_set("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
     )
     parsed = parse(arguments, rules, place)
     return parsed is not None and all(word.text.startswith("+") for word in parsed.operands)
@@ -292,7 +285,7 @@ READ_ONLY: Mapping[str, Check] = {
     **{name: _fits(name) for name in _SYNTAX},
     "echo": _echo,
     "printf": _printf,
-    "expr": _expr,
+    "expr": _echo,
     "test": _test,
     "[": _bracket,
     "sed": _sed,

@@ -3,12 +3,14 @@
 sqlite      SqliteStore, the public face      apply       what each kind of step writes
 connection  lock and pragmas of the file      migrations  versions of the schema
 writer      the writer thread                 reader      the reading thread
-tail        followers of the event log        codec       JSON
+tail        followers of the event log        limits      bounds of queue, waits, log
+codec       JSON
 agents · ledger · inbox · requests · runs · event_log own the tables of their names; agent_rows
 reads agents back.
 """
 
 from prsm_core.store.codec import arguments_hash
+from prsm_core.store.limits import StoreLimits
 from prsm_core.store.sqlite import SqliteStore
 
-__all__ = ["SqliteStore", "arguments_hash"]
+__all__ = ["SqliteStore", "StoreLimits", "arguments_hash"]

@@ -35,6 +35,7 @@ def apply_step(conn: sqlite3.Connection, step: Step) -> Committed:
         first = ledger.closing_step(conn, step, fence.agent_id)
         if first is not None:
             return event_log.committed_by(conn, step, first)
+    # A step has no time of its own; its events carry the engine's clock.
     at = step.events[-1].ts if step.events else time.time()
     if fence is None:
         _write_for_run(conn, step, at)

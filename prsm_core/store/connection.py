@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
 _BUSY_TIMEOUT_MS = 5000
 _STATEMENTS = 256
@@ -35,14 +34,15 @@ class LedgerLock:
     Setting `abandoned` ends a wait for the lock at once.
     """
 
-    def __init__(self, ledger: Path, abandoned: threading.Event) -> None:
+    def __init__(self, ledger: Path, abandoned: threading.Event, timeout_s: float) -> None:
         self._path = ledger.with_name(ledger.name + ".lock")
         self._abandoned = abandoned
+        self._timeout_s = timeout_s
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock; raise StoreError when another process keeps it for 30 seconds."""
+        """Hold the lock; raise StoreError when another process keeps it too long."""
         self._acquire()
         try:
             yield
@@ -51,7 +51,7 @@ class LedgerLock:
 
     def _acquire(self) -> None:
         # Not a blocking flock: a stopped process that holds the lock must not hang this one.
-        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        deadline = time.monotonic() + self._timeout_s
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +63,7 @@ class LedgerLock:
 
     def _stuck(self) -> StoreError:
         return StoreError(
-            f"another process holds {self._path}; waited {_LOCK_TIMEOUT_S:.0f} seconds at most",
+            f"another process holds {self._path}; waited {self._timeout_s:g} seconds at most",
             hint=f"See who holds it (fuser {self._path}); continue or end that process.",
             code="locked",
         )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from prsm_core.store.limits import StoreLimits
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -22,8 +24,9 @@ T = TypeVar("T")
 class Reader:
     """Runs queries, each in one snapshot of the ledger."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: StoreLimits) -> None:
         self._path = path
+        self._limits = limits
         self._conn: sqlite3.Connection | None = None
         self._lock: LedgerLock | None = None
         self._abandoned = threading.Event()
@@ -64,7 +67,7 @@ class Reader:
     def _open(self) -> None:
         try:
             require_file(self._path)
-            self._lock = LedgerLock(self._path, self._abandoned)
+            self._lock = LedgerLock(self._path, self._abandoned, self._limits.lock_timeout_s)
             self._conn = open_reader(self._path, self._lock)
         except (sqlite3.Error, OSError) as exc:
             raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc

@@ -9,6 +9,7 @@ from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import apply_step
+from prsm_core.store.limits import StoreLimits
 from prsm_core.store.reader import Reader
 from prsm_core.store.tail import Tail
 from prsm_core.store.writer import Writer, closed_error
@@ -32,15 +33,18 @@ class SqliteStore(Store):
         self._tail = tail
 
     @classmethod
-    async def open(cls, path: Path, *, read_only: bool = False) -> Self:
+    async def open(
+        cls, path: Path, *, read_only: bool = False, limits: StoreLimits | None = None
+    ) -> Self:
         """Open the ledger at `path`; made or upgraded unless `read_only`.
 
         Raises StoreError, with a hint, when it is missing (read only), not a ledger, newer than
         this program, locked, or cannot be read.
         """
-        reader = Reader(path)
-        tail = Tail(reader)
-        writer = None if read_only else Writer(path, on_commit=tail.bump)
+        limits = limits or StoreLimits()
+        reader = Reader(path, limits)
+        tail = Tail(reader, limits.poll_s)
+        writer = None if read_only else Writer(path, limits, on_commit=tail.bump)
         store = cls(reader, writer, tail)
         try:
             if writer is not None:

@@ -10,14 +10,13 @@ if TYPE_CHECKING:
 
     from prsm_core.store.reader import Reader
 
-_POLL_S = 0.05
-
 
 class Tail:
     """Counts changes of the ledger. A follower remembers the count, reads, then waits for more."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, poll_s: float) -> None:
         self._reader = reader
+        self._poll_s = poll_s
         self._changed = asyncio.Event()
         self._data_version = -1  # of the reading connection; the first poll always differs
         self._polling = False
@@ -39,7 +38,7 @@ class Tail:
         """Return once there have been more than `count` changes, or the store closes."""
         while self.count == count and not self.closed:
             try:
-                async with asyncio.timeout(_POLL_S):
+                async with asyncio.timeout(self._poll_s):
                     await self._changed.wait()
             except TimeoutError:
                 await self._poll()

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-T = TypeVar("T")
+    from prsm_core.store.limits import StoreLimits
 
-_MAX_PENDING = 1024  # submitters beyond it wait
-_MAX_GROUP = 256  # bounds how long the lock is held
-_CHECKPOINT_ROWS = 2000  # changed rows between checkpoints, about 4 to 10 MB of log
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -43,12 +41,13 @@ def closed_error() -> StoreError:
 class Writer:
     """Owns the thread; all public methods belong to the event loop that made it."""
 
-    def __init__(self, path: Path, on_commit: Callable[[], None]) -> None:
+    def __init__(self, path: Path, limits: StoreLimits, on_commit: Callable[[], None]) -> None:
         self._path = path
+        self._limits = limits
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # bounded by _slots
-        self._slots = asyncio.Semaphore(_MAX_PENDING)
+        self._slots = asyncio.Semaphore(limits.max_pending)
         self._unsettled = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -134,7 +133,7 @@ class Writer:
         error = None
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with LedgerLock(self._path, self._abandoned) as lock:
+            with LedgerLock(self._path, self._abandoned, self._limits.lock_timeout_s) as lock:
                 self._serve(lock)
         except Exception as exc:  # noqa: BLE001 - it is raised where the store is opened or closed
             error = to_store_error(exc, f"the ledger {self._path} failed")
@@ -152,11 +151,12 @@ class Writer:
             conn.close()
 
     def _take(self) -> list[_Job]:
+        """Return all that is queued; nothing at the end mark, which comes when all is settled."""
         jobs = []
         job = self._queue.get()
         while job is not None:
             jobs.append(job)
-            if len(jobs) == _MAX_GROUP:
+            if len(jobs) == self._limits.max_group:
                 break
             try:
                 job = self._queue.get_nowait()
@@ -174,7 +174,7 @@ class Writer:
                 job.error = to_store_error(exc, "nothing was written")
 
     def _checkpoint_if_due(self, conn: sqlite3.Connection) -> None:
-        if conn.total_changes - self._checkpointed >= _CHECKPOINT_ROWS:
+        if conn.total_changes - self._checkpointed >= self._limits.checkpoint_rows:
             conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._checkpointed = conn.total_changes
 

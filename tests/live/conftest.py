@@ -83,6 +83,22 @@ class Prsm:
             **settings,
         )
 
+    async def until_gone(self) -> None:
+        """Return when every process of this home has ended."""
+        loop = asyncio.get_running_loop()
+        for pid in self.processes():
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            ended = loop.create_future()
+            loop.add_reader(descriptor, lambda done=ended: done.done() or done.set_result(None))
+            try:
+                await ended
+            finally:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
+
     def processes(self) -> list[int]:
         """Return the live processes that belong to this home."""
         found = []

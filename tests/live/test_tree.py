@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -283,11 +282,11 @@ async def test_killing_prsm_leaves_no_process_behind(prsm):
         process = await prsm.start("run", "--json", "Do it")
         async with asyncio.timeout(60):
             while not any(request.lane == "child" for request in server.requests):
-                await process.stdout.readline()
+                await asyncio.sleep(0)
+                assert process.returncode is None
         assert len(prsm.processes()) > 1
         process.kill()
         await process.wait()
         async with asyncio.timeout(5):
-            while prsm.processes():
-                await asyncio.to_thread(Path("/proc/loadavg").read_text)
+            await prsm.until_gone()
     assert prsm.processes() == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.errors import StoreError
-from prsm_core.store import SqliteStore, connection, event_log, writer
+from prsm_core.store import SqliteStore, StoreLimits, event_log
 from prsm_core.testing.store_contract import Steps, read_events
 from tests.store.dumps import query, size
 
@@ -41,12 +41,10 @@ async def test_commits_wait_for_the_lock_and_go_in_one_group(
 
 
 async def test_submitters_beyond_the_bound_wait_and_lose_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
 ):
-    monkeypatch.setattr(writer, "_MAX_PENDING", 4)
-    monkeypatch.setattr(writer, "_MAX_GROUP", 3)
     steps = Steps()
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, limits=StoreLimits(max_pending=4, max_group=3))
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         with locked(path):
             tasks = [group.create_task(store.append([steps.event(text=str(n))])) for n in range(30)]
@@ -60,16 +58,16 @@ async def test_submitters_beyond_the_bound_wait_and_lose_nothing(
         assert texts == [str(n) for n in range(30) if not 10 <= n < 20]
 
 
-async def test_a_lock_that_never_comes_free_is_an_error_with_a_hint(
-    path: Path, store: SqliteStore, team: Steps, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(connection, "_LOCK_TIMEOUT_S", 0.02)
-    with locked(path):
-        with pytest.raises(StoreError) as caught:
-            await store.append([team.event()])
-        assert caught.value.code == "locked"
-        assert caught.value.hint
-    (event,) = await store.append([team.event()])
+async def test_a_lock_that_never_comes_free_is_an_error_with_a_hint(path: Path):
+    events = [Steps().event()]
+    limits = StoreLimits(lock_timeout_s=0.02)
+    async with await SqliteStore.open(path, limits=limits) as store:
+        with locked(path):
+            with pytest.raises(StoreError) as caught:
+                await store.append(events)
+            assert caught.value.code == "locked"
+            assert caught.value.hint
+        (event,) = await store.append(events)
     assert event.seq == 1
 
 
@@ -87,14 +85,13 @@ async def test_one_failing_step_does_not_fail_its_group(
     assert len(await read_events(store, "s1")) == 5
 
 
-async def test_the_log_is_checkpointed_while_the_store_is_open(
-    path: Path, store: SqliteStore, team: Steps, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(writer, "_CHECKPOINT_ROWS", 50)
-    before = size(path)
-    for _ in range(20):
-        await store.append([team.event(text="x" * 500) for _ in range(20)])
-    assert size(path) > before
+async def test_the_log_is_checkpointed_while_the_store_is_open(path: Path):
+    steps = Steps()
+    async with await SqliteStore.open(path, limits=StoreLimits(checkpoint_rows=50)) as store:
+        before = size(path)
+        for _ in range(20):
+            await store.append([steps.event(text="x" * 500) for _ in range(20)])
+        assert size(path) > before
 
 
 async def test_the_last_one_to_close_leaves_one_file(path: Path):
@@ -133,15 +130,14 @@ async def test_a_follower_sees_what_another_store_commits(path: Path, store: Sql
         await reader.aclose()
 
 
-async def test_own_commits_wake_a_follower_without_polling(
-    store: SqliteStore, team: Steps, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("prsm_core.store.tail._POLL_S", 3600)
+async def test_own_commits_wake_a_follower_without_polling(path: Path):
+    steps = Steps()
     seen: asyncio.Queue[Event] = asyncio.Queue(10)
+    store = await SqliteStore.open(path, limits=StoreLimits(poll_s=3600))
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(follow(store, seen))
         for number in range(1, 20):
-            await store.append([team.event()])
+            await store.append([steps.event()])
             assert (await seen.get()).seq == number
         await store.aclose()
 

@@ -7,8 +7,9 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from plugins.prsm_codex.tests.doubles import Host, LoopClock, request, until
 from prsm_codex.provider import build
+
+from plugins.prsm_codex.tests.doubles import Host, LoopClock, request, until
 from prsm_core.engine.background import Background
 from prsm_core.errors import ProcessError
 

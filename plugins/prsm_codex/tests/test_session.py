@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_codex import session as session_module
+from prsm_codex.rpc import RpcError
 
 from plugins.prsm_codex.tests.doubles import Host, completes, only, request, run_turn
 from plugins.prsm_codex.tests.fake_codex import THREAD, open_fake, open_session
-from prsm_codex import session as session_module
-from prsm_codex.rpc import RpcError
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, Notice, StopReason, TextDelta, ToolCallFinished

@@ -1,0 +1,185 @@
+"""Read-only git: the subcommands and options that only look.
+
+A repository's own configuration can make git run programs when it looks; writing to that
+configuration is what is asked about. No global option but --no-pager is known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.options import Syntax, parse
+from prsm_core.permissions.plain import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.permissions.options import Parsed
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.plain import Word
+
+_DIFF_LONG = word_set(
+    "stat stat= numstat shortstat compact-summary name-only name-status summary patch no-patch"
+    " unified= color color= no-color word-diff word-diff= color-words cached staged minimal"
+    " ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
+    " histogram diff-algorithm= find-renames find-renames= no-renames relative exit-code quiet raw"
+    " check diff-filter= no-ext-diff no-textconv text full-index abbrev abbrev= function-context"
+    " merge-base no-prefix"
+)
+_LOG_LONG = _DIFF_LONG | word_set(
+    "oneline graph all decorate decorate= no-decorate author= committer= since= until= after="
+    " before= grep= max-count= merges no-merges first-parent reverse follow format= pretty pretty="
+    " date= branches tags remotes skip= abbrev-commit no-abbrev-commit left-right cherry-pick"
+    " topo-order date-order author-date-order all-match invert-grep regexp-ignore-case"
+    " extended-regexp fixed-strings parents children full-history simplify-by-decoration source"
+    " relative-date count boundary ancestry-path"
+)
+_DIFF = Syntax(flags="puszwbRaWMCi", valued="USG", long=_DIFF_LONG)
+_LOG = Syntax(flags="puszwbRaWMCiEFgmc", valued="USGLn", long=_LOG_LONG, numeric=True)
+_LISTING = word_set("contains= no-contains= merged merged= no-merged no-merged= points-at= sort= format=")
+
+_LOOKING: Mapping[str, Syntax] = {
+    "status": Syntax(
+        flags="sbvz",
+        valued="u",
+        long=word_set(
+            "short branch porcelain porcelain= long ignored untracked-files untracked-files="
+            " show-stash verbose no-renames ahead-behind"
+        ),
+    ),
+    "log": _LOG,
+    "show": _LOG,
+    "diff": _DIFF,
+    "rev-parse": Syntax(
+        flags="q",
+        long=word_set(
+            "abbrev-ref abbrev-ref= show-toplevel git-dir absolute-git-dir git-common-dir short"
+            " short= verify quiet is-inside-work-tree is-bare-repository show-prefix show-cdup"
+            " symbolic symbolic-full-name all branches tags remotes"
+        ),
+    ),
+    "ls-files": Syntax(
+        flags="cdmoisukztvf",
+        valued="x",
+        long=word_set(
+            "cached deleted modified others ignored stage unmerged exclude-standard exclude="
+            " full-name error-unmatch directory eol deduplicate"
+        ),
+    ),
+    "blame": Syntax(
+        flags="wClMsefnptbc",
+        valued="L",
+        long=word_set("show-email porcelain line-porcelain date= since= first-parent root"),
+    ),
+    "describe": Syntax(
+        long=word_set(
+            "tags all always dirty dirty= abbrev= long contains first-parent exact-match match="
+            " exclude= candidates="
+        )
+    ),
+    "shortlog": Syntax(flags="snec", long=_LOG_LONG | word_set("summary numbered email")),
+    "grep": Syntax(
+        flags="aivwIhHEGFPnlLzcopqW",
+        valued="ABCem",
+        long=word_set(
+            "line-number ignore-case count name-only files-with-matches files-without-match"
+            " untracked cached function-context show-function heading break word-regexp color"
+            " invert-match extended-regexp fixed-strings perl-regexp all-match and or not"
+            " max-depth= threads= only-matching context= after-context= before-context= column"
+        ),
+        texts=1,
+        all_paths=frozenset({"-e"}),
+    ),
+    "cat-file": Syntax(flags="ptse"),
+    "ls-tree": Syntax(
+        flags="drtlz", long=word_set("name-only name-status full-name full-tree abbrev= long")
+    ),
+    "merge-base": Syntax(
+        flags="a", long=word_set("all octopus is-ancestor independent fork-point")
+    ),
+    "rev-list": _LOG,
+    "version": Syntax(max_operands=0),
+}
+# These list; with a bare operand and without one of `_LIST` they create.
+_LIST = frozenset(
+    f"--{name}" for name in word_set("list contains no-contains merged no-merged points-at")
+) | {"-l"}
+_BRANCH = Syntax(
+    flags="arvil",
+    long=_LISTING | word_set("all remotes verbose list show-current color color= no-color column"),
+)
+_TAG = Syntax(flags="li", valued="n", long=_LISTING | word_set("list column color color="))
+
+# %G makes git run the program that checks signatures.
+_RUNS_GPG = re.compile(r"%G|signature")
+_SECRET_KEY = re.compile(r"token|password|secret|credential|helper|extraheader", re.IGNORECASE)
+
+
+def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether git with these arguments only looks."""
+    words = list(arguments)
+    if [word.text for word in words] == ["--version"]:
+        return True
+    if words and words[0].text == "--no-pager":
+        words = words[1:]
+    if not words or any(_RUNS_GPG.search(word.text) for word in words):
+        return False
+    name, rest = words[0].text, words[1:]
+    if name in _LOOKING:
+        return parse(rest, _LOOKING[name], place) is not None
+    check = _SPECIAL.get(name)
+    return check is not None and check(rest, place)
+
+
+def _lists(parsed: Parsed | None) -> bool:
+    return parsed is not None and (not parsed.operands or bool(parsed.options & _LIST))
+
+
+def _branch(arguments: Sequence[Word], place: Place) -> bool:
+    return _lists(parse(arguments, _BRANCH, place))
+
+
+def _tag(arguments: Sequence[Word], place: Place) -> bool:
+    return _lists(parse(arguments, _TAG, place))
+
+
+def _remote(arguments: Sequence[Word], _place: Place) -> bool:
+    return [word.text for word in arguments] in ([], ["-v"], ["--verbose"])
+
+
+def _stash(arguments: Sequence[Word], place: Place) -> bool:
+    return _begins(arguments, "list") and parse(arguments[1:], _LOG, place) is not None
+
+
+def _reflog(arguments: Sequence[Word], place: Place) -> bool:
+    parsed = parse(arguments[1:] if _begins(arguments, "show") else arguments, _LOG, place)
+    # Without `show` an operand could be a subcommand that deletes.
+    return parsed is not None and (_begins(arguments, "show") or not parsed.operands)
+
+
+def _config(arguments: Sequence[Word], _place: Place) -> bool:
+    if len(arguments) != 2 or not _begins(arguments, "--get"):
+        return False
+    key = arguments[1]
+    return not key.may_be_option and not _SECRET_KEY.search(key.text)
+
+
+def _worktree(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="v", long=word_set("porcelain verbose"), max_operands=0)
+    return _begins(arguments, "list") and parse(arguments[1:], rules, place) is not None
+
+
+def _begins(arguments: Sequence[Word], text: str) -> bool:
+    return bool(arguments) and arguments[0].text == text
+
+
+_SPECIAL = {
+    "branch": _branch,
+    "tag": _tag,
+    "remote": _remote,
+    "stash": _stash,
+    "reflog": _reflog,
+    "config": _config,
+    "worktree": _worktree,
+}

@@ -1,0 +1,16 @@
+"""The numbers that bound the store's queue, groups, waits and log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLimits:
+    """Bounds of an open store; the defaults suit every run."""
+
+    max_pending: int = 1024  # queued steps; submitters beyond it wait
+    max_group: int = 256  # steps of one transaction: bounds how long the lock is held
+    checkpoint_rows: int = 2000  # changed rows between checkpoints, about 5 MB of log
+    lock_timeout_s: float = 30.0
+    poll_s: float = 0.05  # how late a follower sees the commit of another process

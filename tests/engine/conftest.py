@@ -1,0 +1,30 @@
+"""Teams of scripted agents for the tests of the engine."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.harness import open_team
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open a team with options of its own: `async with opened(engine={...}) as team`."""
+    return partial(open_team, tmp_path)
+
+
+@pytest.fixture
+async def team(opened):
+    """A team on the real clock, without a person."""
+    async with opened() as team:
+        yield team
+
+
+@pytest.fixture
+async def fast_team(opened):
+    """A team whose time moves by itself as soon as nothing runs."""
+    async with opened(clock=FakeClock()) as team:
+        yield team

@@ -1,0 +1,485 @@
+"""A team of scripted agents on the real engine, ledger, router and tools.
+
+A test gives each agent, by its name, an `async def behave(agent)`: what its model does in a turn.
+Whatever a scenario does, `Ledger.check` must hold for what it left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config.schema import Settings
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.ids import Ids
+from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    ErrorKind,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    UsageReported,
+)
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.human import HumanPolicy
+from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.tools.table import ToolTable
+from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec, ProviderStatus
+from prsm_core.lifecycle.agent import RESTART, validate_transition
+from prsm_core.store import SqliteStore
+from prsm_core.testing.fake_clock import FakeClock
+from tests.store.dumps import query
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.turns import AssembledContext
+
+    Behaviour = Callable[["Actor"], Awaitable[StopReason | None]]
+
+DEADLINE = 20.0  # real seconds; a test that needs them has failed
+SESSION = "session"
+
+
+class TurnFailedError(Exception):
+    """Raised by a behaviour: the turn ends with this error."""
+
+    def __init__(self, error: AgentError, reason: StopReason = StopReason.ERROR) -> None:
+        super().__init__(error.message)
+        self.end = TurnEnded(reason, error)
+
+
+def failed(message="it broke", *, kind=ErrorKind.MODEL_ERROR, retryable=False, after=None):
+    """Return what a behaviour raises to end its turn with an error."""
+    error = AgentError(kind=kind, message=message, retryable=retryable, retry_after_s=after)
+    return TurnFailedError(error)
+
+
+class Actor:
+    """One turn of a scripted agent: what it hears, says and calls."""
+
+    def __init__(self, session: ScriptedSession, context: AssembledContext) -> None:
+        self.session = session
+        self.context = context
+        self.host = session.host
+        self.name: str = session.request.name
+        self.id: str = session.request.agent_id
+        self.memory = session.provider.memory[self.id]  # kept over all turns and lives
+        self.memory["turns"] = self.turn = self.memory.get("turns", 0) + 1
+        self.queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    @property
+    def text(self) -> str | None:
+        """What the turn was prompted with."""
+        message = self.context.current_message
+        return None if message is None else message.content
+
+    async def tell(self, *events) -> None:
+        """Stream events; returns when the engine has taken them."""
+        for event in events:
+            self.queue.put_nowait(event)
+        await self.queue.join()
+
+    async def say(self, text, thinking=None) -> None:
+        await self.tell(AssistantMessage(text, thinking))
+
+    async def begin_to_say(self, text) -> None:
+        await self.tell(TextDelta(text))
+
+    async def step_ended(self) -> None:
+        await self.tell(StepEnded())
+
+    async def use(self, cost_usd=None, **counts) -> None:
+        await self.tell(UsageReported(TokenUsage(**counts), cost_usd))
+
+    async def start_tool(self, call_id="v1", tool="Bash", **arguments) -> None:
+        await self.tell(ToolCallStarted(call_id, tool, arguments))
+
+    async def end_tool(self, call_id="v1", status="completed", result="ok", error=None) -> None:
+        await self.tell(ToolCallFinished(call_id, status, result, error))
+
+    async def outcome(self, tool, arguments, *, call_id=None, step=True):
+        """Call an orchestration tool as the last thing of a model response."""
+        if step:
+            await self.step_ended()
+        return await self.host.call_tool(tool, arguments, call_id=call_id)
+
+    async def call(self, tool, /, **arguments) -> dict[str, Any]:
+        """Call a tool that must succeed; return its data."""
+        outcome = await self.outcome(tool, arguments)
+        assert not outcome.is_error, outcome.text
+        return outcome.data
+
+    async def refused(self, tool, /, **arguments) -> str:
+        """Call a tool that must fail; return the error's code."""
+        outcome = await self.outcome(tool, arguments)
+        assert outcome.is_error, outcome.text
+        assert outcome.data["error"].keys() == {"code", "message", "hint"}
+        return outcome.data["error"]["code"]
+
+    async def complete(self, summary="done", **arguments) -> None:
+        await self.call("task_complete", summary=summary, **arguments)
+
+    async def spawn(self, prompt="work", **arguments) -> str:
+        """Spawn a child and return its name."""
+        return (await self.call("spawn_child", prompt=prompt, **arguments))["name"]
+
+    async def collect(self, count=1) -> list[dict[str, Any]]:
+        """Wait for `count` results of children."""
+        results = []
+        while len(results) < count:
+            message = await self.call("wait_for_message")
+            assert message["type"] == "task_result", message
+            results.append(message)
+        return results
+
+    async def hang(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def complete(agent: Actor) -> None:
+    """The behaviour of an agent that has no other."""
+    await agent.complete(f"{agent.name} is done")
+
+
+class ScriptedSession(ProviderSession):
+    """Runs one agent's behaviour."""
+
+    def __init__(self, provider: ScriptedProvider, request, host) -> None:
+        self.provider = provider
+        self.request = request
+        self.host = host
+        self.resume_token = request.resume_token
+        self._actor: Actor | None = None
+        self._work: Any = None
+
+    async def run_turn(self, context):
+        actor = self._actor = Actor(self, context)
+        if self.provider.gives_tokens:
+            self.resume_token = f"thread-{self.request.name}"
+        self.provider.contexts[self.request.name].append(context)
+        self._work = self.provider.services.start_soon(self._act, actor, name="behaviour")
+        try:
+            while True:
+                event = await actor.queue.get()
+                yield event
+                actor.queue.task_done()
+        finally:
+            self._work.cancel()
+
+    async def _act(self, actor: Actor) -> None:
+        behave = self.provider.behaviours.get(actor.name, complete)
+        try:
+            reason = await behave(actor)
+        except TurnFailedError as failure:
+            await actor.tell(failure.end)
+        except Exception as error:  # noqa: BLE001 - raised where the test ends
+            self.provider.failures.append(error)
+            await actor.tell(failed(f"the behaviour failed: {error!r}").end)
+        else:
+            await actor.tell(TurnEnded(reason or StopReason.END_TURN))
+
+    async def interrupt(self) -> None:
+        self.provider.interrupted.append(self.request.name)
+        if self.provider.obeys and self._actor is not None:
+            self._work.cancel()
+            self._actor.queue.put_nowait(TurnEnded(StopReason.ABORTED))
+
+
+@dataclass
+class ScriptedProvider(Provider):
+    """Every agent is a behaviour, found by the agent's name."""
+
+    services: Any = None
+    behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    gives_tokens: bool = False  # sessions can be resumed by a token
+    obeys: bool = True  # interrupt ends the turn
+    status: ProviderStatus = field(default_factory=lambda: ProviderStatus(available=True))
+    requests: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
+    contexts: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
+    memory: defaultdict[str, dict] = field(default_factory=lambda: defaultdict(dict))
+    interrupted: list[str] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    refuse: Callable[[Any], None] = lambda request: None  # may raise as a session is opened
+
+    @asynccontextmanager
+    async def open_session(self, request, host):
+        self.refuse(request)
+        self.requests[request.name].append(request)
+        yield ScriptedSession(self, request, host)
+
+    async def probe(self):
+        return self.status
+
+
+class RuleBroker:
+    """Allows commands that begin with `echo`, denies `rm`, asks for others.
+
+    A grant holds for the agent that got it and all below.
+    """
+
+    def __init__(self) -> None:
+        self.granted: set[tuple[str, str]] = set()
+        self.options = ("once", "always", "deny")
+
+    async def decide(self, request, context):
+        word = (request.command or "").split(" ")[0]
+        if not context.active or word == "rm":
+            return Deny("never")
+        if word == "echo" or any((agent, word) in self.granted for agent in context.lineage):
+            return Allow()
+        return Ask(f"{word} is not known", self.options)
+
+    def grant(self, agent_id, request):
+        word = request.command.split(" ")[0]
+        self.granted.add((agent_id, word))
+        return {"agent": agent_id, "word": word}
+
+
+class HeldStore(SqliteStore):
+    """The real store; a FakeClock stands still while its threads work."""
+
+    clock: FakeClock | None = None
+
+    def _hold(self):
+        return (self.clock or FakeClock(autojump=False)).hold()
+
+    async def commit(self, step):
+        with self._hold():
+            return await super().commit(step)
+
+    async def append(self, events):
+        with self._hold():
+            return await super().append(events)
+
+    async def agents(self, session_id):
+        with self._hold():
+            return await super().agents(session_id)
+
+    async def events(self, session_id, after=0, *, follow=False, agent=None):
+        source = super().events(session_id, after, follow=follow, agent=agent)
+        if follow:
+            async for event in source:
+                yield event
+            return
+        with self._hold():
+            found = [event async for event in source]
+        for event in found:
+            yield event
+
+
+class Ledger:
+    """What a scenario left behind, read with plain SQL."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self, sql: str, *values) -> list[tuple]:
+        return query(self.path, sql, *values)
+
+    def one(self, sql: str, *values) -> Any:
+        """Return the only value of the only row."""
+        [(value,)] = self.rows(sql, *values)
+        return value
+
+    def written(self) -> dict[str, list[tuple]]:
+        """Return what acts leave behind, apart from the record of the calls themselves."""
+        tables = ("agents", "agent_specs", "inbox", "sessions", "requests", "grants")
+        return {name: self.rows(f"SELECT * FROM {name} ORDER BY 1") for name in tables}  # noqa: S608
+
+    def events(self, kind: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
+        """Return the events as dicts, `agent` being the name of the one they are of."""
+        found = self._all_events()
+        return [
+            event
+            for event in found
+            if kind in {None, event["type"]} and agent in {None, event["agent"]}
+        ]
+
+    def _all_events(self) -> list[dict[str, Any]]:
+        from prsm_core.store.codec import decode
+
+        names = dict(self.rows("SELECT agent_id, name FROM agents"))
+        rows = self.rows("SELECT seq, type, agent_id, run_id, data FROM events ORDER BY seq")
+        return [
+            {"seq": seq, "type": kind, "agent": names.get(agent), "run": run, **decode(data)}
+            for seq, kind, agent, run, data in rows
+        ]
+
+    def states(self, agent: str) -> list[str]:
+        """Return the states an agent has passed."""
+        moves = self.events("agent_state_changed", agent)
+        return [AgentState.PENDING.value, *(move["to"] for move in moves)]
+
+    def check(self) -> None:
+        """Check what must be true of the ledger of every closed engine."""
+        events = self.events()
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+        for run in {event["run"] for event in events}:
+            kinds = [event["type"] for event in events if event["run"] == run]
+            assert kinds[0] == "run_started"
+            assert kinds.count("run_finished") == 1
+            assert kinds[-1] == "run_finished"
+        self._check_states()
+        self._check_calls_and_turns(events)
+        assert self.rows("SELECT request_id FROM requests WHERE state = 'open'") == []
+
+    def _check_states(self) -> None:
+        for (name, state) in self.rows("SELECT name, state FROM agents"):
+            states = self.states(name)
+            assert states[-1] == state, name
+            for source, target in pairwise(map(AgentState, states)):
+                trigger = RESTART if source.is_terminal else None
+                validate_transition(source, target, trigger=trigger)
+            moves = self.events("agent_state_changed", name)
+            assert [move["from"] for move in moves] == states[:-1]
+
+    def _check_calls_and_turns(self, events) -> None:
+        assert self.rows("SELECT id FROM turns WHERE status = 'running'") == []
+        assert self.rows("SELECT id FROM tool_calls WHERE completed_at IS NULL") == []
+        pairs = (("turn_started", "turn_finished", "turn"),)
+        pairs += (("tool_call_started", "tool_call_finished", "call"),)
+        pairs += (("permission_requested", "permission_resolved", "request"),)
+        pairs += (("question_asked", "question_answered", "request"),)
+        for begin, end, key in pairs:
+            begun = Counter((e["agent"], e[key]) for e in events if e["type"] == begin)
+            ended = Counter((e["agent"], e[key]) for e in events if e["type"] == end)
+            assert begun == ended, (begin, begun - ended, ended - begun)
+
+
+@dataclass
+class Team:
+    """A running engine and the agents on it."""
+
+    engine: OrchestrationEngine
+    provider: ScriptedProvider
+    store: HeldStore
+    clock: Any
+    broker: RuleBroker
+    ledger: Ledger
+    workspace: Path
+
+    @property
+    def manager(self):
+        return self.engine.manager
+
+    @property
+    def runtime(self):
+        return self.engine.runtime
+
+    def __getitem__(self, name: str):
+        """Return the record of the agent of this name."""
+        return self.manager.resolve(name)
+
+    async def run(self, task="do it", options: Mapping[str, Any] | None = None, **behaviours):
+        """Run a task to its end."""
+        self.provider.behaviours.update(behaviours)
+        async with asyncio.timeout(DEADLINE):
+            return await self.engine.run(task, **(options or {}))
+
+    def start(self, task="do it", **behaviours) -> asyncio.Future:
+        """Begin a run; the future has its result."""
+        result = asyncio.get_running_loop().create_future()
+
+        async def drive():
+            try:
+                value = await self.run(task, **behaviours)
+            except asyncio.CancelledError:
+                result.cancel()
+                raise
+            except Exception as error:  # noqa: BLE001 - raised where the test waits
+                result.set_exception(error)
+            else:
+                result.set_result(value)
+
+        self.engine.start_soon(drive(), name="run")
+        return result
+
+    async def seen(self, kind: str, agent: str | None = None, **fields) -> Event:
+        """Wait for a committed event."""
+        async with asyncio.timeout(DEADLINE):
+            async for event in self.store.events(SESSION, follow=True):
+                if event.type != kind or (agent is not None and event.agent != self[agent].agent_id):
+                    continue
+                if all(event.data.get(key) == value for key, value in fields.items()):
+                    return event
+        raise AssertionError(f"the store was closed before {kind}")
+
+    async def settled(self) -> None:
+        """Let everything go on that can, commits included."""
+        await self.runtime.journal.flush()
+        for _ in range(20):
+            await asyncio.sleep(0)
+            await self.store.append(())
+
+
+@asynccontextmanager
+async def open_team(
+    folder: Path,
+    *,
+    clock=None,
+    engine: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    interactive=False,
+    on_ask="deny",
+    sinks=(),
+    others=(),
+    **provider_fields,
+):
+    """Open an engine on an empty ledger; on leaving, check what it left behind."""
+    clock = clock or SystemClock()
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    ledger = Ledger(folder / "ledger.db")
+    all_settings = Settings.model_validate({"engine": dict(engine or {}), **(settings or {})})
+    provider = ScriptedProvider(**provider_fields)
+    broker = RuleBroker()
+    store = await HeldStore.open(ledger.path)
+    store.clock = clock if isinstance(clock, FakeClock) else None
+
+    def factory(_settings, services):
+        provider.services = services
+        return provider
+
+    async with store, ProcessLauncher(SystemClock()) as launcher:
+        config = EngineConfig(
+            settings=all_settings,
+            workspace=str(workspace),
+            session_id=SESSION,
+            store=store,
+            launcher=launcher,
+            providers={
+                "script": ProviderSpec(name="script", summary="scripted", factory=factory),
+                **{spec.name: spec for spec in others},
+            },
+            broker=broker,
+            tools=ToolTable(),
+            human=HumanPolicy(
+                interactive=interactive,
+                on_ask=on_ask,
+                timeout_s=all_settings.engine.human_timeout_seconds,
+            ),
+            clock=clock,
+            ids=Ids(clock.time),
+            state_dir=folder / "state",
+            sinks=sinks,
+        )
+        async with OrchestrationEngine(config) as running:
+            yield Team(running, provider, store, clock, broker, ledger, workspace)
+    for failure in provider.failures:
+        raise failure
+    assert running.runtime.slots.in_use == 0
+    ledger.check()

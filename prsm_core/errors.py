@@ -8,6 +8,8 @@ PrsmError
 │   └── FencedError                 the step belongs to an ended or older incarnation
 ├── ProcessError                    a child process could not be started or broke the rules
 │   └── LineTooLongError            one line of output exceeded the documented limit
+├── SessionOwnedError               another process owns the session; exit code 2
+├── ControlError                    the owner of a session cannot be reached, or refused
 └── OrchestrationError              the engine, the agents and their tools
     ├── AgentSpawnError
     ├── AgentTimeoutError
@@ -30,6 +32,7 @@ __all__ = [
     "AgentSpawnError",
     "AgentTimeoutError",
     "ConfigError",
+    "ControlError",
     "DeadlockDetectedError",
     "ExpertNotFoundError",
     "FencedError",
@@ -43,6 +46,7 @@ __all__ = [
     "ProcessError",
     "ProviderNotAvailableError",
     "PrsmError",
+    "SessionOwnedError",
     "StoreError",
     "ToolCallTimeoutError",
     "ToolInputError",
@@ -111,6 +115,19 @@ class LineTooLongError(ProcessError):
     """A child wrote a line longer than the documented limit."""
 
     code = "line_too_long"
+
+
+class SessionOwnedError(PrsmError):
+    """Another process owns the session."""
+
+    code = "session_owned"
+    exit_code = 2
+
+
+class ControlError(PrsmError):
+    """The owner of a session cannot be reached, or what it was asked is nothing it can do."""
+
+    code = "control"
 
 
 class OrchestrationError(PrsmError):

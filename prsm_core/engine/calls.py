@@ -125,7 +125,11 @@ class Call:
             messages=messages,
             events=(started, *events, *(manager.routed(m) for m in messages)),
         )
-        await manager.commit(step)
+        try:
+            await manager.commit(step)
+        except PrsmError:
+            self.opened = False  # nothing was written: the refusal is recorded by itself
+            raise
 
     async def receive(
         self,
@@ -174,8 +178,9 @@ class Call:
             at_ms=self.session.now_ms(),
         )
 
-    def finished_event(self, outcome: ToolOutcome) -> Any:
-        """Build the event that tells of the call's end."""
+    def finished_event(self, outcome: ToolOutcome | None = None) -> Any:
+        """Build the event that tells of the call's end; without an outcome it was cut off."""
+        outcome = outcome or ToolOutcome(text=_ENDED, is_error=True)
         text = cut_result(outcome.text)
         return self.manager.runtime.journal.event(
             "tool_call_finished",
@@ -210,6 +215,8 @@ class TurnCalls:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.open: dict[str, Call] = {}
         self.rows: dict[str, AgentToolCall] = {}
+        self.cut_off: list[Call] = []  # opened, but ended by the turn's end
+        self.has_completed = False  # task_complete was accepted
         self._is_over = False
 
     @property
@@ -252,19 +259,26 @@ class TurnCalls:
             raise
         return call.outcome or failure(OrchestrationError(_ENDED, code="turn_over"))
 
-    def cancel_others(self, call_id: str | None = None) -> None:
-        """Cancel every open call but one: the turn is over for them."""
-        self._is_over = True
-        for other, task in tuple(self._tasks.items()):
-            if other != call_id:
-                task.cancel()
+    def complete(self, call_id: str) -> None:
+        """Let the turn end with this call: every other open one is cancelled."""
+        self.has_completed = True
+        self._cancel(but=call_id)
 
     async def end(self) -> None:
         """End every open call and wait until each has let go of what it claimed."""
-        self.cancel_others()
+        self._cancel()
         tasks = {task for task in self._tasks.values() if not task.done()}
         if tasks:
             await asyncio.wait(tasks)
+        for call in self.open.values():  # cancelled before the first step of its task
+            self._finish_row(call)
+        self.open.clear()
+
+    def _cancel(self, *, but: str | None = None) -> None:
+        self._is_over = True
+        for call_id, task in tuple(self._tasks.items()):
+            if call_id != but:
+                task.cancel()
 
     def _unique(self, call_id: str | None) -> str:
         wanted = call_id or self._session.manager.runtime.ids.ulid()
@@ -313,8 +327,7 @@ class TurnCalls:
         if not call.opened:
             await call.open()
         call.wait = None
-        others = [other for other in self.open.values() if other is not call]
-        if not (others and session.stream_ended and all(o.wait for o in others)):
+        if not session.stays_blocked(call):
             await session.take_slot()
         changes, moved = session.resume_changes()
         step = session.manager.build(
@@ -329,6 +342,8 @@ class TurnCalls:
     def _finish_row(self, call: Call) -> None:
         outcome = call.outcome
         if outcome is None:
+            if call.opened:
+                self.cut_off.append(call)
             self.rows[call.id] = call.row(
                 "failed", error=_ENDED, completed_at=self._session.now_ms()
             )

@@ -62,13 +62,20 @@ class TurnClock:
         """Note that the provider said something."""
         self.last_event = self._clock.now()
 
+    @property
+    def open_tools(self) -> int:
+        """How many tool calls, of any kind, run now."""
+        return self._open
+
     def tool_started(self, vendor_call: str | None = None) -> None:
         """Stop the reasoning clock; a vendor call gets a clock of its own."""
+        if vendor_call is not None:
+            if vendor_call in self._vendor:
+                return  # told twice: it ends only once
+            self._vendor[vendor_call] = self._clock.now()
         if not self._open:
             self._used = self.reasoning
         self._open += 1
-        if vendor_call is not None:
-            self._vendor[vendor_call] = self._clock.now()
 
     def tool_finished(self, vendor_call: str | None = None) -> None:
         """Let the reasoning clock go on once no tool runs."""
@@ -105,7 +112,8 @@ async def first_of(
 ) -> bool:
     """Await `wait()` for at most `seconds` of the clock; return whether it ended in time.
 
-    None means no deadline. The loser is cancelled and has ended when this returns.
+    None means no deadline. The loser is cancelled and has ended when this returns. An error of
+    `wait()` is raised as it is.
     """
     if seconds is None:
         await wait()
@@ -122,7 +130,10 @@ async def first_of(
         await clock.sleep(seconds)
         runner.cancel()
 
-    async with asyncio.TaskGroup() as group:
-        runner = group.create_task(run())
-        timer = group.create_task(sleep())
+    try:
+        async with asyncio.TaskGroup() as group:
+            runner = group.create_task(run())
+            timer = group.create_task(sleep())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return done

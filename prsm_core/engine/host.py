@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionContext
-from prsm_core.engine.human import ALLOWING, NO_HUMAN
+from prsm_core.engine.human import ALLOWING, NO_ANSWER, NO_HUMAN
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _WHY_NOT = {
     "headless": f"it needs a person's permission and {NO_HUMAN}",
     "timeout": "it needs a person's permission and nobody answered in time",
     "agent_ended": "the agent has ended",
+    "turn_ended": "the turn it was asked in is over",
     "user": "the user refused it",
 }
 
@@ -55,6 +56,10 @@ class SessionHost:
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks."""
+        async with self._session.busy():
+            return await self._decide(request)
+
+    async def _decide(self, request: PermissionRequest) -> Allow | Deny:
         session = self._session
         runtime, record = session.manager.runtime, session.record
         verdict = await runtime.broker.decide(request, self._context())
@@ -72,12 +77,12 @@ class SessionHost:
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer's text says so."""
-        session = self._session
-        request_id = session.manager.runtime.ids.request()
-        answer, _ = await session.manager.runtime.desk.question(
-            session.record, request_id, question
-        )
-        return answer or Answer(text=NO_HUMAN)
+        runtime, record = self._session.manager.runtime, self._session.record
+        async with self._session.busy():
+            answer, by = await runtime.desk.question(record, runtime.ids.request(), question)
+        if answer is None:
+            return Answer(text=NO_HUMAN if by == "headless" else NO_ANSWER)
+        return answer
 
     def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
         """Refuse: the tools are offered only to providers that take them directly."""

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.steps import HumanRequest, Resolution
 from prsm_core.engine.clocks import first_of
+from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.records import AgentRecord
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 ALLOWING = frozenset({"once", "always", "allow_rule"})
 OFFERED = ("once", "always", "deny")
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
+NO_ANSWER = "nobody answered in time"
 
 
 class Commit(Protocol):
@@ -49,8 +52,10 @@ class HumanPolicy:
 class _Open:
     record: AgentRecord
     kind: str
+    options: tuple[str, ...] = ()  # verdicts that may be given
     answer: dict[str, Any] | None = None
     by: str = ""
+    recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def settle(self, answer: dict[str, Any], by: str) -> bool:
@@ -87,9 +92,11 @@ class HumanDesk:
             reason=ask.reason,
             options=list(options),
         )
-        stand_in = None if self._policy.interactive else self._stand_in(options)
-        answer, by = await self._ask(record, request_id, "permission", asked, stand_in)
-        return answer.get("verdict", "deny"), by
+        request = _Open(record, "permission", options)
+        if not self._policy.interactive:
+            self._stand_in(request)
+        answer = await self._ask(request_id, request, asked)
+        return answer.get("verdict", "deny"), request.by
 
     async def question(
         self, record: AgentRecord, request_id: str, question: Question
@@ -102,79 +109,80 @@ class HumanDesk:
             question=question.text,
             options=list(question.options),
         )
-        stand_in: tuple[dict[str, Any], str] | None = None
+        request = _Open(record, "question")
         if not self._policy.interactive:
-            stand_in = ({}, "headless")
-        answer, by = await self._ask(record, request_id, "question", asked, stand_in)
+            self._stand_in(request)
+        answer = await self._ask(request_id, request, asked)
         if not answer:
-            return None, by
-        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), by
+            return None, request.by
+        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), request.by
 
     def resolve(self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user") -> bool:
-        """Answer an open request; False when it is unknown, of another kind, or answered."""
+        """Answer an open request; False when it is unknown, of another kind, or answered.
+
+        Raises ConfigError for a verdict that was not offered.
+        """
         request = self._open.get(request_id)
         if request is None or request.kind != kind:
             return False
+        if request.options and answer.get("verdict") not in request.options:
+            raise ConfigError(
+                f"{answer.get('verdict')!r} is no answer to this request",
+                hint=f"choose one of: {', '.join(request.options)}",
+            )
         return request.settle(answer, by)
 
-    def close_agent(self, agent_id: str) -> None:
-        """End the open requests of an agent that has ended."""
-        for request in tuple(self._open.values()):
-            if request.record.agent_id == agent_id:
-                request.settle({}, "agent_ended")
+    def close_agent(
+        self, agent_id: str, by: str
+    ) -> tuple[tuple[Resolution, ...], tuple[Event, ...]]:
+        """End the open requests of an agent; the next step of the caller must carry the result."""
+        ends = []
+        for request_id, request in self._open.items():
+            if request.record.agent_id == agent_id and not request.recorded:
+                request.settle({}, by)
+                ends.append(self._end_of(request_id, request))
+        return tuple(end for end, _ in ends), tuple(event for _, event in ends)
 
-    def _stand_in(self, options: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-        if self._policy.on_ask == "allow" and "once" in options:
-            return {"verdict": "once"}, "on_ask"
-        return {"verdict": "deny"}, "headless"
+    def _stand_in(self, request: _Open) -> None:
+        """Answer at once, since no person will."""
+        if self._policy.on_ask == "allow" and "once" in request.options:
+            request.settle({"verdict": "once"}, "on_ask")
+        else:
+            request.settle({"verdict": "deny"} if request.options else {}, "headless")
+            self.refused = True
 
-    async def _ask(
-        self,
-        record: AgentRecord,
-        request_id: str,
-        kind: str,
-        asked: Any,
-        stand_in: tuple[dict[str, Any], str] | None,
-    ) -> tuple[Mapping[str, Any], str]:
+    async def _ask(self, request_id: str, request: _Open, asked: Event) -> Mapping[str, Any]:
+        record = request.record
         row = HumanRequest(
             request_id=request_id,
             agent_id=record.agent_id,
-            kind=kind,
+            kind=request.kind,
             payload=dict(asked.data),
             opened_at=asked.ts,
         )
-        request = _Open(record, kind)
-        if stand_in is not None:
-            request.settle(*stand_in)
-            self.refused = self.refused or stand_in[1] == "headless"
         self._open[request_id] = request
         try:
             await self._commit(record, "request", requests=(row,), events=(asked,))
             if not await first_of(self._clock, self._policy.timeout_s, request.done.wait):
                 request.settle({}, "timeout")
-            await self._record_end(record, request_id, request)
         finally:
+            request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
-        return request.answer or {}, request.by
+            if not request.recorded:
+                end, event = self._end_of(request_id, request)
+                await self._commit(record, "resolve", resolutions=(end,), events=(event,))
+        return request.answer or {}
 
-    async def _record_end(self, record: AgentRecord, request_id: str, request: _Open) -> None:
+    def _end_of(self, request_id: str, request: _Open) -> tuple[Resolution, Event]:
+        """Return what some step must carry, once, about the end of a request."""
+        request.recorded = True
         answer = request.answer or {}
-        if request.kind == "permission":
-            verdict = answer.get("verdict", "deny")
-            event = self._journal.event(
-                "permission_resolved",
-                record.agent_id,
-                request=request_id,
-                verdict=verdict,
-                by=request.by,
-            )
-        else:
-            event = self._journal.event(
-                "question_answered",
-                record.agent_id,
-                request=request_id,
-                answer=answer or None,
-                by=request.by,
-            )
         end = Resolution(request_id=request_id, answer=answer, by=request.by)
-        await self._commit(record, "resolve", resolutions=(end,), events=(event,))
+        said: dict[str, Any] = {"request": request_id, "by": request.by}
+        if request.kind == "permission":
+            said["verdict"] = answer.get("verdict", "deny")
+            return end, self._journal.event(
+                "permission_resolved", request.record.agent_id, **said
+            )
+        said["answer"] = answer or None
+        return end, self._journal.event("question_answered", request.record.agent_id, **said)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import AgentSpawnError, ProviderNotAvailableError
+from prsm_core.errors import AgentSpawnError, PrsmError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins import load_object
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
         ProviderStatus,
     )
 
+_log = logging.getLogger("prsm.engine")
+
 PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
+CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
 
 
 class EngineServices:
@@ -121,15 +125,22 @@ class ProviderRegistry:
         return ProviderCapabilities() if provider is None else provider.capabilities
 
     async def probe(self, name: str) -> ProviderStatus:
-        """Probe one provider, whatever goes wrong within it, for at most six seconds."""
+        """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
         provider = await self.get(name)
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 return await provider.probe()
+        except PrsmError:
+            raise
         except TimeoutError as error:
             raise ProviderNotAvailableError(
                 f"provider {name}: the probe did not end within {PROBE_SECONDS:.0f} s",
                 hint="run its command by hand with --version",
+            ) from error
+        except Exception as error:
+            raise ProviderNotAvailableError(
+                f"provider {name}: the probe failed: {type(error).__name__}: {error}",
+                hint="this is an error of the plugin",
             ) from error
 
     async def choose(self, wanted: str | None) -> str:
@@ -138,21 +149,22 @@ class ProviderRegistry:
         Raises ProviderNotAvailableError that says what is missing and how to get it.
         """
         names = [wanted] if wanted is not None else self._candidates()
-        reasons = []
+        reasons: list[PrsmError] = []
         for name in names:
-            status = await self.probe(name)
+            try:
+                status = await self.probe(name)
+            except PrsmError as error:
+                reasons.append(error)
+                continue
             if status.available:
                 return name
-            reasons.append((name, status))
+            why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
+            reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
             raise ProviderNotAvailableError(
                 "no provider is installed", hint="install one, for example: pip install prsm-codex"
             )
-        name, status = reasons[0]
-        raise ProviderNotAvailableError(
-            f"provider {name} cannot be used: {status.reason or 'no reason given'}",
-            hint=status.hint,
-        )
+        raise reasons[0]
 
     def _candidates(self) -> list[str]:
         """Configured providers first, then the others by name."""
@@ -160,10 +172,14 @@ class ProviderRegistry:
         return [*configured, *sorted(self._specs.keys() - set(configured))]
 
     async def aclose(self) -> None:
-        """Close every provider that was built."""
-        for provider in self._built.values():
-            await provider.aclose()
-        self._built.clear()
+        """Close every provider that was built; one that fails to does not keep the others."""
+        built, self._built = self._built, {}
+        for name, provider in built.items():
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await provider.aclose()
+            except Exception:
+                _log.exception("provider %s could not be closed", name)
 
 
 def build_provider_registry(

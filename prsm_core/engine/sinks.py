@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.clocks import first_of
 from prsm_core.plugins import load_object
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.engine.background import Background
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 
     OnDrop = Callable[[str, int], None]
@@ -73,8 +75,9 @@ class _SinkRunner:
 class SinkGroup:
     """Owns the sinks of one run."""
 
-    def __init__(self, background: Background, on_drop: OnDrop) -> None:
+    def __init__(self, background: Background, clock: Clock, on_drop: OnDrop) -> None:
         self._background = background
+        self._clock = clock
         self._on_drop = on_drop
         self._runners: list[tuple[_SinkRunner, asyncio.Task[None]]] = []
 
@@ -108,6 +111,6 @@ class SinkGroup:
         tasks = {task for _, task in self._runners}
         self._runners.clear()
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
-            for task in late:
-                task.cancel()
+            await first_of(self._clock, CLOSE_SECONDS, lambda: asyncio.wait(tasks))
+        for task in tasks:
+            task.cancel()

@@ -30,7 +30,7 @@ class Slots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()  # it was given in the same moment: pass it on
-            else:
+            elif turn in self._queue:  # a release may have skipped it already
                 self._queue.remove(turn)
             raise
 

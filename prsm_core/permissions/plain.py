@@ -11,7 +11,8 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
-MAX_PLAIN = 20_000  # characters; a longer text is not plain
+MAX_PLAIN = 20_000  # characters, and
+MAX_WORDS = 500  # words; a longer text is not plain
 
 GLOB = frozenset("*?[")
 # A backslash before a newline joins words, which no reader of a prompt would see.
@@ -109,6 +110,7 @@ class _Splitter:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._words = 0
         self._done: list[SimpleCommand] = []
         self._draft = _Draft()
         self._operator = "\n"  # before the command that is being read
@@ -136,6 +138,11 @@ class _Splitter:
             self._finish(match.group())
         else:
             self._argument(*self._word())
+
+    def _count(self) -> None:
+        self._words += 1
+        if self._words > MAX_WORDS:
+            raise _NotPlainError
 
     def _redirect(self, match: re.Match[str]) -> None:
         self._at = match.end()
@@ -171,6 +178,7 @@ class _Splitter:
 
     def _word(self) -> tuple[Word, bool]:
         """Read one word; return it and whether it is an assignment."""
+        self._count()
         start = self._at
         pieces: list[str] = []
         glob = False
@@ -185,6 +193,7 @@ class _Splitter:
         raw = self._text[start : self._at]
         if raw.isdigit() and self._text[self._at : self._at + 1] in {"<", ">"}:
             raise _NotPlainError  # no word but the number of a file
+        glob = glob and raw != "["  # alone it is the name of a program
         word = Word("".join(pieces), glob=glob, tilde=raw.startswith("~"))
         return word, _ASSIGNMENT.match(raw) is not None
 

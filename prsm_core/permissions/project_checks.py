@@ -80,18 +80,19 @@ _ALONE = frozenset(
     }
 )
 _MAKE_TARGETS = frozenset({"test", "lint", "check"})
-_GO_OPTION = re.compile(r"--?(?:v|race|short|cover|failfast|json|(?:count|run|timeout|parallel)=.*)")
+_GO_OPTION = re.compile(
+    r"--?(?:v|race|short|cover|failfast|json|(?:count|run|timeout|parallel)=.*)"
+)
 
 _HAS_VERSION = word_set(
-    "python python3 pip pip3 uv poetry node npm yarn pnpm deno bun git cargo rustc rustup go gcc g++"
-    " clang make cmake java javac ruby gem perl php docker kubectl bash zsh tar curl wget rg fd jq"
-    " grep sed awk ruff black mypy pyright flake8 pytest tox tsc eslint prettier terraform sqlite3"
+    "python python3 pip pip3 uv poetry node npm yarn pnpm deno bun git cargo rustc rustup go gcc"
+    " g++ clang make cmake java javac ruby gem perl php docker kubectl bash zsh tar curl wget rg fd"
+    " jq grep sed awk ruff black mypy pyright flake8 pytest tox tsc eslint prettier terraform"
 )
-_SHORT_VERSION = frozenset(
-    {("python", "-V"), ("python3", "-V"), ("node", "-v"), ("npm", "-v"), ("yarn", "-v"),
-     ("pnpm", "-v"), ("cargo", "-V"), ("rustc", "-V"), ("ruby", "-v"), ("php", "-v"), ("perl", "-v"),
-     ("go", "version"), ("java", "-version"), ("docker", "version")}
-)  # fmt: skip
+_SHORT_VERSION = word_set(
+    "python:-V python3:-V node:-v npm:-v yarn:-v pnpm:-v cargo:-V rustc:-V ruby:-v php:-v perl:-v"
+    " go:version java:-version docker:version"
+)
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]*")
 _GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -123,7 +124,7 @@ def is_version_output(texts: Sequence[str]) -> bool:
     program, rest = texts[0], tuple(texts[1:])
     if rest == ("--version",):
         return program in _HAS_VERSION
-    if (program, *rest) in _SHORT_VERSION:
+    if ":".join(texts) in _SHORT_VERSION:
         return True
     if program in {"pip", "pip3"} and rest and rest[0] in _PIP_LISTS:
         return all(_NAME.fullmatch(text) for text in rest[1:])

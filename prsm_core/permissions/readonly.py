@@ -55,12 +55,18 @@ _SYNTAX: Mapping[str, Syntax] = {
         tame=True,
     ),
     "head": Syntax(
-        flags="qvz", valued="nc", long=word_set("lines= bytes= quiet verbose"), numeric=True, tame=True
+        flags="qvz",
+        valued="nc",
+        long=word_set("lines= bytes= quiet verbose"),
+        numeric=True,
+        tame=True,
     ),
     "tail": Syntax(
         flags="qvz", valued="nc", long=word_set("lines= bytes= quiet verbose"), numeric=True
     ),
-    "wc": Syntax(flags="cmlLw", long=word_set("bytes chars lines words max-line-length"), tame=True),
+    "wc": Syntax(
+        flags="cmlLw", long=word_set("bytes chars lines words max-line-length"), tame=True
+    ),
     "nl": Syntax(valued="bdfhilnsvw", flags="p"),
     "stat": Syntax(
         flags="Lft",
@@ -80,7 +86,9 @@ _SYNTAX: Mapping[str, Syntax] = {
         names_only=True,
         tame=True,
     ),
-    "df": Syntax(flags="ahHiklPT", long=word_set("human-readable inodes print-type"), names_only=True),
+    "df": Syntax(
+        flags="ahHiklPT", long=word_set("human-readable inodes print-type"), names_only=True
+    ),
     "tree": Syntax(
         flags="adfisDhpugFCnAStrv",
         valued="LIP",
@@ -89,7 +97,9 @@ _SYNTAX: Mapping[str, Syntax] = {
     ),
     "basename": Syntax(flags="az", valued="s", long=word_set("multiple suffix="), texts=-1),
     "dirname": Syntax(flags="z", texts=-1),
-    "realpath": Syntax(flags="emLPqsz", long=word_set("relative-to= relative-base="), names_only=True),
+    "realpath": Syntax(
+        flags="emLPqsz", long=word_set("relative-to= relative-base="), names_only=True
+    ),
     "readlink": Syntax(flags="femnqsvz", names_only=True),
     "pwd": Syntax(flags="LP", max_operands=0),
     "whoami": Syntax(max_operands=0),
@@ -124,8 +134,12 @@ _SYNTAX: Mapping[str, Syntax] = {
     "rev": Syntax(),
     "tac": Syntax(),
     "paste": Syntax(flags="sz", valued="d", long=word_set("serial delimiters=")),
-    "column": Syntax(flags="txne", valued="soc", long=word_set("table separator= output-separator=")),
-    "comm": Syntax(flags="123iz", long=word_set("check-order nocheck-order output-delimiter= total")),
+    "column": Syntax(
+        flags="txne", valued="soc", long=word_set("table separator= output-separator=")
+    ),
+    "comm": Syntax(
+        flags="123iz", long=word_set("check-order nocheck-order output-delimiter= total")
+    ),
     "diff": Syntax(
         flags="urqbBwiNayctpdEZs",
         valued="UCWIx",
@@ -224,7 +238,9 @@ def _sed(arguments: Sequence[Word], place: Place) -> bool:
 
 _JQ = Syntax(
     flags="rcsneSaMCj",
-    long=word_set("raw-output compact-output slurp null-input exit-status sort-keys tab join-output"),
+    long=word_set(
+        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
+    ),
     texts=1,
 )
 _JQ_REACHES_OUT = re.compile(r"env|import|include|input|debug|stderr|\$__", re.IGNORECASE)
@@ -238,8 +254,10 @@ def _jq(arguments: Sequence[Word], place: Place) -> bool:
 
 
 _FIND_ALONE = word_set("-empty -not ! -o -or -a -and -print -print0 -prune ( ) -depth -mount")
-_FIND_VALUED = word_set("-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
-    " -mmin -atime -ctime -newer -perm -user -group -links")
+_FIND_VALUED = word_set(
+    "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
+    " -mmin -atime -ctime -newer -perm -user -group -links"
+)
 
 
 def _find(arguments: Sequence[Word], place: Place) -> bool:

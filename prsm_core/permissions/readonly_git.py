@@ -37,7 +37,9 @@ _LOG_LONG = _DIFF_LONG | word_set(
 )
 _DIFF = Syntax(flags="puszwbRaWMCi", valued="USG", long=_DIFF_LONG)
 _LOG = Syntax(flags="puszwbRaWMCiEFgmc", valued="USGLn", long=_LOG_LONG, numeric=True)
-_LISTING = word_set("contains= no-contains= merged merged= no-merged no-merged= points-at= sort= format=")
+_LISTING = word_set(
+    "contains= no-contains= merged merged= no-merged no-merged= points-at= sort= format="
+)
 
 _LOOKING: Mapping[str, Syntax] = {
     "status": Syntax(

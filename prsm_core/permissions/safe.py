@@ -60,7 +60,7 @@ def all_acceptable(
 
 
 def is_safe(command: SimpleCommand, place: Place, *, trusted: bool) -> bool:
-    """Return whether one simple command is read-only or, if trusted, one of the project's checks."""
+    """Return whether a command is read-only or, if trusted, one of the project's checks."""
     name = program_name(command.words[0])
     if name is None or not sets_only_harmless(command):
         return False

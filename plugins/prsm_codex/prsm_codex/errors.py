@@ -72,7 +72,7 @@ def _classify(info: Any, message: str) -> tuple[ErrorKind, bool]:
         details = next(iter(info.values()), None)
         status = details.get("httpStatusCode") if isinstance(details, Mapping) else None
         return _by_status(status)
-    if info in _WORDS:
+    if isinstance(info, str) and info in _WORDS:
         return _WORDS[info]
     for beginning, kind, retryable in _MESSAGES:
         if message.startswith(beginning):

@@ -163,7 +163,7 @@ class Translator:
         counts = {
             name: value
             for name, key in _COUNTS.items()
-            if isinstance(value := total.get(key), int) and value >= 0
+            if type(value := total.get(key)) is int and value >= 0
         }
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
         self._total = counts

@@ -16,8 +16,10 @@ from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
+
+    from prsm_core.interfaces.clock import Clock
 
 TURN_SECONDS = 30.0
 
@@ -25,13 +27,13 @@ TURN_SECONDS = 30.0
 class LoopClock:
     """The real time."""
 
-    def now(self):
+    def now(self) -> float:
         return time.monotonic()
 
-    def time(self):
+    def time(self) -> float:
         return time.time()
 
-    async def sleep(self, seconds):
+    async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
@@ -40,25 +42,25 @@ class Services:
 
     def __init__(self, state_dir: Path, launcher: ProcessLauncher, background: Background):
         self.state_dir = state_dir
-        self.clock = LoopClock()
+        self.clock: Clock = LoopClock()
         self.processes: list[Any] = []
         self._launcher = launcher
         self._background = background
 
-    async def start_process(self, argv, *, name, cwd=None, env=None):
+    async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
         process = await self._launcher.start(argv, name=name, cwd=cwd, env=env)
         self.processes.append(process)
         return process
 
-    def start_soon(self, fn, *args, name):
+    def start_soon(self, fn: Any, *args: Any, name: str) -> Any:
         return self._background.start(fn(*args), name=name)
 
-    def shielded(self, argv):
+    def shielded(self, argv: Any) -> Any:
         return self._launcher.shielded(argv)
 
 
 @asynccontextmanager
-async def open_services(state_dir: Path):
+async def open_services(state_dir: Path) -> AsyncIterator[Services]:
     """Yield services; a background task that failed fails the test."""
     errors: list[tuple[str, Exception]] = []
     async with (
@@ -88,8 +90,8 @@ def tool(name: str, **properties: str) -> ToolSpec:
 class Host:
     """An AgentHost: `handlers` answer orchestration calls, `verdict` every permission request."""
 
-    def __init__(self, *, verdict=None, answer=None, **handlers):
-        self.tools = [tool(name, text="string") for name in handlers]
+    def __init__(self, *, verdict: Any = None, answer: Answer | None = None, **handlers: Any):
+        self.tools: Sequence[ToolSpec] = [tool(name, text="string") for name in handlers]
         self.handlers = handlers
         self.verdict = verdict or (lambda request: Allow())
         self.answer = answer or Answer(text="no human")

@@ -14,7 +14,13 @@ from prsm_core.engine.background import Background
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from prsm_codex.provider import CodexProvider
+    from prsm_codex.session import CodexSession
+
+    from prsm_core.interfaces.clock import Clock
 
 THREAD = "thread-1"
 TURN = "turn-1"
@@ -135,28 +141,30 @@ class FakeServices:
 
     def __init__(self, state_dir, background: Background, make: Callable[[], FakeCodex]) -> None:
         self.state_dir = state_dir
-        self.clock = LoopClock()
+        self.clock: Clock = LoopClock()
         self.argvs: list[tuple[str, ...]] = []
         self.codex: list[FakeCodex] = []
         self._background = background
         self._make = make
 
-    async def start_process(self, argv, *, name, cwd=None, env=None):
+    async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
         self.argvs.append(tuple(argv))
         if name == "codex-version":
             return VersionProcess()
         self.codex.append(self._make())
         return self.codex[-1]
 
-    def start_soon(self, fn, *args, name):
+    def start_soon(self, fn: Any, *args: Any, name: str) -> Any:
         return self._background.start(fn(*args), name=name)
 
-    def shielded(self, argv):
+    def shielded(self, argv: Any) -> Any:
         return argv
 
 
 @asynccontextmanager
-async def open_fake(state_dir, **answers: Any):
+async def open_fake(
+    state_dir: Path, **answers: Any
+) -> AsyncIterator[tuple[CodexProvider, FakeServices]]:
     """Yield a provider over fake app-servers, and its services."""
     errors: list[tuple[str, Exception]] = []
     async with Background(lambda name, error: errors.append((name, error))) as background:
@@ -168,7 +176,9 @@ async def open_fake(state_dir, **answers: Any):
 
 
 @asynccontextmanager
-async def open_session(state_dir, host: Host | None = None, **answers: Any):
+async def open_session(
+    state_dir: Path, host: Host | None = None, **answers: Any
+) -> AsyncIterator[tuple[CodexSession, FakeCodex]]:
     """Yield a session and the fake app-server behind it."""
     async with (
         open_fake(state_dir, **answers) as (provider, services),

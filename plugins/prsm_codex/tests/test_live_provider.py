@@ -628,5 +628,5 @@ async def test_codex_lists_its_models_and_tells_its_version(binary, state_dir):
     assert len(models) > 3
     assert all(model.reasoning_efforts for model in models)
     assert not any(model.hidden for model in models)
-    assert status.version.startswith("0.")
+    assert str(status.version).startswith("0.")
     assert len(status.gaps) == 2

@@ -8,7 +8,7 @@ import pytest
 from prsm_codex import session as session_module
 from prsm_codex.rpc import RpcError
 
-from plugins.prsm_codex.tests.doubles import Host, completes, only, request, run_turn
+from plugins.prsm_codex.tests.doubles import Host, completes, only, request, run_turn, until
 from plugins.prsm_codex.tests.fake_codex import THREAD, open_fake, open_session
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
@@ -171,13 +171,15 @@ async def test_a_pending_call_is_cancelled_with_its_turn_and_not_answered(tmp_pa
         finally:
             cancelled.set()
 
-    async with open_session(tmp_path, Host(waits=waits)) as (session, codex):
+    host = Host(waits=waits)
+    async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
         codex.ask(1, "item/tool/call", callId="c1", tool="waits", arguments={})
+        await until(lambda: bool(host.calls))
         codex.complete("interrupted")
         events = await turn
-        await cancelled.wait()
+        await until(cancelled.is_set)
         assert not any(m.get("id") == 1 and "result" in m for m in codex.received)
     assert events[-1].stop_reason is StopReason.ABORTED
 
@@ -230,7 +232,8 @@ async def test_a_command_that_outlives_its_turn_is_not_left_open(tmp_path):
 
 
 async def test_a_refused_turn_is_an_error_of_the_turn(tmp_path):
-    async with open_session(tmp_path, **{"turn/start": RpcError("no such model")}) as (session, _):
+    refused = {"turn/start": RpcError("no such model")}
+    async with open_session(tmp_path, None, **refused) as (session, _):
         events = await run_turn(session, "hi")
     assert events[-1].error.message == "codex: no such model"
 

@@ -76,7 +76,7 @@ async def respond_to_child(call: Call) -> Reply:
     """Send the ANSWER to a child's open question, once."""
     manager, record = call.manager, call.record
     child = manager.resolve(call.args["child_id"], record.children)
-    if not child.is_live:
+    if child.is_over:
         raise _child_ended(child)
     correlation_id = call.args["correlation_id"]
     question = record.questions.get(correlation_id)
@@ -123,9 +123,7 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
 async def wait_for_message(call: Call) -> Reply:
     """Return the oldest question, result or prompt, waiting for it."""
     manager, record = call.manager, call.record
-    turn = call.session.turn
-    others = turn.calls.open.values() if turn is not None else ()
-    if any(c is not call and c.name == call.name and c.wait is not None for c in others):
+    if _another_waits(call):
         raise MessageRoutingError(
             "another wait_for_message of yours waits already",
             hint="one is enough: it returns messages of every child",
@@ -163,10 +161,22 @@ def _any_message(call: Call, seconds: float | None) -> Wait:
     )
 
 
+def _another_waits(call: Call) -> bool:
+    """Whether an earlier wait_for_message of the turn is still open."""
+    turn = call.session.turn
+    for other in turn.calls.open.values() if turn is not None else ():
+        if other is call:
+            return False
+        if other.name == call.name:
+            return True
+    return False
+
+
 def _nobody_left(call: Call) -> bool:
     """Whether neither a parent nor a live child can send anything."""
     record, manager = call.record, call.manager
-    if record.descriptor.parent_id is not None:
+    parent_id = record.descriptor.parent_id
+    if parent_id is not None and not manager.get(parent_id).is_over:
         return False
     return not manager.live_children(record)
 

@@ -9,7 +9,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.steps import CallCloseStep
 from prsm_core.engine.calls import Reply, success
-from prsm_core.engine.human import NO_HUMAN
+from prsm_core.engine.human import NO_ANSWER, NO_HUMAN
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
 
@@ -36,6 +36,7 @@ async def task_complete(call: Call) -> Reply:
         raise ToolInputError(
             "summary is blank", hint="say what you did and how you checked it", code="blank_summary"
         )
+    await call.open()
     _refuse_unread_prompts(call)
     result = AgentResult(
         agent_id=record.agent_id,
@@ -43,11 +44,10 @@ async def task_complete(call: Call) -> Reply:
         summary=summary,
         artifacts=tuple(call.args.get("artifacts", ())),
     )
-    await call.open()
     reply = Reply({"accepted": True}, ends_turn=True)
     outcome = success(reply.data, ends_turn=True)
     if call.session.turn is not None:
-        call.session.turn.calls.cancel_others(call.id)
+        call.session.turn.calls.complete(call.id)
     if manager.live_children(record):
         await _claim(call, result)
         return reply
@@ -81,18 +81,19 @@ async def _claim(call: Call, result: AgentResult) -> None:
 
 def _refuse_unread_prompts(call: Call) -> None:
     """A prompt that was accepted must be read before the agent may finish."""
-    unread = [
-        m
-        for m in call.manager.runtime.router.unread(call.record.agent_id)
-        if m.type is MessageType.USER_PROMPT
-    ]
-    if unread:
-        text = describe_message(call, unread[0])["text"]
-        raise MessageRoutingError(
-            f"a new instruction waits for you: {text}",
-            hint="call wait_for_message to take it, follow it, then call task_complete again",
-            code="unread_prompt",
-        )
+    router, agent_id = call.manager.runtime.router, call.record.agent_id
+    unread = [m for m in router.unread(agent_id) if m.type is MessageType.USER_PROMPT]
+    if not unread:
+        return
+    hint = "call wait_for_message to take it, follow it, then call task_complete again"
+    if call.session.tools.get("wait_for_message") is None:  # then the refusal itself delivers it
+        router.claim(agent_id, lambda m: m is unread[0])
+        call.consumed.append(unread[0].message_id)
+        hint = "follow it, then call task_complete again"
+    text = describe_message(call, unread[0])["text"]
+    raise MessageRoutingError(
+        f"a new instruction waits for you: {text}", hint=hint, code="unread_prompt"
+    )
 
 
 async def ask_user(call: Call) -> Reply:
@@ -106,7 +107,7 @@ async def ask_user(call: Call) -> Reply:
     await call.open()
     answer, by = await runtime.desk.question(call.record, runtime.ids.request(), question)
     if answer is None:
-        reason = NO_HUMAN if by == "headless" else "nobody answered in time"
+        reason = NO_HUMAN if by == "headless" else NO_ANSWER
         raise OrchestrationError(
             f"no answer: {reason}", hint="decide yourself and say so", code="no_answer"
         )

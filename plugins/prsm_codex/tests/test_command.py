@@ -1,0 +1,176 @@
+"""The command line, environment and parameters, as snapshots."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prsm_codex import command
+from prsm_codex.config import CodexConfig
+
+from plugins.prsm_codex.tests.doubles import request, tool
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.tools import McpServer
+
+CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")
+COMMON = (
+    "codex",
+    "app-server",
+    "--disable",
+    "plugins",
+    "--disable",
+    "unbounded_connection_retries",
+    "--disable",
+    "multi_agent",
+    "-c",
+    'shell_environment_policy.inherit="core"',
+    "-c",
+    "suppress_unstable_features_warning=true",
+    "-c",
+    "check_for_update_on_startup=false",
+    "-c",
+    "analytics.enabled=false",
+    "-c",
+    "features.default_mode_request_user_input=true",
+    "-c",
+    "features.apps=false",
+    "-c",
+    "features.goals=false",
+    "-c",
+    "features.image_generation=false",
+    "-c",
+    "features.skill_search=false",
+    "-c",
+    "features.tool_suggest=false",
+)
+
+
+def test_the_command_line_with_a_login():
+    assert command.app_server_argv(CodexConfig()) == COMMON
+
+
+def test_the_command_line_with_a_server_of_its_own():
+    assert command.app_server_argv(CUSTOM) == (
+        *COMMON,
+        "-c",
+        'model_provider="prsm"',
+        "-c",
+        'model_providers.prsm={ name = "PRSM", base_url = "http://127.0.0.1:9/v1", '
+        'wire_api = "responses", request_max_retries = 0, stream_max_retries = 0, '
+        'env_key = "THE_KEY" }',
+    )
+
+
+def test_a_key_alone_means_openais_server():
+    argv = command.app_server_argv(CodexConfig(api_key_env="K"))
+    assert 'base_url = "https://api.openai.com/v1"' in argv[-1]
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]+", fullmatch=True),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f")),
+    )
+)
+def test_what_is_written_as_toml_is_read_back(values):
+    assert tomllib.loads(f"x={command.toml(values)}") == {"x": values}
+
+
+@pytest.mark.requirement("U19")
+def test_the_key_is_in_the_environment_and_never_in_the_command_line():
+    environ = {"THE_KEY": "s3cret", "OTHER_KEY": "x"}
+    env = command.child_env(CUSTOM, environ, home=Path("/s/codex-home"), temp=Path("/s/tmp"))
+    assert env == {"CODEX_HOME": "/s/codex-home", "TMPDIR": "/s/tmp", "THE_KEY": "s3cret"}
+    assert "s3cret" not in " ".join(command.app_server_argv(CUSTOM))
+
+
+def test_a_thread_starts_untrusted_read_only_and_resumable():
+    params = command.thread_start(request("/w"), [tool("ask_parent", text="string")], CUSTOM)
+    assert params == {
+        "cwd": "/w",
+        "approvalPolicy": "untrusted",
+        "sandbox": "read-only",
+        "developerInstructions": "You are w1.",
+        "model": "scripted-1",
+        "modelProvider": "prsm",
+        "ephemeral": False,
+        "experimentalRawEvents": True,
+        "config": {
+            "features.shell_tool": True,
+            "features.view_image": True,
+            "web_search": "live",
+        },
+        "dynamicTools": [
+            {
+                "type": "function",
+                "name": "ask_parent",
+                "description": "The tool ask_parent.",
+                "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+            }
+        ],
+    }
+
+
+def test_codex_chooses_the_model_where_none_is_wanted():
+    params = command.thread_start(request("/w", model="default"), [], CodexConfig())
+    assert not {"model", "modelProvider"} & set(params)
+
+
+def test_a_resume_gives_the_settings_again_and_reads_one_turn_only():
+    params = command.thread_resume("t1", request("/w"), CUSTOM)
+    assert params["threadId"] == "t1"
+    assert params["excludeTurns"] is True
+    assert params["initialTurnsPage"]["limit"] == 1
+    assert params["config"] == command.thread_config(request("/w"), CUSTOM)
+    assert not {"dynamicTools", "experimentalRawEvents", "ephemeral"} & set(params)
+
+
+@pytest.mark.parametrize(
+    ("tools", "lean", "expected"),
+    [
+        (frozenset(), False, (False, False, "disabled")),
+        (frozenset({"Read"}), False, (True, True, "disabled")),
+        (frozenset({"WebSearch"}), False, (False, False, "live")),
+        (frozenset({"Read", "WebSearch"}), True, (True, False, "disabled")),
+    ],
+)
+def test_an_agent_is_offered_no_more_than_its_tools(tools, lean, expected):
+    settings = command.thread_config(request("/w", native_tools=tools), CodexConfig(lean=lean))
+    names = ("features.shell_tool", "features.view_image", "web_search")
+    assert tuple(settings[name] for name in names) == expected
+
+
+def test_mcp_servers_are_required_and_asked_for():
+    servers = {
+        "docs": McpServer(command="docs-mcp", args=("-v",), env={"A": "b"}),
+        "web": McpServer(url="http://127.0.0.1:1/mcp", headers={"X": "y"}),
+    }
+    settings = command.thread_config(request("/w", mcp_servers=servers), CodexConfig())
+    docs, web = settings["mcp_servers.docs"], settings["mcp_servers.web"]
+    assert docs["required"] is web["required"] is True
+    assert (docs["command"], docs["args"], docs["env"]) == ("docs-mcp", ["-v"], {"A": "b"})
+    assert (web["url"], web["http_headers"]) == ("http://127.0.0.1:1/mcp", {"X": "y"})
+    assert "default_tools_approval_mode" not in docs
+
+
+@pytest.mark.parametrize(
+    ("changes", "sandbox"),
+    [
+        ({}, "workspaceWrite"),
+        ({"mode": PermissionMode.PLAN}, "readOnly"),
+        ({"native_tools": frozenset({"Read", "Bash"})}, "readOnly"),
+    ],
+)
+def test_only_an_agent_that_may_edit_gets_a_writable_sandbox(changes, sandbox):
+    params = command.turn_start("t1", "hi", request("/w", **changes), "m1")
+    assert params["sandboxPolicy"] == {"type": sandbox}
+    assert params["input"] == [{"type": "text", "text": "hi"}]
+
+
+def test_a_turn_that_goes_on_has_no_input():
+    params = command.turn_start("t1", None, request("/w", reasoning_effort="low"), "m1")
+    assert params["input"] == []
+    assert params["effort"] == "low"

@@ -1,0 +1,170 @@
+"""Finding Codex, its version, its key and its home; no real Codex is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from prsm_codex import CodexConfig, CodexProvider, probe
+from prsm_codex.app_server import prepare_home
+from prsm_codex.plugin import prsm_providers
+from prsm_codex.provider import build
+
+from plugins.prsm_codex.tests.doubles import Host, open_services, request
+from plugins.prsm_codex.tests.fake_codex import open_fake
+from prsm_core.errors import ConfigError, ProviderNotAvailableError
+
+CUSTOM = {"base_url": "http://127.0.0.1:1/v1"}
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program that stands in for codex."""
+
+    def write(script):
+        path = tmp_path / "codex"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+async def probed(tmp_path, settings):
+    async with open_services(tmp_path) as services:
+        return await build({**CUSTOM, **settings}, services).probe()
+
+
+async def test_a_tested_version_is_available(tmp_path, program):
+    status = await probed(tmp_path, {"command": program("echo codex-cli 0.169.0")})
+    assert (status.available, status.version, status.tested) == (True, "0.169.0", ">=0.160,<0.175")
+    assert status.reason is None
+    assert status.logged_in is None
+    assert any("outside Codex's sandbox" in gap for gap in status.gaps)
+
+
+async def test_a_newer_version_is_used_and_said_to_be_untested(tmp_path, program):
+    status = await probed(tmp_path, {"command": program("echo codex-cli 1.2.3")})
+    assert status.available
+    assert status.reason == "version 1.2.3 was not tested"
+
+
+async def test_an_old_version_is_refused_with_the_cure(tmp_path, program):
+    status = await probed(tmp_path, {"command": program("echo codex-cli 0.159.9")})
+    assert not status.available
+    assert "0.159.9 is too old" in status.reason
+    assert "npm install -g @openai/codex" in status.hint
+
+
+async def test_a_missing_program_is_named_with_the_cure(tmp_path):
+    status = await probed(tmp_path, {"command": str(tmp_path / "no-codex")})
+    assert not status.available
+    assert "no-codex" in status.reason
+    assert "npm install -g @openai/codex" in status.hint
+
+
+async def test_a_program_that_cannot_run_is_unavailable(tmp_path):
+    path = tmp_path / "codex"
+    path.write_text("not a program")
+    status = await probed(tmp_path, {"command": str(path)})
+    assert not status.available
+
+
+@pytest.mark.parametrize("script", ["echo noise; exit 7", "exec sleep 60", "yes"])
+async def test_a_program_that_tells_no_version_is_usable_but_unknown(
+    tmp_path, program, script, monkeypatch
+):
+    monkeypatch.setattr(probe, "_SECONDS", 0.5)
+    status = await probed(tmp_path, {"command": program(script)})
+    assert status.available
+    assert status.version is None
+    assert status.reason == "version unknown was not tested"
+
+
+async def test_an_agent_of_an_old_codex_is_refused_with_the_same_text(tmp_path, program):
+    settings = {**CUSTOM, "command": program("echo codex-cli 0.12.0")}
+    async with open_services(tmp_path) as services:
+        provider = build(settings, services)
+        with pytest.raises(ProviderNotAvailableError, match=r"0\.12\.0 is too old"):
+            await provider.open_session(request(tmp_path), Host()).__aenter__()
+
+
+async def test_a_program_that_is_no_app_server_is_refused_with_its_stderr(tmp_path, program):
+    script = 'case "$*" in *--version) echo codex-cli 0.169.0;; *) echo no such >&2; exit 2;; esac'
+    async with open_services(tmp_path) as services:
+        provider = build({**CUSTOM, "command": program(script)}, services)
+        with pytest.raises(ProviderNotAvailableError, match="no such"):
+            await provider.open_session(request(tmp_path), Host()).__aenter__()
+
+
+async def test_a_missing_key_is_named(tmp_path, program, monkeypatch):
+    monkeypatch.delenv("THE_KEY", raising=False)
+    settings = {"command": program("echo codex-cli 0.169.0"), "api_key_env": "THE_KEY"}
+    status = await probed(tmp_path, settings)
+    assert (status.available, status.logged_in) == (False, False)
+    assert "THE_KEY" in str(status.reason)
+    async with open_services(tmp_path) as services:
+        provider = build(settings, services)
+        with pytest.raises(ProviderNotAvailableError, match="THE_KEY"):
+            await provider.open_session(request(tmp_path), Host()).__aenter__()
+
+
+async def test_without_a_login_codex_is_not_available(tmp_path, program, monkeypatch):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "nobody"))
+    settings = {"command": program("echo codex-cli 0.169.0")}
+    async with open_services(tmp_path) as services:
+        status = await build(settings, services).probe()
+    assert (status.available, status.logged_in) == (False, False)
+    assert "codex login" in status.hint
+
+
+def test_the_users_login_is_linked_only_where_it_is_used(tmp_path, monkeypatch):
+    login = tmp_path / "user" / "auth.json"
+    login.parent.mkdir()
+    login.write_text("{}")
+    monkeypatch.setenv("CODEX_HOME", str(login.parent))
+    state = tmp_path / "state"
+    link = prepare_home(state, CodexConfig()) / "auth.json"
+    assert link.readlink() == login
+    assert link.parent.stat().st_mode & 0o777 == 0o700
+    prepare_home(state, CodexConfig())
+    assert link.is_symlink()
+    prepare_home(state, CodexConfig(api_key_env="K"))
+    assert not link.is_symlink()
+
+
+def test_a_login_made_in_the_private_home_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "nobody"))
+    own = prepare_home(tmp_path, CodexConfig()) / "auth.json"
+    own.write_text("{}")
+    prepare_home(tmp_path, CodexConfig())
+    assert own.read_text() == "{}"
+
+
+async def test_models_come_from_the_configuration_or_page_by_page_from_codex(tmp_path):
+    async with open_services(tmp_path) as services:
+        provider = build({**CUSTOM, "models": ["m1"]}, services)
+        assert [model.model_id for model in await provider.list_models()] == ["m1"]
+    efforts = [{"reasoningEffort": "low"}, {"reasoningEffort": "high"}]
+    entry = {"id": "x", "model": "m", "displayName": "M", "supportedReasoningEfforts": efforts}
+    async with open_fake(tmp_path, **{"model/list": {"data": [entry]}}) as (_, services):
+        provider = CodexProvider(CodexConfig(), services)
+        (model,) = await provider.list_models()
+        await provider.aclose()
+    assert (model.model_id, model.display_name) == ("m", "M")
+    assert model.reasoning_efforts == ("low", "high")
+
+
+async def test_wrong_settings_are_an_error_at_once(tmp_path):
+    async with open_services(tmp_path) as services:
+        with pytest.raises(ConfigError, match="unknown key 'comand'"):
+            build({"comand": "codex"}, services)
+
+
+@pytest.mark.requirement("C2")
+def test_the_plugin_contributes_the_provider_and_imports_nothing_heavy():
+    (spec,) = prsm_providers()
+    assert (spec.name, spec.executables) == ("codex", ("codex",))
+    code = "import sys, prsm_codex.plugin; sys.exit('asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,107 @@
+"""What goes over a control socket: one JSON value a line, a request and its one answer.
+
+A request is `{"op": NAME, "args": {…}}`, an answer `{"ok": VALUE}` or
+`{"error": {"type", "code", "message", "hint"}}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import errors
+from prsm_core.errors import ControlError, PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+PROTOCOL = 1
+REQUEST_LIMIT = 1 << 20  # bytes a line
+ANSWER_LIMIT = 64 << 20
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """Return a value as one line."""
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the operation and the arguments of a request.
+
+    Raises:
+        ControlError: it is none.
+    """
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"a request is one line of JSON: {error}") from error
+    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
+        raise bad_request("a request is an object with `op` and `args`")
+    args = request.get("args", {})
+    if not isinstance(args, dict):
+        raise bad_request("`args` is an object")
+    return request["op"], args
+
+
+def decode_answer(line: bytes) -> Any:
+    """Return the value of an answer.
+
+    Raises:
+        PrsmError: the answer is an error: the one that the owner of the session met.
+        ControlError: it is no answer.
+    """
+    try:
+        answer = json.loads(line)
+        if "error" in answer:
+            error = _to_error(answer["error"])
+        else:
+            return answer["ok"]
+    except (ValueError, TypeError, KeyError) as wrong:
+        raise ControlError(
+            "the owner of the session gave no answer that this version understands",
+            hint="use the same version of prsm for both",
+            code="bad_answer",
+        ) from wrong
+    raise error
+
+
+def encode_error(error: PrsmError) -> bytes:
+    """Return the answer that tells of an error."""
+    return encode(
+        {
+            "error": {
+                "type": type(error).__name__,
+                "code": error.code,
+                "message": error.message,
+                "hint": error.hint,
+            }
+        }
+    )
+
+
+def bad_request(message: str) -> ControlError:
+    """Return the error of a request that is not one."""
+    return ControlError(message, code="bad_request")
+
+
+@contextmanager
+def short_name(socket: Path) -> Iterator[str]:
+    """Give a socket's address by way of its open folder: a full path may exceed 107 bytes."""
+    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{socket.name}"
+    finally:
+        os.close(folder)
+
+
+def _to_error(told: Mapping[str, Any]) -> PrsmError:
+    """Return the error as the class it had; PrsmError for one that is built in another way."""
+    kind = getattr(errors, told["type"], None)
+    message, hint, code = str(told["message"]), told["hint"], str(told["code"])
+    simple = isinstance(kind, type) and issubclass(kind, PrsmError)
+    if simple and kind.__init__ is PrsmError.__init__:
+        return kind(message, hint=hint, code=code)
+    return PrsmError(message, hint=hint, code=code)

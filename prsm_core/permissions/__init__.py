@@ -1,0 +1,61 @@
+"""Who may do what: the broker and what it decides by.
+
+broker     the rules in order            checks     the checks of plugins
+policy     rules on shell commands       safe       commands that need no rule
+plain      literal words of a command    scan       commands anywhere in a text
+guard      repeated commands             grants     what was allowed "always"
+paths      what is protected, secret     redaction  secrets out of text
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.broker import CONTROL_TOOLS, PermissionBroker
+from prsm_core.permissions.grants import Grants, Permit
+from prsm_core.permissions.guard import BashRepeatGuard
+from prsm_core.permissions.policy import CommandPolicyStore, CommandSetting
+from prsm_core.permissions.redaction import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from prsm_core.config.schema import PermissionSettings
+    from prsm_core.interfaces.permission import PermissionCheckSpec
+
+__all__ = [
+    "CONTROL_TOOLS",
+    "BashRepeatGuard",
+    "CommandPolicyStore",
+    "CommandSetting",
+    "Grants",
+    "PermissionBroker",
+    "Permit",
+    "Redactor",
+    "build_broker",
+]
+
+# How vendors write a tool of ours that they reach by MCP.
+_PREFIXES = ("mcp__prsm__", "mcp_prsm_", "mcp__orchestrator__")
+
+
+def build_broker(
+    settings: PermissionSettings,
+    *,
+    workspace: str,
+    checks: Mapping[str, PermissionCheckSpec],
+    orchestration: Collection[str],
+    grants: Grants | None = None,
+) -> PermissionBroker:
+    """Return the broker of a session; `orchestration` are the names of PRSM's own tools."""
+    own = frozenset(orchestration)
+    known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
+    return PermissionBroker(
+        CommandPolicyStore(settings.allow, settings.ask, settings.deny),
+        checks=checks.values(),
+        trusted_checks=settings.trusted,
+        tool_rules=settings.tools,
+        guard=BashRepeatGuard(),
+        grants=grants or Grants(),
+        is_orchestration=known.__contains__,
+    )

@@ -1,0 +1,237 @@
+"""The permission broker: the one function that decides what an agent may do.
+
+Every path asks it: vendors' hooks and approvals as well as run_bash. The rules stand in order, the
+first that has an opinion decides; a deny rule therefore holds in every mode.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
+from prsm_core.permissions.checks import PluginChecks
+from prsm_core.permissions.paths import why_not_read, why_not_write
+from prsm_core.permissions.policy import CommandSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
+    from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.permissions.grants import Grants
+    from prsm_core.permissions.guard import BashRepeatGuard
+    from prsm_core.permissions.policy import CommandPolicyStore
+
+CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
+SHELL = "Bash"
+LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
+ONCE = ("once", "deny")  # where the same question must come again next time
+
+_PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+
+
+class PermissionBroker:
+    """Decides requests; owns nothing but the counts of the guard and the grants it was given.
+
+    Args:
+        policy: The rules on shell commands.
+        checks: The permission checks of plugins.
+        trusted_checks: Names of checks whose Allow counts.
+        tool_rules: Verdicts (allow, ask, deny) on whole tools.
+        guard: Counts repeated commands.
+        grants: What people have allowed "always".
+        control_tools: Vendors' tools that only steer their own turn.
+        is_orchestration: Whether a tool is one of PRSM's own.
+    """
+
+    def __init__(
+        self,
+        policy: CommandPolicyStore,
+        *,
+        checks: Iterable[PermissionCheckSpec] = (),
+        trusted_checks: Collection[str] = (),
+        tool_rules: Mapping[str, str],
+        guard: BashRepeatGuard,
+        grants: Grants,
+        control_tools: Collection[str] = CONTROL_TOOLS,
+        is_orchestration: Callable[[str], bool],
+    ) -> None:
+        self._policy = policy
+        self._checks = PluginChecks(checks, trusted_checks)
+        self._tool_rules = dict(tool_rules)
+        self._guard = guard
+        self._grants = grants
+        self._control_tools = frozenset(control_tools)
+        self._is_orchestration = is_orchestration
+        # In order of the numbers in their docstrings; checks of plugins come in between.
+        self._refusals = (self._ended, self._repeated, self._denied, self._not_among_its_tools)
+        self._fixed = (self._own_tool, self._path, self._plan, self._asked, self._granted)
+        self._usual = (self._tool, self._shell)
+
+    async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
+        """Return what becomes of a request; the first rule with an opinion wins.
+
+        The strongest of the rules and the plugins' checks counts. A trusted check's Allow only
+        stands in for a person where rules 10 and 11 would ask one.
+        """
+        refusal = _first(self._refusals, request, context)
+        if refusal is not None:
+            return refusal
+        fixed = _first(self._fixed, request, context)
+        verdict = fixed or _first(self._usual, request, context) or Ask("no rule knows it")
+        if isinstance(verdict, Deny):
+            return verdict
+        checked = await self._checks.strongest(request, context)
+        if isinstance(checked, Deny) or (isinstance(checked, Ask) and isinstance(verdict, Allow)):
+            return checked
+        if isinstance(checked, Allow) and fixed is None:
+            return checked
+        return verdict
+
+    def grant(self, agent_id: str, request: PermissionRequest) -> dict[str, Any]:
+        """Remember an "always" for the agent's subtree; return it as JSON values for the ledger."""
+        return self._grants.add(agent_id, request).to_dict()
+
+    def forget(self, agent_id: str) -> None:
+        """Forget the repeated commands of an agent that has ended."""
+        self._guard.forget(agent_id)
+
+    def _ended(self, _request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """1: an agent that has ended, or was restarted since, does nothing more."""
+        return None if context.active else Deny("the agent has ended")
+
+    def _repeated(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
+        """2: the same command more than three times helps nobody."""
+        command = _command(request)
+        if command is None or not self._guard.is_repeated(request.agent_id, command):
+            return None
+        return Deny("this exact command was run or refused three times before; try another way")
+
+    def _denied(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
+        """3: deny rules hold in every mode."""
+        if self._tool_rules.get(request.tool) == "deny":
+            return Deny(f"the rule on {request.tool} forbids it")
+        command = _command(request)
+        return None if command is None else self._policy.denied(command)
+
+    def _not_among_its_tools(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Verdict | None:
+        """4: an agent has the tools it was given; reading by shell is reading."""
+        command = _command(request)
+        tool = request.tool if command is None else SHELL
+        if tool not in NATIVE_TOOLS or tool in context.tools:
+            return None
+        if command is None or not _may_read_by_shell(context):
+            return Deny(f"this agent does not have {tool}")
+        if self._policy.safe(command, _setting(request, context)):
+            return None
+        return Deny("this agent may run read-only commands, and this is not known to be one")
+
+    def _own_tool(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
+        """5: PRSM's tools check for themselves, control tools do nothing outside the turn."""
+        if request.command is not None:
+            return None
+        if request.tool in self._control_tools or self._is_orchestration(request.tool):
+            return Allow("a tool of the orchestration")
+        return None
+
+    def _path(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """6: nobody writes outside its folder or to what is protected without asking."""
+        reason = self._path_reason(request, context)
+        if reason is None:
+            return None
+        if context.mode is PermissionMode.PLAN:
+            return Deny(f"{reason}, and this is plan mode")
+        return Ask(reason, ONCE)
+
+    def _path_reason(self, request: PermissionRequest, context: PermissionContext) -> str | None:
+        paths = tuple(_paths(request))
+        if request.tool in EDIT_TOOLS and not paths:
+            return "it does not say which file it writes"
+        is_read = request.tool in LOOKING_TOOLS or self._is_safe(request, context)
+        why_not = why_not_read if is_read else why_not_write
+        reasons = (why_not(path, request.cwd, context.workspace) for path in paths)
+        return next(filter(None, reasons), None)
+
+    def _plan(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """7: in plan mode only what changes nothing goes on."""
+        if context.mode is not PermissionMode.PLAN:
+            return None
+        if request.tool in LOOKING_TOOLS or self._is_safe(request, context):
+            return None
+        return Deny("plan mode changes nothing")
+
+    def _asked(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
+        """8: ask rules, and what may evade a deny rule, are asked about every time."""
+        command = _command(request)
+        return None if command is None else self._policy.asked(command)
+
+    def _granted(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """9: what a person has allowed "always" for this agent or one above it."""
+        return Allow("granted before") if self._grants.matches(request, context) else None
+
+    def _tool(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """10: whole tools, by the user's rule on them, else by what they do."""
+        rule = self._tool_rules.get(request.tool)
+        if rule == "ask":
+            return Ask(f"the rule on {request.tool} wants it")
+        if _command(request) is not None:
+            return None
+        if rule == "allow" or request.tool in LOOKING_TOOLS | EDIT_TOOLS:
+            return Allow(f"{request.tool} is allowed")
+        if context.mode is PermissionMode.BYPASS and request.tool != SHELL:
+            return Allow("bypass mode")
+        return Ask(f"{request.tool} may change something")
+
+    def _shell(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """11: shell commands by the policy."""
+        command = _command(request)
+        return None if command is None else self._policy.decide(command, _setting(request, context))
+
+    def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
+        command = _command(request)
+        return command is not None and self._policy.safe(command, _setting(request, context))
+
+
+def _first(
+    rules: Iterable[Callable[[PermissionRequest, PermissionContext], Verdict | None]],
+    request: PermissionRequest,
+    context: PermissionContext,
+) -> Verdict | None:
+    verdicts = (rule(request, context) for rule in rules)
+    return next((verdict for verdict in verdicts if verdict is not None), None)
+
+
+def _command(request: PermissionRequest) -> str | None:
+    """Return the shell command of a request; a shell tool may carry it as an argument only."""
+    if request.command is None and request.tool == SHELL:
+        argument = request.arguments.get("command")
+        return argument if isinstance(argument, str) else None
+    return request.command
+
+
+def _paths(request: PermissionRequest) -> Iterator[str]:
+    yield from request.paths
+    if request.command is None:
+        for name in _PATH_ARGUMENTS:
+            value = request.arguments.get(name)
+            if isinstance(value, str) and value not in request.paths:
+                yield value
+
+
+def _may_read_by_shell(context: PermissionContext) -> bool:
+    """Return whether safe commands stand for Read: by vendor, or by role in run_bash."""
+    is_reader = context.role in {AgentRole.EXPERT, AgentRole.REVIEWER}
+    return "Read" in context.tools and (context.shell_reads or is_reader)
+
+
+def _setting(request: PermissionRequest, context: PermissionContext) -> CommandSetting:
+    return CommandSetting(
+        mode=context.mode,
+        cwd=request.cwd,
+        workspace=context.workspace,
+        trusted=context.trusted,
+    )

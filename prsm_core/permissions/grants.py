@@ -1,0 +1,78 @@
+"""What people have allowed "always": one tool, or one exact command, for an agent's subtree."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.permissions.plain import split_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from prsm_core.domain.permissions import PermissionContext, PermissionRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """One grant: `command` is exact, None for a tool that is no shell."""
+
+    agent_id: str
+    tool: str
+    command: str | None = None
+
+    @classmethod
+    def of(cls, agent_id: str, request: PermissionRequest) -> Permit:
+        """Return what "always" means as the answer to this request of an agent."""
+        if request.command is None:
+            return cls(agent_id=agent_id, tool=request.tool)
+        return cls(agent_id=agent_id, tool="Bash", command=_exact(request.command))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the grant as JSON values."""
+        return {"agent_id": self.agent_id, "tool": self.tool, "command": self.command}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Permit:
+        """Build a grant from the values of `to_dict`."""
+        return cls(agent_id=data["agent_id"], tool=data["tool"], command=data.get("command"))
+
+
+class Grants:
+    """The grants of a session; all its agents share them, each under the subtree it was made for."""
+
+    def __init__(self, permits: Iterable[Permit] = ()) -> None:
+        self._permits = dict.fromkeys(permits)
+
+    def add(self, agent_id: str, request: PermissionRequest) -> Permit:
+        """Remember that `request` is allowed for the agent and all below it."""
+        permit = Permit.of(agent_id, request)
+        self._permits[permit] = None
+        return permit
+
+    def matches(self, request: PermissionRequest, context: PermissionContext) -> bool:
+        """Return whether the request was granted to its agent or to one above it."""
+        lineage = dict.fromkeys((request.agent_id, *context.lineage))
+        return any(Permit.of(agent_id, request) in self._permits for agent_id in lineage)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return all grants as JSON values, oldest first."""
+        return [permit.to_dict() for permit in self._permits]
+
+    @classmethod
+    def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Grants:
+        """Build grants from the values of `to_dicts`."""
+        return cls(Permit.from_dict(row) for row in rows)
+
+
+def _exact(command: str) -> str:
+    """Return a plain single command with its words quoted in one way, any other text as it is."""
+    commands = split_plain(command)
+    if commands is None or len(commands) != 1:
+        return command.strip()
+    (only,) = commands
+    is_bare = not (
+        only.assigned or only.reads or any(word.glob or word.tilde for word in only.words)
+    )
+    return shlex.join(only.texts) if is_bare and "#" not in command else command.strip()

@@ -1,0 +1,257 @@
+"""A tree of real Codex agents under stress: knots, kills, deaths of what it hangs on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from prsm_core.testing.model_server import ModelServer
+from tests.live.test_tree import lines, lone_agent, of_type
+
+pytestmark = pytest.mark.live
+
+
+def waiting_for_each_other(*answers: dict) -> dict:
+    """Return a master that is asked by its child and, after `answers`, waits again."""
+    wait = {"call": {"id": "got", "tool": "wait_for_message", "arguments": {}}}
+    return {
+        "lanes": {
+            "master": {
+                "marker": "Build the thing",
+                "steps": [
+                    {
+                        "call": {
+                            "tool": "spawn_child",
+                            "arguments": {"prompt": "[[lane:asker]] Go."},
+                        }
+                    },
+                    wait,
+                    wait,
+                    *answers,
+                ],
+            },
+            "asker": {
+                "steps": [
+                    {
+                        "call": {
+                            "id": "reply",
+                            "tool": "ask_parent",
+                            "arguments": {"question": "Which way?"},
+                        }
+                    },
+                    {
+                        "call": {
+                            "tool": "task_complete",
+                            "arguments": {"summary": "went ${reply.answer}"},
+                        }
+                    },
+                ]
+            },
+        }
+    }
+
+
+DONE = {"call": {"tool": "task_complete", "arguments": {"summary": "done"}}}
+
+
+@pytest.mark.requirement("E31", "E79")
+async def test_a_forgotten_question_is_shown_again_and_the_tree_goes_on(prsm):
+    answer = {
+        "expect": ['"reminder":true'],
+        "call": {
+            "tool": "respond_to_child",
+            "arguments": {
+                "child_id": "${got.from}",
+                "correlation_id": "${got.correlation_id}",
+                "response": "left",
+            },
+        },
+    }
+    last = {"call": {"tool": "wait_for_message", "arguments": {}}}
+    scenario = waiting_for_each_other(answer, last, DONE)
+    async with ModelServer(scenario) as server:
+        prsm.configure(server.base_url)
+        code, out, _ = await prsm.run_async("run", "--json", "Build the thing")
+    assert server.failures == []
+    assert code == 0
+    (knot,) = of_type(lines(out), "deadlock_detected")
+    assert (knot["action"], knot["victim"]) == ("reminder", None)
+    assert {wait["name"] for wait in knot["waits"]} == {"master", "w1"}
+
+
+@pytest.mark.requirement("E31", "E79")
+async def test_an_ignored_reminder_costs_the_deepest_agent_its_life(prsm):
+    again = {"call": {"tool": "wait_for_message", "arguments": {}}}
+    scenario = waiting_for_each_other(
+        again, {"expect": ["deadlock: master waits for a message"], **DONE}
+    )
+    async with ModelServer(scenario) as server:
+        prsm.configure(server.base_url)
+        code, out, _ = await prsm.run_async("run", "--json", "Build the thing")
+    assert [f for f in server.failures if "asker" not in str(f)] == []
+    assert code == 0
+    events = lines(out)
+    reminder, victim = of_type(events, "deadlock_detected")
+    assert [reminder["action"], victim["action"]] == ["reminder", "victim"]
+    spawned = {e["agent"]: e["name"] for e in of_type(events, "agent_spawned")}
+    assert spawned[victim["victim"]] == "w1"
+    ends = [(e["agent"], e["to"]) for e in of_type(events, "agent_state_changed")]
+    assert (victim["victim"], "failed") in ends
+
+
+async def events_until(process, kind: str, **fields) -> list[dict]:
+    """Read the events of a running `prsm run --json` up to one that fits."""
+    seen = []
+    async with asyncio.timeout(60):
+        while True:
+            line = await process.stdout.readline()
+            assert line, "prsm ended first"
+            event = json.loads(line)
+            seen.append(event)
+            if event["type"] == kind and all(event[k] == v for k, v in fields.items()):
+                return seen
+
+
+@pytest.mark.requirement("E9")
+async def test_an_agent_killed_from_a_second_terminal_keeps_its_partial_output(prsm):
+    scenario = lone_agent({"say": "I have begun and will never finish.", "hang": True})
+    scenario["lanes"]["master"]["steps"][1]["expect"] = ["I have begun"]
+    scenario["lanes"]["master"]["steps"][1]["call"]["arguments"]["summary"] = "saw the kill"
+    async with ModelServer(scenario) as server:
+        prsm.configure(server.base_url)
+        process = await prsm.start("run", "--json", "Do it")
+        await events_until(process, "turn_started", n=1)
+        async with asyncio.timeout(60):
+            while not any(request.lane == "child" for request in server.requests):
+                await asyncio.sleep(0)
+        child = await partial_text(prsm)
+        began = time.monotonic()
+        code, out, err = await prsm.run_async("kill", child)
+        took = time.monotonic() - began
+        rest, _ = await process.communicate()
+    assert (code, err) == (0, "")
+    assert took < 10, "a hang, not a measure of speed"
+    events = lines(rest.decode())
+    assert ("killed") in {e["to"] for e in of_type(events, "agent_state_changed")}
+    assert process.returncode == 0
+    assert server.failures == []
+
+
+async def partial_text(prsm) -> str:
+    """Return the alias of the only child once the ledger knows it."""
+    tree = json.loads((await prsm.run_async("tree", "--json"))[1])
+    return tree["agents"][0]["children"][0]["name"]
+
+
+@pytest.mark.requirement("F11")
+async def test_an_allowed_command_dies_with_its_agent(prsm):
+    scenario = lone_agent({"shell": "sleep 1000"})
+    scenario["lanes"]["master"]["steps"][1]["call"]["arguments"]["summary"] = "killed it"
+    async with ModelServer(scenario) as server:
+        prsm.configure(server.base_url)
+        process = await prsm.start("run", "--json", "--on-ask", "allow", "Do it")
+        await events_until(process, "permission_resolved", verdict="once")
+        async with asyncio.timeout(30):
+            while not sleepers():
+                await asyncio.sleep(0)
+        pids = sleepers()
+        code, _, err = await prsm.run_async("kill", "w1")
+        async with asyncio.timeout(2):
+            while any(pid in pids for pid in sleepers()):
+                await asyncio.sleep(0)
+        await process.communicate()
+    assert (code, err) == (0, "")
+
+
+def sleepers() -> set[int]:
+    """Return the processes that run `sleep 1000`."""
+    done = subprocess.run(
+        ["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True, check=False
+    )
+    return {int(pid) for pid in done.stdout.split()}
+
+
+async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm, tmp_path):
+    script = tmp_path / "scenario.yaml"
+    lane = {"marker": "Do it", "steps": [{"say": "half a sentence", "hang": True}]}
+    script.write_text(yaml.safe_dump({"lanes": {"master": lane}}))
+    models = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "prsm_core.testing.model_server",
+        str(script),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    address = json.loads(await models.stdout.readline())["base_url"]
+    prsm.configure(address, retry_attempts=2)
+    process = await prsm.start("run", "--json", "Do it")
+    seen = await events_until(process, "turn_started", n=1)
+    models.send_signal(signal.SIGKILL)
+    await models.wait()
+    rest, _ = await process.communicate()
+    events = seen + lines(rest.decode())
+    assert process.returncode == 1
+    assert events[-1]["type"] == "run_finished"
+    assert events[-1]["status"] == "failed"
+    errors = [e["error"] for e in of_type(events, "turn_finished") if e["error"]]
+    assert errors[-1]["kind"] == "model_error"
+    assert errors[-1]["retryable"] is True
+    assert len(of_type(events, "retry_scheduled")) == 1, "two attempts in all"
+
+
+async def test_agents_go_on_after_the_death_of_their_app_server(prsm):
+    scenario = waiting_for_each_other()
+    master = scenario["lanes"]["master"]["steps"]
+    del master[2:]
+    master.append({"hang": True})
+    scenario["lanes"]["master"]["steps"] = [
+        *master[:2],
+        {"hang": 30},
+    ]
+    async with ModelServer(scenario) as server:
+        prsm.configure(server.base_url, retry_attempts=2)
+        process = await prsm.start("run", "--json", "Build the thing")
+        await events_until(process, "message_routed", kind="question")
+        for pid in app_servers(prsm):
+            os.kill(pid, signal.SIGKILL)
+        rest, _ = await process.communicate()
+    events = lines(rest.decode())
+    assert events[-1]["type"] == "run_finished"
+    assert process.returncode in {0, 1}
+    turns = of_type(events, "turn_finished")
+    assert turns, "the turns that died were closed"
+    assert {t["error"]["kind"] for t in turns if t["error"]} <= {"model_error", "unknown"}
+
+
+def app_servers(prsm) -> list[int]:
+    """Return the native Codex processes of this home."""
+    found = []
+    for pid in prsm.processes():
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123 - proc
+            argv = file.read().split(b"\0")
+        if b"app-server" in argv and b"codex" in os.path.basename(argv[0]):  # noqa: PTH119
+            found.append(pid)
+    return found
+
+
+@pytest.mark.requirement("F11")
+async def test_twenty_kills_of_the_engine_leave_no_process(prsm):
+    scenario = lone_agent({"shell": "sleep 1000"})
+    for _ in range(20):
+        async with ModelServer(scenario) as server:
+            prsm.configure(server.base_url)
+            process = await prsm.start("run", "--json", "--on-ask", "allow", "Do it")
+            await events_until(process, "permission_resolved", verdict="once")
+            process.kill()
+            await process.wait()
+            async with asyncio.timeout(5):
+                await prsm.until_gone()
+        assert prsm.processes() == []

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.control import ControlServer
 from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.session_lock import SessionLock
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree
 from prsm_core.errors import ConfigError, PrsmError
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
+    from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
 
 BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)
@@ -116,10 +120,17 @@ class LocalApp:
         record = self._engine.manager.resolve(agent)
         await self._engine.manager.prompt_agent(record.agent_id, text)
 
-    async def kill(self, agent: str) -> None:
-        """Kill an agent and its descendants."""
-        record = self._engine.manager.resolve(agent)
-        await self._engine.manager.kill_agent(record.agent_id, "killed by the user")
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Kill an agent and its descendants; return the names of those that this ended."""
+        manager = self._engine.manager
+        record = manager.resolve(agent)
+        ended = {r.agent_id for r in manager.agents.values() if r.state.is_terminal}
+        await manager.kill_agent(record.agent_id, "killed by the user")
+        return [
+            r.descriptor.name
+            for r in manager.subtree(record)
+            if r.state is AgentState.KILLED and r.agent_id not in ended
+        ]
 
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again."""
@@ -134,6 +145,21 @@ class LocalApp:
         """Answer a question; the first answer wins."""
         said = {"choices": list(answer.choices), "text": answer.text}
         return self._engine.runtime.desk.resolve(request, "question", said)
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open permission requests and questions, oldest first."""
+        names = self._engine.manager.names()
+        return [
+            {
+                **row.payload,
+                "request": row.request_id,
+                "kind": row.kind,
+                "agent": row.agent_id,
+                "name": names[row.agent_id],
+                "opened_at": row.opened_at,
+            }
+            for row in self._engine.runtime.desk.requests()
+        ]
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the session's committed events after `after`, then follow with live deltas."""
@@ -170,50 +196,61 @@ async def open_app(
     frontend: FrontendSpec,
     trusted: bool = False,
 ) -> AsyncIterator[LocalApp]:
-    """Open a new session on a workspace; leaving it stops everything the session started."""
+    """Own a session, a new one or the one of `options`; leaving it stops all that it started.
+
+    Raises:
+        SessionOwnedError: another process owns it.
+    """
     clock = SystemClock()
     ids = Ids(clock.time)
-    workspace = str(paths.workspace)
-    session = options.session or ids.ulid()
     tools = ToolTable()
+    session = options.session or ids.ulid()
     ledger = ledger_path(paths, repo_identity(paths.workspace).key)
     private_dir(ledger.parent)
-    async with (
-        await SqliteStore.open(ledger) as store,
-        ProcessLauncher(clock) as launcher,
-    ):
-        config = EngineConfig(
-            settings=settings,
-            workspace=workspace,
-            session_id=session,
-            store=store,
-            launcher=launcher,
-            providers=plugins.collect(ProviderSpec),
-            broker=build_broker(
-                settings.permissions,
-                workspace=workspace,
-                checks=plugins.collect(PermissionCheckSpec),
-                orchestration=tools.names,
-            ),
-            tools=tools,
-            human=HumanPolicy(
-                interactive=frontend.interactive,
-                on_ask=options.on_ask,
-                timeout_s=settings.engine.human_timeout_seconds,
-            ),
-            clock=clock,
-            ids=ids,
-            state_dir=private_dir(paths.state),
-            trusted=trusted,
-            sinks=tuple(plugins.collect(EventSinkSpec).values()),
-            sink_settings=_sink_settings(),
-        )
-        async with OrchestrationEngine(config) as engine:
-            app = LocalApp(engine, options, store, session)
-            try:
-                yield app
-            finally:
-                await app.aclose()
+    with SessionLock.take(paths.state, session, since=clock.time()) as lock:
+        async with (
+            await SqliteStore.open(ledger) as store,
+            ProcessLauncher(clock) as launcher,
+        ):
+            config = EngineConfig(
+                settings=settings,
+                workspace=str(paths.workspace),
+                session_id=session,
+                store=store,
+                launcher=launcher,
+                providers=plugins.collect(ProviderSpec),
+                broker=_build_broker(settings, plugins, paths, tools),
+                tools=tools,
+                human=HumanPolicy(
+                    interactive=frontend.interactive,
+                    on_ask=options.on_ask,
+                    timeout_s=settings.engine.human_timeout_seconds,
+                ),
+                clock=clock,
+                ids=ids,
+                state_dir=private_dir(paths.state),
+                trusted=trusted,
+                sinks=tuple(plugins.collect(EventSinkSpec).values()),
+                sink_settings=_sink_settings(),
+            )
+            async with OrchestrationEngine(config) as engine:
+                app = LocalApp(engine, options, store, session)
+                async with (
+                    aclosing(app),
+                    ControlServer(app, lock, start_soon=engine.start_soon, clock=clock),
+                ):
+                    yield app
+
+
+def _build_broker(
+    settings: Settings, plugins: PluginManager, paths: Paths, tools: ToolTable
+) -> PermissionBroker:
+    return build_broker(
+        settings.permissions,
+        workspace=str(paths.workspace),
+        checks=plugins.collect(PermissionCheckSpec),
+        orchestration=tools.names,
+    )
 
 
 def _sink_settings() -> dict[str, dict[str, str]]:

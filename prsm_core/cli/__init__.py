@@ -22,6 +22,8 @@ COMMANDS = {
     "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.events:events", "Print the events of a session."),
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
+    "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
+    "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),

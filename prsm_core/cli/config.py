@@ -38,9 +38,9 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
     if as_json:
         click.echo(json.dumps(values, indent=2))
     else:
-        import yaml
+        from prsm_core.config.dump import dump_document
 
-        click.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
+        click.echo(dump_document(values), nl=False)
 
 
 @config.command(short_help="Print the JSON Schema of a configuration file.")

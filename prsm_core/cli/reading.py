@@ -11,7 +11,9 @@ import click
 
 from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
 from prsm_core.cli.ledger import open_session
+from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.table import format_table
+from prsm_core.engine.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
 
 if TYPE_CHECKING:
@@ -23,18 +25,15 @@ if TYPE_CHECKING:
 async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> None:
     """Print the agents of a session as a table, or as one JSON object."""
     async with open_session(workspace, session) as (store, info):
+        # The owner first: one that ends meanwhile has written how its agents ended.
+        owner = find_owner(workspace_paths(workspace).state, info.session_id)
         rows = await store.agents(info.session_id)
-    tree = build_tree(
-        info.session_id,
-        info.run_id,
-        rows,
-        time.time(),
-        interrupted=info.status != "running",
-    )
+    tree = build_tree(info.session_id, info.run_id, rows, time.time(), interrupted=owner is None)
     if as_json:
         click.echo(json.dumps(tree, indent=2))
         return
-    click.echo(f"session {info.session_id} ({info.status}): {one_line(info.task)}", err=True)
+    status = "interrupted" if owner is None and info.status == "running" else info.status
+    click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
     headers = ("AGENT", "ID", "STATE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
     click.echo(format_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])]))
 

@@ -10,6 +10,7 @@ import click
 
 from prsm_core.builtin import BUILTINS
 from prsm_core.builtin.text import escape_prose
+from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.config import load_settings
 from prsm_core.config.trust import is_trusted
@@ -39,6 +40,7 @@ def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> S
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
     """
+    configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
     trusted = is_trusted(paths)
     first = load_settings(paths=paths, environ=os.environ, sets=sets, trusted=trusted)

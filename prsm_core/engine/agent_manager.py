@@ -23,7 +23,7 @@ from prsm_core.engine.spawning import (
     configured_servers,
     describe_child,
 )
-from prsm_core.errors import AgentSpawnError, MessageRoutingError
+from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
 from prsm_core.messaging.deadlock import DeadlockDetector
 
@@ -54,6 +54,7 @@ class AgentManager:
             on_knot=KnotResolver(self).resolve,
         )
         self.reserved_names: set[str] = set()  # of agents of the session's earlier runs
+        self._stopped = False  # the engine closes: no session is started any more
 
     # --- steps -------------------------------------------------------------------------------
 
@@ -162,6 +163,13 @@ class AgentManager:
         """Return the children that have not ended."""
         return [self.agents[c] for c in record.children if self.agents[c].is_live]
 
+    def subtree(self, record: AgentRecord) -> list[AgentRecord]:
+        """Return an agent and its descendants, each parent before its children."""
+        found = [record]
+        for member in found:
+            found.extend(self.agents[child] for child in member.children)
+        return found
+
     def names(self) -> dict[str, str]:
         """Return the aliases by agent id."""
         return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
@@ -204,17 +212,11 @@ class AgentManager:
 
     async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
         """Commit a new agent and start its session."""
-        limit = self.runtime.settings.engine.max_agents_per_run
-        if len(self.agents) >= limit:
-            raise AgentSpawnError(
-                f"the run has {limit} agents, which is max_agents_per_run",
-                hint="restart one of your children instead",
-                code="too_many_agents",
-            )
+        self.check_room(1)
         record = AgentRecord(descriptor)
+        siblings = [] if descriptor.parent_id is None else self.get(descriptor.parent_id).children
         self.agents[descriptor.agent_id] = record
-        if descriptor.parent_id is not None:
-            self.agents[descriptor.parent_id].children.append(descriptor.agent_id)
+        siblings.append(descriptor.agent_id)
         spawned = self.runtime.journal.event(
             "agent_spawned",
             descriptor.agent_id,
@@ -227,9 +229,25 @@ class AgentManager:
             prompt=descriptor.prompt,
         )
         step = self.build(SpawnStep, record, agent=descriptor, events=(spawned,))
-        await self.commit(step, then=lambda: self._register(record))
-        self._start_session(record)
+        try:
+            await self.commit(step, then=lambda: self._begin_life(record))
+        except PrsmError:  # nothing was written, so there is no such agent
+            del self.agents[descriptor.agent_id]
+            siblings.remove(descriptor.agent_id)
+            raise
         return record
+
+    def check_room(self, count: int) -> None:
+        """Raise AgentSpawnError unless the run may have `count` agents more."""
+        limit = self.runtime.settings.engine.max_agents_per_run
+        run_id = self.runtime.journal.run_id
+        have = sum(record.descriptor.run_id == run_id for record in self.agents.values())
+        if have + count > limit:
+            raise AgentSpawnError(
+                f"the run has {have} of {limit} agents, which is max_agents_per_run",
+                hint="restart one of your children instead",
+                code="too_many_agents",
+            )
 
     async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
@@ -237,6 +255,20 @@ class AgentManager:
         Where the provider can, the conversation goes on in the vendor's thread.
         """
         record = self.get(agent_id)
+        self._check_restart(record)
+        await self._drain(record)
+        self._check_restart(record)
+        source = record.state
+        target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
+        changes, events = self.move(record, target, "restarted", trigger=RESTART)
+        record.begin_incarnation(new_prompt, target)
+        step = self.build(
+            ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
+        )
+        await self.commit(step, then=lambda: self._begin_life(record))
+        return record
+
+    def _check_restart(self, record: AgentRecord) -> None:
         if not record.state.is_terminal or record.is_live:
             raise AgentSpawnError(
                 f"{record.descriptor.name} has not ended",
@@ -246,23 +278,13 @@ class AgentManager:
         parent_id = record.descriptor.parent_id
         if parent_id is not None and self.agents[parent_id].is_over:
             raise AgentSpawnError("its parent has ended", code="agent_ended")
-        await self._drain(record)
-        source = record.state
-        target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
-        changes, events = self.move(record, target, "restarted", trigger=RESTART)
-        record.begin_incarnation(new_prompt, target)
-        step = self.build(
-            ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
-        )
-        await self.commit(step, then=lambda: self._register(record))
-        self._start_session(record)
-        return record
 
-    def _register(self, record: AgentRecord) -> None:
-        self.runtime.router.register_agent(record.agent_id, record.incarnation)
-
-    def _start_session(self, record: AgentRecord) -> None:
+    def _begin_life(self, record: AgentRecord) -> None:
+        """Open the mailbox and start the session of an agent whose row is committed."""
+        if self._stopped or record.state.is_terminal:  # killed while its beginning was committed
+            return
         record.started_at = self.runtime.clock.now()
+        self.runtime.router.register_agent(record.agent_id, record.incarnation)
         record.session = AgentSession(self, record)
         record.task = self.runtime.background.start(
             record.session.run(), name=f"agent {record.descriptor.name}"
@@ -309,9 +331,10 @@ class AgentManager:
         if record.state.is_terminal:
             return record.result or result
         self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
-        elapsed = self.runtime.clock.now() - record.started_at
+        elapsed = self.runtime.clock.now() - record.started_at if record.session else 0.0
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes, moved = self.move(record, state, reason)
+        resolutions, closed = self.runtime.desk.close_agent(record.agent_id, "agent_ended")
         message, routed = self._task_result(record, result)
         step = self.build(
             AgentEndStep,
@@ -320,7 +343,8 @@ class AgentManager:
             close=close,
             changes=changes,
             messages=message,
-            events=(*events, *moved, *routed),
+            resolutions=resolutions,
+            events=(*events, *closed, *moved, *routed),
         )
         await self.commit(step, then=lambda: self._settle(record))
         return result
@@ -336,7 +360,6 @@ class AgentManager:
 
     def _settle(self, record: AgentRecord) -> None:
         record.ended.set()
-        self.runtime.desk.close_agent(record.agent_id)
         self.runtime.router.unregister_agent(record.agent_id)
         for child in record.children:
             self.runtime.router.wake(child)
@@ -353,8 +376,7 @@ class AgentManager:
         events: tuple[Event, ...] = (),
     ) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
-        for child in self.live_children(record):
-            await self.kill_agent(child.agent_id, "its parent has failed")
+        await self._kill_children(record, "its parent has failed")
         result = AgentResult(
             agent_id=record.agent_id,
             success=False,
@@ -362,35 +384,74 @@ class AgentManager:
             error=message,
             error_kind=kind,
         )
-        return await self.end_agent(
+        result = await self.end_agent(
             record, AgentState.FAILED, result, reason=message, events=events
         )
+        await self._kill_children(record, "its parent has failed")  # spawned until its own end
+        return result
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
-        """Kill an agent and its descendants, children first; partial output is kept."""
+        """Kill an agent and its descendants, children first; partial output is kept.
+
+        Raises MessageRoutingError for an agent that is unknown or has ended already.
+        """
         record = self.get(agent_id)
-        children = self.live_children(record)
-        await asyncio.gather(*(self.kill_agent(c.agent_id, reason) for c in children))
-        partial = record.session.partial_text if record.session else ""
+        if record.state.is_terminal:
+            raise MessageRoutingError(
+                f"{record.descriptor.name} has ended already ({record.state.value})",
+                code="agent_ended",
+            )
+        return await self.kill_tree(record, reason)
+
+    async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
+        """Kill what still lives of an agent and its descendants; return the agent's result.
+
+        First it can do nothing more, then its children end, then it does itself.
+        """
+        if not record.state.is_terminal:
+            await self.stop_session(record)
+        await self._kill_children(record, reason)
         result = AgentResult(
-            agent_id=agent_id, success=False, summary=partial, error=reason, error_kind="killed"
+            agent_id=record.agent_id,
+            success=False,
+            summary=record.session.partial_text if record.session else "",
+            error=reason,
+            error_kind="killed",
         )
-        result = await self.end_agent(record, AgentState.KILLED, result, reason=reason)
-        await self.stop_session(record)
-        return result
+        return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
+
+    async def _kill_children(self, record: AgentRecord, reason: str) -> None:
+        await asyncio.gather(*(self.kill_tree(c, reason) for c in self.live_children(record)))
+
+    async def stop_all(self) -> None:
+        """Stop every session and start no other; the agents stay as they are in the ledger."""
+        self._stopped = True
+        await asyncio.gather(*(self.stop_session(record) for record in self.agents.values()))
 
     async def stop_session(self, record: AgentRecord) -> None:
         """Cancel the agent's session and wait until it has let go of everything."""
         task = record.task
         if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=2 * DRAIN_SECONDS)
+            if not task.cancelling():  # a second time would break off its cleaning up
+                task.cancel()
+            await self._ended_within(task, 2 * DRAIN_SECONDS)
+
+    async def drain_sessions(self, seconds: float) -> None:
+        """Give every session this time to end by itself, then stop it."""
+        late = [r for r in self.agents.values() if r.task is not None and not r.task.done()]
+        tasks = [record.task for record in late if record.task is not None]
+        if tasks:
+            await first_of(self.runtime.clock, seconds, lambda: asyncio.wait(tasks))
+        await asyncio.gather(*(self.stop_session(record) for record in late))
+
+    async def _ended_within(self, task: asyncio.Task[None], seconds: float) -> None:
+        await first_of(self.runtime.clock, seconds, lambda: asyncio.wait({task}))
 
     async def _drain(self, record: AgentRecord) -> None:
         task = record.task
         if task is None or task.done():
             return
-        await asyncio.wait({task}, timeout=DRAIN_SECONDS)
+        await self._ended_within(task, DRAIN_SECONDS)
         await self.stop_session(record)
 
     # --- messages ----------------------------------------------------------------------------
@@ -429,6 +490,12 @@ class AgentManager:
     async def prompt_agent(self, agent_id: str, text: str) -> None:
         """Queue a person's prompt; the agent reads it at its next wait or next turn."""
         record = self.get(agent_id)
+        if record.is_over:
+            raise MessageRoutingError(
+                f"{record.descriptor.name} has ended",
+                hint="a restart gives it a new task",
+                code="agent_ended",
+            )
         self.runtime.router.check(agent_id)
         message = self.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
         await self.control(record, "prompt", messages=(message,), events=(self.routed(message),))

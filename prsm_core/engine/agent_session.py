@@ -6,6 +6,7 @@ goes on after an error, repeats a question it left unanswered, or waits for mess
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,11 @@ from prsm_core.engine.host import SessionHost
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.slots import SlotLease
 from prsm_core.engine.turn_run import Prompt, TurnRun
-from prsm_core.errors import PrsmError
+from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import StateChange
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.calls import Call
     from prsm_core.engine.records import AgentRecord
     from prsm_core.engine.tools.table import ToolSet
     from prsm_core.interfaces.provider import ProviderSession
@@ -44,6 +46,7 @@ _WAIT_ORDER = (
     AgentState.WAITING_FOR_CHILD,
 )
 PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
 
@@ -69,11 +72,6 @@ class AgentSession:
         """What the model has said in the present or last turn."""
         return "" if self.turn is None else self.turn.fold.partial_text
 
-    @property
-    def stream_ended(self) -> bool:
-        """Whether the model's response is complete (or no turn runs)."""
-        return self.turn is None or self.turn.stream_ended
-
     def now_ms(self) -> int:
         """Return Unix milliseconds."""
         return int(self.manager.runtime.clock.time() * 1000)
@@ -92,6 +90,25 @@ class AgentSession:
         if self.turn is not None:
             self.turn.clock.tool_finished()
 
+    @asynccontextmanager
+    async def busy(self) -> AsyncIterator[None]:
+        """Count as a tool that runs: while a person decides nobody reasons or is silent."""
+        turn = self.turn
+        if turn is None:
+            yield
+            return
+        turn.clock.tool_started()
+        try:
+            yield
+        finally:
+            turn.clock.tool_finished()
+            if turn is self.turn:
+                await self.calls_changed()
+
+    def stays_blocked(self, closing: Call) -> bool:
+        """Whether everything but this call, which gets its answer now, goes on waiting."""
+        return self.turn is not None and self.turn.is_blocked(without=closing)
+
     async def take_slot(self) -> None:
         """Hold a slot; waits in line for it."""
         await self._lease.acquire()
@@ -107,7 +124,7 @@ class AgentSession:
         turn = self.turn
         if turn is None or self.record.is_over:
             return
-        if not (turn.stream_ended and turn.calls.all_wait):
+        if not turn.is_blocked():
             self.moved()
             return
         waits = turn.calls.waits()
@@ -165,8 +182,21 @@ class AgentSession:
         while prompt is not None:
             prompt = replace(prompt, history=await self._lost_history())
             request = session_request(record, limit)
-            async with provider.open_session(request, self.host) as session:
-                prompt = await self._turns(session, prompt)
+            try:
+                async with provider.open_session(request, self.host) as session:
+                    prompt = await self._turns(session, prompt)
+            except ProviderNotAvailableError as error:
+                if error.code != RESUME_FAILED or record.resume_token is None:
+                    raise
+                self._forget_thread(error)
+
+    def _forget_thread(self, error: PrsmError) -> None:
+        """Go on without the vendor's thread: the next session is given the conversation."""
+        self.record.resume_token = None
+        text = f"the conversation is rebuilt from the ledger: {error.message}"
+        self.manager.runtime.journal.note(
+            "notice", self.record.agent_id, level="warning", text=text
+        )
 
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
@@ -251,7 +281,10 @@ class AgentSession:
 
     async def _next_prompt(self, result: TurnResult) -> Prompt | None:
         """Answer for a turn that ended without task_complete."""
-        prompt = self._repeat_question() or self._unread_prompt()
+        prompt = self._repeat_question()
+        if prompt is None:
+            await self._refuse_questions()
+            prompt = self._unread_prompt()
         if prompt is not None:
             return prompt
         if self.manager.live_children(self.record):
@@ -260,7 +293,6 @@ class AgentSession:
         if not summary.strip():
             await self._fail("the agent ended without saying anything (no result)", "no_result")
             return None
-        await self._refuse_questions()
         done = AgentResult(agent_id=self.record.agent_id, success=True, summary=summary)
         await self.manager.end_agent(self.record, AgentState.COMPLETED, done, reason="turn ended")
         return None
@@ -299,7 +331,7 @@ class AgentSession:
         unread = self.manager.runtime.router.unread(self.record.agent_id)
         return (
             bool(self.record.reminders)
-            or any(message.type in PROMPTING for message in unread)
+            or any(m.type in PROMPTING and self.record.is_current(m) for m in unread)
             or (
                 self.record.descriptor.parent_id is None
                 and not self.manager.live_children(self.record)
@@ -316,7 +348,7 @@ class AgentSession:
         unread = [
             m
             for m in self.manager.runtime.router.unread(self.record.agent_id)
-            if m.type in PROMPTING
+            if m.type in PROMPTING and self.record.is_current(m)
         ]
         if not unread:
             return None
@@ -340,12 +372,14 @@ class AgentSession:
         return None
 
     async def _refuse_questions(self) -> None:
-        """Tell those whose delivered question was never answered."""
+        """Tell those whose question was delivered, repeated, and never answered."""
         manager, record = self.manager, self.record
         for correlation_id, question in tuple(record.questions.items()):
             asker = question.message.source
+            if not question.repeated or asker is None:
+                continue
             del record.questions[correlation_id]
-            if not question.delivered or asker is None or not manager.get(asker).is_live:
+            if manager.get(asker).is_over:
                 continue
             refusal = manager.message(
                 record,

@@ -219,10 +219,10 @@ class TurnCalls:
         self.has_completed = False  # task_complete was accepted
         self._is_over = False
 
-    @property
-    def all_wait(self) -> bool:
-        """Whether there are open calls and every one of them waits."""
-        return bool(self.open) and all(call.wait is not None for call in self.open.values())
+    def all_wait(self, *, without: Call | None = None) -> bool:
+        """Whether there are open calls, but for one, and every one of them waits."""
+        calls = [call for call in self.open.values() if call is not without]
+        return bool(calls) and all(call.wait is not None for call in calls)
 
     def waits(self) -> list[Wait]:
         """Return the waits of the open calls, oldest first."""

@@ -25,6 +25,7 @@ from prsm_core.engine.control_wire import (
     encode,
     encode_error,
     short_name,
+    too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
 
@@ -46,9 +47,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 class StartSoon(Protocol):
     """How tasks are born: OrchestrationEngine.start_soon."""
 
-    def __call__(
-        self, work: Coroutine[Any, Any, object], *, name: str
-    ) -> asyncio.Task[None]:
+    def __call__(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` in the engine's task group."""
         ...
 
@@ -121,9 +120,7 @@ _OPERATIONS = {
     "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT}),
     "restart": _Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
     "resolve_permission": _Operation(_resolve, {"request": _TEXT, "verdict": _TEXT}),
-    "answer": _Operation(
-        _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT}
-    ),
+    "answer": _Operation(_answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT}),
     "tree": _Operation(_tree),
     "requests": _Operation(_requests),
 }
@@ -159,9 +156,9 @@ class ControlServer:
             self._server.close()
         tasks = {connection.close() for connection in self._connections}
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=CLOSING_SECONDS)
-            for task in late:
-                task.cancel()
+            await first_of(self._clock, CLOSING_SECONDS, lambda: asyncio.wait(tasks))
+        for task in tasks:
+            task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         refusal = self._refusal(writer)
@@ -194,12 +191,7 @@ class ControlServer:
         """Return the answer to one request, whatever it holds."""
         try:
             name, args = decode_request(line)
-            operation = self._operations.get(name)
-            if operation is None:
-                known = ", ".join(self._operations)
-                raise ControlError(
-                    f"there is no operation {name!r}", hint=f"known: {known}", code="unknown_op"
-                )
+            operation = self._operation(name)
             operation.check(name, args)
             return encode({"ok": await operation.run(self._app, args)})
         except PrsmError as error:
@@ -208,6 +200,15 @@ class ControlServer:
             _log.error("a control request failed", exc_info=error)
             text = f"the request failed inside prsm: {type(error).__name__}: {error}"
             return encode_error(PrsmError(text, code="internal"))
+
+    def _operation(self, name: str) -> _Operation:
+        operation = self._operations.get(name)
+        if operation is None:
+            known = ", ".join(self._operations)
+            raise ControlError(
+                f"there is no operation {name!r}", hint=f"known: {known}", code="unknown_op"
+            )
+        return operation
 
     async def _ping(self, _: AppHandle, __: Mapping[str, Any]) -> dict[str, Any]:
         return {"session": self._lock.session, "pid": os.getpid(), "protocol": PROTOCOL}
@@ -271,8 +272,7 @@ class _Connection:
             try:
                 read = await self._reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                text = f"a request has at most {REQUEST_LIMIT} bytes"
-                read = ControlError(text, code="line_too_long")
+                read = too_long()
             except (asyncio.IncompleteReadError, ConnectionError):
                 read = None
 

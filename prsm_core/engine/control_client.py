@@ -7,7 +7,12 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from prsm_core.engine.control_wire import ANSWER_LIMIT, decode_answer, encode, short_name
+from prsm_core.engine.control_wire import (
+    ANSWER_LIMIT,
+    decode_answer,
+    encode_request,
+    short_name,
+)
 from prsm_core.engine.session_lock import find_owner
 from prsm_core.errors import ControlError
 
@@ -71,9 +76,10 @@ class ControlClient:
         return cast("list[Mapping[str, Any]]", await self._ask("requests"))
 
     async def _ask(self, op: str, **args: Any) -> Any:
+        request = encode_request(op, args)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                self._writer.write(encode({"op": op, "args": args}))
+                self._writer.write(request)
                 await self._writer.drain()
                 line = await self._reader.readuntil(b"\n")
         except TimeoutError as error:

@@ -22,10 +22,27 @@ PROTOCOL = 1
 REQUEST_LIMIT = 1 << 20  # bytes a line
 ANSWER_LIMIT = 64 << 20
 
+# An InvalidTransitionError is made of states, which an answer does not hold.
+_CLASSES: Mapping[str, type[PrsmError]] = {
+    name: getattr(errors, name) for name in errors.__all__ if name != "InvalidTransitionError"
+}
+
 
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return a value as one line."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_request(op: str, args: Mapping[str, Any]) -> bytes:
+    """Return a request as one line.
+
+    Raises:
+        ControlError: it is longer than a server takes.
+    """
+    line = encode({"op": op, "args": args})
+    if len(line) > REQUEST_LIMIT:
+        raise too_long()
+    return line
 
 
 def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -82,6 +99,13 @@ def encode_error(error: PrsmError) -> bytes:
     )
 
 
+def too_long() -> ControlError:
+    """Return the error of a request that is too long."""
+    return ControlError(
+        f"a request has at most {REQUEST_LIMIT} bytes", hint="say less", code="line_too_long"
+    )
+
+
 def bad_request(message: str) -> ControlError:
     """Return the error of a request that is not one."""
     return ControlError(message, code="bad_request")
@@ -98,10 +122,6 @@ def short_name(socket: Path) -> Iterator[str]:
 
 
 def _to_error(told: Mapping[str, Any]) -> PrsmError:
-    """Return the error as the class it had; PrsmError for one that is built in another way."""
-    kind = getattr(errors, told["type"], None)
-    message, hint, code = str(told["message"]), told["hint"], str(told["code"])
-    simple = isinstance(kind, type) and issubclass(kind, PrsmError)
-    if simple and kind.__init__ is PrsmError.__init__:
-        return kind(message, hint=hint, code=code)
-    return PrsmError(message, hint=hint, code=code)
+    """Return the error as the class it had, PrsmError for one that this version does not know."""
+    kind = _CLASSES.get(told["type"], PrsmError)
+    return kind(str(told["message"]), hint=told["hint"], code=str(told["code"]))

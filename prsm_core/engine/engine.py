@@ -41,7 +41,7 @@ from prsm_core.engine.spawning import (
     resolve_model,
 )
 from prsm_core.engine.views import ConversationStore
-from prsm_core.errors import AgentSpawnError, ConfigError, StoreError
+from prsm_core.errors import AgentSpawnError, ConfigError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.messaging.router import MessageRouter
@@ -113,7 +113,9 @@ class OrchestrationEngine:
         self.manager = AgentManager(self.runtime)
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock = asyncio.Lock()
+        self._finish_lock = asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
+        self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
         self._used_before: tuple[TokenUsage, float | None] = (TokenUsage(), None)
         self._sinks: SinkGroup | None = None
 
@@ -234,9 +236,7 @@ class OrchestrationEngine:
     async def _until_closed(self, master: AgentRecord, timeout_s: float | None) -> RunResult:
         """Wait for the master's end, kill it at the time limit, and close the run."""
         if not await first_of(self._config.clock, timeout_s, lambda: self._until_over(master)):
-            await self.manager.kill_agent(
-                master.agent_id, f"the run's time limit of {timeout_s:g} s is over"
-            )
+            await self.manager.kill_tree(master, f"the run's time limit of {timeout_s:g} s is over")
         return await self._close_run(master)
 
     async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
@@ -264,12 +264,17 @@ class OrchestrationEngine:
     async def _open_run(self, task: str) -> None:
         config = self._config
         run_id = config.ids.ulid()
+        if self._started is not None:
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+        self._started = config.clock.now()
+        self._outcome = asyncio.get_running_loop().create_future()
         self._journal.begin_run(run_id)
+        self.runtime.desk.refused = False
         self._used_before = await self._usage()
         info = RunInfo(
             run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
         )
-        self._sinks = SinkGroup(self._background, self._count_drop)
+        self._sinks = SinkGroup(self._background, self._config.clock, self._count_drop)
         self._sinks.open(config.sinks, info, config.sink_settings, self._sink_broken)
         self.feed.add_tap(self._sinks.publish)
         started = self._journal.event("run_started", task=task, workspace=config.workspace)
@@ -277,8 +282,11 @@ class OrchestrationEngine:
         data: dict[str, Any] = {"task": task, "workspace": config.workspace}
         if identity is not None:
             data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
-        await self._run_step("run_started", data, (started,))
-        self._started = config.clock.now()
+        try:
+            await self._run_step("run_started", data, (started,))
+        except PrsmError:
+            self._started = None  # there is no run to finish
+            raise
 
     async def _admit_master(
         self,
@@ -302,24 +310,25 @@ class OrchestrationEngine:
         return await self.manager.admit(descriptor)
 
     async def _until_over(self, master: AgentRecord) -> None:
-        """Wait until the master's end is committed; raise if the engine itself is broken."""
+        """Wait until the master's end is committed, the run interrupted, or the engine broken."""
         ended = self._background.start(master.ended.wait(), name="run end")
-        broken = self._broken
-        if broken is None:
+        broken, outcome = self._broken, self._outcome
+        if broken is None or outcome is None:
             raise RuntimeError("the engine was not entered")
+        ends: set[asyncio.Future[Any]] = {ended, broken, outcome}
         try:
-            await asyncio.wait({ended, broken}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
 
     async def _close_run(self, master: AgentRecord) -> RunResult:
         if self._broken is not None and self._broken.done():
             self._broken.result()
+        if self._started is None:  # it was interrupted meanwhile
+            return await self._finish("", "", None, 0)
         for child in self.manager.live_children(master):
-            await self.manager.kill_agent(child.agent_id, "the run has ended")
-        tasks = [r.task for r in self.manager.agents.values() if r.task and not r.task.done()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSING_SECONDS)
+            await self.manager.kill_tree(child, "the run has ended")
+        await self.manager.drain_sessions(CLOSING_SECONDS)
         result = master.result or AgentResult(
             agent_id=master.agent_id, success=False, summary="", error="the master has no result"
         )
@@ -341,15 +350,35 @@ class OrchestrationEngine:
     async def _finish(
         self, status: str, summary: str, error: str | None, exit_code: int
     ) -> RunResult:
-        """Write run_finished, once and last, and close the run's sinks."""
-        if self._started is None:
-            raise RuntimeError("no run is open")
-        began, self._started = self._started, None
+        """Write run_finished, once and last, and close the run's sinks.
+
+        A run that is finished already keeps its outcome, which is returned.
+        """
+        async with self._finish_lock:
+            if self._outcome is None:
+                raise RuntimeError("no run was started")
+            if not self._outcome.done():
+                await self._write_end(self._outcome, status, summary, error, exit_code)
+            await self._close_sinks()
+            return self._outcome.result()
+
+    async def _write_end(
+        self,
+        outcome: asyncio.Future[RunResult],
+        status: str,
+        summary: str,
+        error: str | None,
+        exit_code: int,
+    ) -> None:
         await self._journal.flush()
         usage, cost = await self._usage()
         usage_before, cost_before = self._used_before
         usage = usage - usage_before
         cost = cost if cost is None else cost - (cost_before or 0.0)
+        began, self._started = self._started or 0.0, None  # from here on it will be written
+        outcome.set_result(
+            RunResult(status=status, summary=summary, exit_code=exit_code, usage=usage, error=error)
+        )
         finished = self._journal.event(
             "run_finished",
             status=status,
@@ -362,13 +391,12 @@ class OrchestrationEngine:
         await self._run_step(
             "run_finished", {"status": status, "summary": summary, "error": error}, (finished,)
         )
-        if self._sinks is not None:
-            self.feed.remove_tap(self._sinks.publish)
-            await self._sinks.aclose()
-            self._sinks = None
-        return RunResult(
-            status=status, summary=summary, exit_code=exit_code, usage=usage, error=error
-        )
+
+    async def _close_sinks(self) -> None:
+        sinks, self._sinks = self._sinks, None
+        if sinks is not None:
+            self.feed.remove_tap(sinks.publish)
+            await sinks.aclose()
 
     async def _usage(self) -> tuple[TokenUsage, float | None]:
         """Return what the whole session has used."""
@@ -400,11 +428,10 @@ class OrchestrationEngine:
         it again, or at the same time, does nothing more.
         """
         async with self._shutdown_lock:
-            await asyncio.gather(
-                *(self.manager.stop_session(record) for record in self.manager.agents.values())
-            )
+            await self.manager.stop_all()
             if self._started is not None and not self._is_broken:
                 await self._finish(status, "", f"the run was {status}", 130)
+            await self._close_sinks()
             await self.runtime.providers.aclose()
 
     @property
@@ -424,6 +451,9 @@ class OrchestrationEngine:
         self._journal.note("notice", level="error", text=text)
 
     def _count_drop(self, sink: str, count: int) -> None:
+        if self._started is None:  # nothing may follow run_finished
+            _log.warning("event sink %s lost %d events at the end of the run", sink, count)
+            return
         self._journal.note("sink_dropped", sink=sink, count=count)
 
     def _sink_broken(self, name: str, error: Exception) -> None:

@@ -55,6 +55,7 @@ class _Open:
     options: tuple[str, ...] = ()  # verdicts that may be given
     answer: dict[str, Any] | None = None
     by: str = ""
+    row: HumanRequest | None = None  # as the ledger has it
     recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -92,11 +93,11 @@ class HumanDesk:
             reason=ask.reason,
             options=list(options),
         )
-        request = _Open(record, "permission", options)
+        opened = _Open(record, "permission", options)
         if not self._policy.interactive:
-            self._stand_in(request)
-        answer = await self._ask(request_id, request, asked)
-        return answer.get("verdict", "deny"), request.by
+            self._stand_in(opened)
+        answer = await self._ask(request_id, opened, asked)
+        return answer.get("verdict", "deny"), opened.by
 
     async def question(
         self, record: AgentRecord, request_id: str, question: Question
@@ -109,13 +110,13 @@ class HumanDesk:
             question=question.text,
             options=list(question.options),
         )
-        request = _Open(record, "question")
+        opened = _Open(record, "question")
         if not self._policy.interactive:
-            self._stand_in(request)
-        answer = await self._ask(request_id, request, asked)
+            self._stand_in(opened)
+        answer = await self._ask(request_id, opened, asked)
         if not answer:
-            return None, request.by
-        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), request.by
+            return None, opened.by
+        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), opened.by
 
     def resolve(self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user") -> bool:
         """Answer an open request; False when it is unknown, of another kind, or answered.
@@ -131,6 +132,14 @@ class HumanDesk:
                 hint=f"choose one of: {', '.join(request.options)}",
             )
         return request.settle(answer, by)
+
+    def requests(self) -> tuple[HumanRequest, ...]:
+        """Return what still waits for a person, oldest first."""
+        return tuple(
+            request.row
+            for request in self._open.values()
+            if request.row is not None and request.answer is None
+        )
 
     def close_agent(
         self, agent_id: str, by: str
@@ -160,6 +169,7 @@ class HumanDesk:
             payload=dict(asked.data),
             opened_at=asked.ts,
         )
+        request.row = row
         self._open[request_id] = request
         try:
             await self._commit(record, "request", requests=(row,), events=(asked,))
@@ -181,8 +191,6 @@ class HumanDesk:
         said: dict[str, Any] = {"request": request_id, "by": request.by}
         if request.kind == "permission":
             said["verdict"] = answer.get("verdict", "deny")
-            return end, self._journal.event(
-                "permission_resolved", request.record.agent_id, **said
-            )
+            return end, self._journal.event("permission_resolved", request.record.agent_id, **said)
         said["answer"] = answer or None
         return end, self._journal.event("question_answered", request.record.agent_id, **said)

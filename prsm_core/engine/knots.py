@@ -84,8 +84,8 @@ class KnotResolver:
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], event: Any) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
         error = DeadlockDetectedError(f"deadlock: {names}")
-        await self._manager.fail_agent(victim, error.message, error.code, events=(event,))
         await self._manager.stop_session(victim)
+        await self._manager.fail_agent(victim, error.message, error.code, events=(event,))
 
     def _event(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import AgentSpawnError, PrsmError, ProviderNotAvailableError
+from prsm_core.errors import AgentSpawnError, ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins import load_object
 
@@ -178,7 +178,7 @@ class ProviderRegistry:
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await provider.aclose()
-            except Exception:
+            except Exception:  # noqa: BLE001 - a plugin's fault; the engine is closing
                 _log.exception("provider %s could not be closed", name)
 
 

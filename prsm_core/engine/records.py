@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.messages import MessageType
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -80,6 +82,12 @@ class AgentRecord:
     def is_live(self) -> bool:
         """Whether the agent may still act: its end is not committed yet."""
         return not self.ended.is_set()
+
+    def is_current(self, message: RoutedMessage) -> bool:
+        """Whether a message still matters: a question does while its asker waits."""
+        if message.type is not MessageType.QUESTION:
+            return True
+        return message.correlation_id in self.questions
 
     def take_reminder(self) -> OpenQuestion | None:
         """Return, once, a question that must be shown again; None if there is none."""

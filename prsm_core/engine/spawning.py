@@ -145,17 +145,20 @@ def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[st
     return request.tools
 
 
-def resolve_cwd(wanted: str | None, parent_cwd: str, workspace: str) -> str:
-    """Return an existing folder inside the workspace; raises AgentSpawnError otherwise."""
+def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
+    """Return an existing folder, relative to `base` and not outside `limit`.
+
+    None is `base` itself. Raises AgentSpawnError with the code `bad_cwd` otherwise.
+    """
     if wanted is None:
-        return parent_cwd
-    path = (Path(parent_cwd) / wanted).resolve()
+        return base
+    path = (Path(base) / wanted).resolve()
+    if not path.is_relative_to(Path(limit).resolve()):
+        raise AgentSpawnError(
+            f"{wanted} is outside {limit}", hint="choose a folder below it", code="bad_cwd"
+        )
     if not path.is_dir():
         raise AgentSpawnError(f"{wanted} is not a folder", hint="create it first", code="bad_cwd")
-    if not path.is_relative_to(Path(workspace).resolve()):
-        raise AgentSpawnError(
-            f"{wanted} is outside the workspace", hint=f"choose a folder below {workspace}"
-        )
     return str(path)
 
 

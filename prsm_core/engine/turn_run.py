@@ -28,12 +28,14 @@ from prsm_core.domain.turns import (
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
 from prsm_core.engine.turn import TurnFold
+from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from prsm_core.domain.turns import ProviderEvent, TurnResult
     from prsm_core.engine.agent_session import AgentSession
+    from prsm_core.engine.calls import Call
     from prsm_core.interfaces.provider import ProviderSession
 
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
@@ -82,7 +84,10 @@ class TurnRun:
             used=record.reasoning_used,
         )
         self._parent_turn = record.head_turn_id
-        self._expired: str | None = None
+        self._task: asyncio.Task[Any] | None = None  # the one that streams
+        self._expired: str | None = None  # the clock that ran out
+        self._is_cut_off = False  # the provider did not end the turn, so the clock did
+        self._is_open = False  # in the ledger
 
     def next_call_number(self) -> int:
         """Return the sequence number of the next tool call, vendor's or ours."""
@@ -90,17 +95,27 @@ class TurnRun:
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
-        context = await self._open()
-        watch = self._session.manager.runtime.background.start(self._watch(), name="turn watch")
+        self._task = asyncio.current_task()
+        watch: asyncio.Task[None] | None = None
         try:
+            context = await self._open()
+            watch = self._session.manager.runtime.background.start(self._watch(), name="turn watch")
             await self._stream(context)
-        except asyncio.CancelledError:
-            self.fold.end = self.fold.end or TurnEnded(StopReason.ABORTED)
-            await self._close()
+            return await self._close()
+        except BaseException as error:
+            await self._break_off(error)
             raise
         finally:
-            watch.cancel()
-        return await self._close()
+            if watch is not None:
+                watch.cancel()
+
+    def is_blocked(self, *, without: Call | None = None) -> bool:
+        """Whether the model's response is complete and all that runs waits for other agents."""
+        return self.stream_ended and self._only_waits(without)
+
+    def _only_waits(self, without: Call | None = None) -> bool:
+        no_other_tool = self.clock.open_tools == len(self.calls.open)
+        return no_other_tool and self.calls.all_wait(without=without)
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -142,7 +157,12 @@ class TurnRun:
             changes=changes,
             events=tuple(events),
         )
-        await manager.commit(step, consumed=self._prompt.consumed)
+        self._is_open = True
+        try:
+            await manager.commit(step, consumed=self._prompt.consumed)
+        except PrsmError:
+            self._is_open = False
+            raise
         return context
 
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
@@ -182,8 +202,6 @@ class TurnRun:
 
     async def _stream(self, context: AssembledContext) -> None:
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
-        task = asyncio.current_task()
-        self._task = task
         try:
             async with aclosing(stream):
                 async for event in stream:
@@ -192,7 +210,7 @@ class TurnRun:
                     if isinstance(event, TurnEnded):
                         break
         except asyncio.CancelledError:
-            if self._expired is None or task is None or task.uncancel() > 0:
+            if not self._is_cut_off or self._task is None or self._task.uncancel() > 0:
                 raise
         if self._expired is not None:
             error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self._expired])
@@ -210,6 +228,7 @@ class TurnRun:
                 await self._model_speaks()
             case AssistantMessage():
                 message = self.fold.messages[-1]
+                await self._model_speaks()
                 await journal.fact(
                     "message_completed",
                     agent,
@@ -243,6 +262,7 @@ class TurnRun:
             arguments=dict(event.arguments),
             orchestration=False,
         )
+        await self._session.model_streams()
 
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
@@ -255,6 +275,7 @@ class TurnRun:
             error=event.error,
             duration_s=self.fold.call_seconds(event.call_id),
         )
+        await self._session.calls_changed()
 
     async def _watch(self) -> None:
         """End the turn when a clock runs out; note the silence of a provider without StepEnded."""
@@ -268,23 +289,39 @@ class TurnRun:
             self._expired = self.clock.expired()
             if self._expired is not None:
                 break
-        await self._provider.interrupt()
+        name = f"interrupt of {self._session.record.descriptor.name}"
+        self._session.manager.runtime.background.launch(self._provider.interrupt(), name=name)
         await clock.sleep(STUCK_SECONDS)
         if self._task is not None:
+            self._is_cut_off = True
             self._task.cancel()
 
     def _quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
-        if self.stream_ended or not self.calls.all_wait:
+        if self.stream_ended or not self._only_waits():
             return QUIET_SECONDS
         return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
 
     # --- closing --------------------------------------------------------------------------------
 
+    async def _break_off(self, error: BaseException) -> None:
+        """Close a turn that was cancelled, or whose provider broke."""
+        if not self._is_open:
+            return
+        if self.fold.end is None and isinstance(error, asyncio.CancelledError):
+            self.fold.end = TurnEnded(StopReason.ABORTED)
+        elif self.fold.end is None:
+            why = error.message if isinstance(error, PrsmError) else repr(error)
+            broken = AgentError(kind=ErrorKind.UNKNOWN, message=why)
+            self.fold.end = TurnEnded(StopReason.ERROR, broken)
+        await self._close()
+
     async def _close(self) -> TurnResult:
         session, record = self._session, self._session.record
         manager = session.manager
-        await self.calls.end()
+        await self._end_handlers()
+        if self.calls.has_completed:  # how the provider then ended it is its own business
+            self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
         record.resume_token = self._provider.resume_token
         result = self.fold.result()
@@ -307,7 +344,16 @@ class TurnRun:
             result=result,
             completed_at_ms=session.now_ms(),
             resume_token=record.resume_token,
-            events=(finished,),
+            events=(*(call.finished_event() for call in self.calls.cut_off), finished),
         )
+        self._is_open = False
         await manager.commit(step)
         return result
+
+    async def _end_handlers(self) -> None:
+        """End what works for the turn: open calls, and requests that wait for a person."""
+        manager, record = self._session.manager, self._session.record
+        resolutions, events = manager.runtime.desk.close_agent(record.agent_id, "turn_ended")
+        await self.calls.end()
+        if resolutions:
+            await manager.control(record, "resolve", resolutions=resolutions, events=events)

@@ -65,8 +65,11 @@ class AppHandle(Protocol):
         """Send a person's prompt to an agent."""
         ...
 
-    async def kill(self, agent: str) -> None:
-        """Kill an agent and its descendants."""
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Kill an agent and its descendants; return the names of those that this ended.
+
+        Raises MessageRoutingError for an agent that is unknown or has ended already.
+        """
         ...
 
     async def restart(self, agent: str, prompt: str) -> None:
@@ -82,6 +85,14 @@ class AppHandle(Protocol):
 
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; False when it was already answered."""
+        ...
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open permission requests and questions, oldest first.
+
+        Each has `request`, `kind` (permission or question), `agent`, `name`, `opened_at` and the
+        fields of the event that told of it.
+        """
         ...
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:

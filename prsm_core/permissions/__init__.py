@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.broker import CONTROL_TOOLS, PermissionBroker
+from prsm_core.permissions.broker import PermissionBroker
 from prsm_core.permissions.grants import Grants, Permit
 from prsm_core.permissions.guard import BashRepeatGuard
 from prsm_core.permissions.policy import CommandPolicyStore, CommandSetting
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.permission import PermissionCheckSpec
 
 __all__ = [
-    "CONTROL_TOOLS",
     "BashRepeatGuard",
     "CommandPolicyStore",
     "CommandSetting",
@@ -47,7 +46,15 @@ def build_broker(
     orchestration: Collection[str],
     grants: Grants | None = None,
 ) -> PermissionBroker:
-    """Return the broker of a session; `orchestration` are the names of PRSM's own tools."""
+    """Return the broker of a session on a workspace.
+
+    Args:
+        settings: The rules of all configuration layers.
+        workspace: Where the session works; the context of each request names it again.
+        checks: The permission checks of plugins by name.
+        orchestration: The names of PRSM's own tools.
+        grants: What was allowed "always" before, for a session that is resumed.
+    """
     own = frozenset(orchestration)
     known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
     return PermissionBroker(

@@ -215,7 +215,7 @@ def _command(request: PermissionRequest) -> str | None:
 
 def _paths(request: PermissionRequest) -> Iterator[str]:
     yield from request.paths
-    if request.command is None:
+    if request.tool in READ_TOOLS | EDIT_TOOLS:
         for name in _PATH_ARGUMENTS:
             value = request.arguments.get(name)
             if isinstance(value, str) and value not in request.paths:

@@ -34,10 +34,10 @@ class PluginChecks:
             verdict = await _ask(spec, request, context)
             if isinstance(verdict, Deny):
                 return verdict
-            if isinstance(verdict, Ask) and not isinstance(strongest, Ask):
-                strongest = verdict
-            elif strongest is None and spec.name in self._trusted:
-                strongest = verdict
+            if isinstance(verdict, Ask):
+                strongest = strongest if isinstance(strongest, Ask) else verdict
+            elif spec.name in self._trusted:
+                strongest = strongest or verdict
         return strongest
 
 
@@ -56,7 +56,7 @@ async def _ask(
             raise
         return _failed(spec, "cancelled itself")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a check that fails is a refusal
-        return _failed(spec, f"failed: {error or type(error).__name__}")
+        return _failed(spec, f"failed: {str(error) or type(error).__name__}")
     if verdict is None or isinstance(verdict, Allow | Ask | Deny):
         return verdict
     return _failed(spec, f"gave a {type(verdict).__name__}, which is no verdict")

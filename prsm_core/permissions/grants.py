@@ -40,7 +40,7 @@ class Permit:
 
 
 class Grants:
-    """The grants of a session; all its agents share them, each under the subtree it was made for."""
+    """The grants of a session, shared by its agents; each holds for the subtree it was made for."""
 
     def __init__(self, permits: Iterable[Permit] = ()) -> None:
         self._permits = dict.fromkeys(permits)

@@ -31,8 +31,8 @@ _OPERATOR = re.compile(r"&&|\|\||\|(?!&)|;(?!;)|\n")
 class Word:
     """One literal word of a command, quotes removed.
 
-    `glob` says that an unquoted pattern in it may become file names, `tilde` that it begins with
-    an unquoted tilde.
+    `glob` says that an unquoted pattern in it may become file names, `tilde` that an unquoted
+    tilde in it may become a home folder.
     """
 
     text: str
@@ -181,12 +181,16 @@ class _Splitter:
         self._count()
         start = self._at
         pieces: list[str] = []
-        glob = False
+        glob = tilde = False
         while self._at < len(self._text) and self._text[self._at] not in " \t\n;&|<>":
             char = self._text[self._at]
             if char in _NEVER_PLAIN:
                 raise _NotPlainError
             glob = glob or char in GLOB
+            # bash expands it there, too, in any word that looks like an assignment.
+            tilde = tilde or (
+                char == "~" and (self._at == start or self._text[self._at - 1] in "=:")
+            )
             pieces.append(self._piece(char))
         if self._at == start:
             raise _NotPlainError
@@ -194,7 +198,7 @@ class _Splitter:
         if raw.isdigit() and self._text[self._at : self._at + 1] in {"<", ">"}:
             raise _NotPlainError  # no word but the number of a file
         glob = glob and raw != "["  # alone it is the name of a program
-        word = Word("".join(pieces), glob=glob, tilde=raw.startswith("~"))
+        word = Word("".join(pieces), glob=glob, tilde=tilde)
         return word, _ASSIGNMENT.match(raw) is not None
 
     def _piece(self, char: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.plain import SimpleCommand, Word, split_plain, word_set
 from prsm_core.permissions.safe import all_acceptable, is_safe, program_name, sets_only_harmless
@@ -110,17 +110,18 @@ class CommandPolicyStore:
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""
-        ruled = self.denied(command) or self.asked(command)
-        if ruled is not None:
-            return ruled
-        if setting.mode is PermissionMode.PLAN:
-            safe = self.safe(command, setting)
-            return Allow("safe") if safe else Deny("plan mode runs safe commands only")
-        if self.allowed(command, setting):
+        denied = self.denied(command)
+        if denied is not None:
+            return denied
+        in_plan = setting.mode is PermissionMode.PLAN
+        if in_plan and not self.safe(command, setting):
+            return Deny("plan mode runs safe commands only")
+        asked = self.asked(command)
+        if asked is not None:
+            return asked
+        if in_plan or self.allowed(command, setting):
             return Allow("safe, or allowed by a rule")
-        return Ask(
-            "it is not known to be safe", ("once", "always", "allow_rule", "deny_rule", "deny")
-        )
+        return Ask("it is not known to be safe", ASK_OPTIONS)
 
     def _acceptable(self, command: str, setting: CommandSetting, rules: Sequence[Rule]) -> bool:
         commands = split_plain(command)

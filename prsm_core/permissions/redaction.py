@@ -26,7 +26,7 @@ _SHAPES = re.compile(
     r")"
 )
 # One of these is in every text that holds such a shape; looking for them is far faster.
-_HINTS = ("sk-", "gh", "glpat-", "AKIA", "ASIA", "AIza", "xox", "eyJ")
+_HINTS = ("sk-", "gh", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "eyJ")
 _BEARER = re.compile(r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WALL_START = 1_700_000_000.0  # Unix seconds at time zero
-_LOOK_AGAIN = 0.001  # real seconds between two looks at held time
 
 
 class FakeClock:
@@ -32,6 +31,7 @@ class FakeClock:
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []  # a heap
         self._order = itertools.count()
         self._holds = 0
+        self._released: asyncio.Future[None] | None = None  # somebody waits for the end of a hold
         self._watch: asyncio.Handle | None = None
 
     def now(self) -> float:
@@ -60,6 +60,8 @@ class FakeClock:
             yield
         finally:
             self._holds -= 1
+            if self._released is not None and not self._released.done():
+                self._released.set_result(None)
             self._watch_loop()
 
     async def advance(self, seconds: float) -> None:
@@ -74,8 +76,14 @@ class FakeClock:
 
     async def _settle(self) -> None:
         """Return once nothing runs and nobody else holds the time."""
-        while self._holds > 1 or not _is_idle():
-            await asyncio.sleep(_LOOK_AGAIN if self._holds > 1 else 0)
+        while True:
+            if self._holds > 1:
+                self._released = asyncio.get_running_loop().create_future()
+                await self._released
+            elif _is_idle():
+                return
+            else:
+                await asyncio.sleep(0)
 
     def _watch_loop(self) -> None:
         if self._autojump and self._watch is None and self._sleepers and not self._holds:

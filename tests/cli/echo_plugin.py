@@ -11,6 +11,8 @@ from prsm_core import (
     Ask,
     AssistantMessage,
     ErrorKind,
+    Frontend,
+    FrontendSpec,
     PermissionCheckSpec,
     PermissionRequest,
     Provider,
@@ -35,6 +37,8 @@ class EchoSession(ProviderSession):
     async def run_turn(self, context):
         task = context.current_message.content
         yield TextDelta("echo")
+        if "crash" in task:
+            raise RuntimeError("the model exploded")
         if "hang" in task:
             yield AssistantMessage("hanging")
             await asyncio.Event().wait()
@@ -86,3 +90,21 @@ def prsm_providers():
 @hookimpl
 def prsm_permission_checks():
     yield PermissionCheckSpec(name="reads", summary="", priority=1, check=ask_about_reads)
+
+
+class PlainFrontend(Frontend):
+    def __init__(self, settings):
+        self.settings = settings
+
+    async def run(self, app):
+        run = await app.start_run(app.options.task)
+        result = await run.result()
+        print(f"plain: {result.summary} {self.settings}")  # noqa: T201 - what a frontend is for
+        return 42
+
+
+@hookimpl
+def prsm_frontends():
+    yield FrontendSpec(
+        name="plain", summary="", interactive=False, priority=0, factory=PlainFrontend
+    )

@@ -19,18 +19,18 @@ def test_tree_prints_the_agents_as_nested_json(prsm, session):
     assert (tree["session"], tree["run"]) == ("s1", "s1-run")
     [master] = tree["agents"]
     [worker] = master["children"]
-    assert (master["state"], worker["state"]) == ("pending", "killed")
+    assert (master["state"], worker["state"]) == ("interrupted", "killed")
     assert worker["usage_self"]["total_tokens"] == 15
     assert master["usage_subtree"]["total_tokens"] == 15
 
 
 def test_tree_for_people_is_an_indented_table(prsm, session):
     done = prsm("tree")
-    assert done.err == "session s1 (running): a task\n"
+    assert done.err == "session s1 (interrupted): a task\n"
     head, master, worker = done.out.splitlines()
     assert head.startswith("AGENT ")
     assert head.endswith(" TOKENS  LAST TOOL")
-    assert master.split()[:5] == ["master", "s1-maste", "pending", "master", "script/default"]
+    assert master.split()[:5] == ["master", "s1-maste", "interrupted", "master", "script/default"]
     assert worker.startswith("  w1 ")
     assert worker.split()[-2] == "15"
 

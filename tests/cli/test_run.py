@@ -54,6 +54,11 @@ def test_json_prints_the_committed_events_and_run_finished_last(prsm_process):
     assert "echo: say hello" in prsm_process("history", "master").out
 
 
+def test_a_frontend_of_a_plugin_runs_by_its_name_and_gives_the_exit_code(prsm_process):
+    done = prsm_process("run", "say hello", "--ui", "plain")
+    assert (done.code, done.out) == (42, "plain: echo: say hello {'interactive': False}\n")
+
+
 def test_the_task_is_read_from_stdin(prsm_process):
     done = prsm_process("run", "-", stdin="grüße\n".encode())
     assert (done.code, done.out) == (0, "echo: grüße\n")
@@ -113,13 +118,16 @@ def test_the_console_asked_for_by_name_takes_answers_from_a_pipe(prsm_process):
     assert (done.code, done.out) == (0, "echo: chose ('blue',)\n")
 
 
-def read_until(descriptor, text, seconds=60.0):
-    """Return what a terminal shows up to `text`."""
-    shown, deadline = "", time.monotonic() + seconds
+def read_until(process, terminal, text):
+    """Return what the terminal of a process shows up to `text`."""
+    shown, deadline = "", time.monotonic() + 60
     while text not in shown:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, f"{text!r} was not shown: {shown!r}"
-        shown += os.read(descriptor, 4096).decode()
+        ready, _, _ = select.select([terminal], [], [], 0.1)
+        if ready:
+            shown += os.read(terminal, 4096).decode()
+        else:
+            assert process.poll() is None, f"ended without {text!r}: {shown!r}"
+            assert time.monotonic() < deadline, f"{text!r} was not shown: {shown!r}"
     return shown
 
 
@@ -136,10 +144,9 @@ def terminal():
 def test_a_person_at_a_terminal_answers_a_permission(start_prsm, terminal):
     controller, program = terminal
     process = start_prsm("run", "ask first", stdin=program, stderr=program)
-    shown = read_until(controller, "[o]nce")
+    shown = read_until(process, controller, "[d]eny: ")
     assert "master asks permission for Read" in shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert "path: secret.txt" in shown
-    read_until(controller, "[d]eny: ")
     os.write(controller, b"o\n")
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, b"echo: ask first\n")
@@ -148,8 +155,8 @@ def test_a_person_at_a_terminal_answers_a_permission(start_prsm, terminal):
 @pytest.mark.requirement("E81")
 def test_a_terminal_shows_the_time_while_nothing_happens(start_prsm, terminal):
     controller, program = terminal
-    start_prsm("run", "hang", stdin=program, stderr=program)
-    read_until(controller, "Thinking... (1s)")
+    process = start_prsm("run", "hang", stdin=program, stderr=program)
+    read_until(process, controller, "Thinking... (1s)")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -189,6 +196,13 @@ def test_a_broken_plugin_does_not_stop_a_run(prsm_process, echo, monkeypatch):
     monkeypatch.setenv("PRSM_PLUGINS", "echo,bad")
     assert prsm_process("run", "say hello").code == 0
     assert prsm_process("plugins").code == 1
+
+
+def test_a_provider_that_fails_by_surprise_is_told_without_a_traceback(prsm_process):
+    done = prsm_process("run", "crash")
+    assert (done.code, "Traceback" in done.err) == (1, False)
+    assert "RuntimeError: the model exploded" in done.err
+    assert "Traceback" in prsm_process("--debug", "run", "crash").err
 
 
 def test_files_of_a_run_are_for_their_owner_only(prsm_process, tmp_path):

@@ -56,14 +56,14 @@ async def test_five_megabytes_of_input_are_read_to_their_end(launcher):
 
 
 async def test_a_writer_to_a_process_that_closes_its_input_gets_an_error(launcher):
-    process = await launcher.start(["bash", "-c", "exec <&-; echo closed; sleep 1000"], name="deaf")
+    process = await launcher.start(["bash", "-c", "exec <&-; echo closed; sleep 4321"], name="deaf")
     assert await first_line(process) == b"closed"
     with pytest.raises(ProcessError, match="standard input of deaf is closed"):
         await process.write(b"x" * 1_000_000)
 
 
 async def test_a_writer_is_freed_by_the_end_of_a_process_that_never_reads(launcher):
-    process = await launcher.start(["sleep", "1000"], name="idle")
+    process = await launcher.start(["sleep", "4321"], name="idle")
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
         writer = group.create_task(_write_error(process))
         await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_a_slow_reader_loses_nothing(launcher):
 
 
 async def test_a_process_that_closes_its_output_goes_on_until_it_is_stopped(launcher):
-    process = await launcher.start(["bash", "-c", "exec >&- 2>&-; sleep 1000"], name="mute")
+    process = await launcher.start(["bash", "-c", "exec >&- 2>&-; sleep 4321"], name="mute")
     assert await collect(process) == []
     assert not process.has_exited
     assert await process.stop() == 128 + signal.SIGTERM

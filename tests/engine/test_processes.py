@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -140,7 +141,7 @@ async def test_the_start_of_every_process_is_reported_with_its_identity():
     async with ProcessLauncher(
         SystemClock(), on_start=lambda *identity: started.append(identity)
     ) as launcher:
-        process = await launcher.start(["sleep", "1000"], name="sleep")
+        process = await launcher.start(["sleep", "4321"], name="sleep")
         identity = process_identity(process.pid)
         assert identity is not None
         assert started == [(identity.pid, identity.start_time)]
@@ -223,7 +224,7 @@ async def test_killing_a_program_ends_the_daemon_it_left(launcher):
 
 
 async def test_fifty_grandchildren_end_with_their_program(launcher):
-    program = "for i in $(seq 50); do sleep 1000 & echo $!; done; echo all; wait"
+    program = "for i in $(seq 50); do sleep 4321 & echo $!; done; echo all; wait"
     process = await launcher.start(["bash", "-c", program], name="many")
     lines = process.lines()
     pids = [int(line) async for _, line in _until_line(lines, b"all")]
@@ -259,7 +260,7 @@ async def test_a_program_that_kills_its_shim_does_not_outlive_it(launcher):
 
 async def test_a_grandchild_that_holds_the_pipe_cannot_hold_the_end(launcher):
     """The shim is killed too, so that nobody closes the pipe: a process of ours holds it."""
-    process = await launcher.start(["bash", "-c", "echo ready; sleep 1000"], name="held")
+    process = await launcher.start(["bash", "-c", "echo ready; sleep 4321"], name="held")
     await first_line(process)
     write_end = os.open(f"/proc/{process.pid}/fd/2", os.O_WRONLY)
     try:
@@ -299,6 +300,22 @@ async def test_nobody_survives_the_kill_of_the_engine():
     await gone(*pids)
 
 
+async def test_a_start_that_is_cancelled_at_any_moment_leaves_no_process(launcher):
+    def children():
+        return [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+
+    before = children()
+    for steps in [*range(8), 20, 50, 100, 500, 2000, 5000]:
+        starting = asyncio.ensure_future(launcher.start(["sleep", "4321"], name="sleep"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await starting).stop()
+        await until(lambda: not launcher.live, "nothing that was started lives")
+    await until(lambda: children() == before, "this process has no more children")
+
+
 async def test_thirty_starts_leave_no_file_no_thread_and_no_zombie():
     def held():
         return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(zombies())
@@ -307,7 +324,7 @@ async def test_thirty_starts_leave_no_file_no_thread_and_no_zombie():
     async with ProcessLauncher(SystemClock()) as launcher:
         for _ in range(10):
             async with asyncio.TaskGroup() as group:
-                for program in ("exit 3", "sleep 1000 & exit 0", "echo x; sleep 1000"):
+                for program in ("exit 3", "sleep 4321 & exit 0", "echo x; sleep 4321"):
                     group.create_task(_start_and_stop(launcher, program))
         assert launcher.live == ()
     assert held() == before

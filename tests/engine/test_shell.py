@@ -63,26 +63,26 @@ async def test_output_beyond_the_limit_is_dropped_and_the_command_goes_on(shell,
 
 
 async def test_a_command_that_takes_too_long_is_ended_and_its_output_kept(shell):
-    result = await shell("echo $$; sleep 1000 & wait", timeout_s=0.5)
+    result = await shell("echo $$; sleep 4321 & wait", timeout_s=0.5)
     assert result.timed_out
     assert result.exit_code > 128
     await gone(int(result.stdout))
 
 
 async def test_what_a_command_leaves_in_the_background_ends_with_it(shell):
-    result = await shell("setsid sleep 1000 >/dev/null 2>&1 & echo $!")
+    result = await shell("setsid sleep 4321 >/dev/null 2>&1 & echo $!")
     assert result.exit_code == 0
     await gone(int(result.stdout))
 
 
 async def test_a_background_process_that_holds_the_output_does_not_hold_the_command(shell):
     async with asyncio.timeout(DEADLINE):
-        result = await shell("sleep 1000 & echo $!")
+        result = await shell("sleep 4321 & echo $!")
     await gone(int(result.stdout))
 
 
 async def test_cancelling_kills_the_family_before_it_returns(shell, tmp_path):
-    stubborn = "trap '' TERM; (trap '' TERM; sleep 1000) & echo $! > pid; mv pid ready; wait"
+    stubborn = "trap '' TERM; (trap '' TERM; sleep 4321) & echo $! > pid; mv pid ready; wait"
     async with asyncio.TaskGroup() as group:
         running = group.create_task(shell(stubborn))
         await until((tmp_path / "ready").exists, "the command runs")

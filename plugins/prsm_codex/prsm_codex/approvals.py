@@ -41,9 +41,20 @@ def refusal(method: str, why: str) -> dict[str, Any] | None:
         COMMAND: DECLINE,
         FILE_CHANGE: DECLINE,
         PERMISSIONS: NO_PERMISSIONS,
-        ELICITATION: {"action": "decline", "content": None},
+        ELICITATION: elicitation(accepted=False),
         USER_INPUT: {"answers": {}},
     }.get(method)
+
+
+def elicitation(*, accepted: bool) -> dict[str, Any]:
+    """Return the answer to what an MCP server asks."""
+    return {"action": "accept" if accepted else "decline", "content": None}
+
+
+def wants_more(params: Mapping[str, Any]) -> bool:
+    """Return whether to accept would also give a folder, the network or a wider sandbox."""
+    extras = ("additionalPermissions", "grantRoot", "networkApprovalContext")
+    return any(params.get(key) is not None for key in extras)
 
 
 def unwrap(command: str) -> str:

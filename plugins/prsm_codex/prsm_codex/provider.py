@@ -41,7 +41,6 @@ class CodexProvider(Provider):
         self._config = config
         self._services = services
         self._server: AppServer | None = None
-        self._version: str | None = None
         self._checked = False
         self._starting = asyncio.Lock()
 
@@ -118,7 +117,7 @@ class CodexProvider(Provider):
         """Return the running app-server; start one if there is none or it has ended."""
         async with self._starting:
             if not self._checked:
-                self._version = await probe.version(self._config.command, self._services)
+                await probe.version(self._config.command, self._services)
                 self._checked = True
             if self._server is None or self._server.closed:
                 self._server = await AppServer.start(self._config, self._services)

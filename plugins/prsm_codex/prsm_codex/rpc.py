@@ -150,13 +150,13 @@ class Rpc:
         await self._close(reason)
 
     async def _take(self, line: bytes) -> None:
+        """Take one line; one of a wrong shape is counted and skipped."""
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
+            await self._route(json.loads(line))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             self.bad_lines += 1
-            return
+
+    async def _route(self, message: Json) -> None:
         method, params = message.get("method"), message.get("params")
         params = params if isinstance(params, dict) else {}
         if not isinstance(method, str):
@@ -213,5 +213,7 @@ class Rpc:
         await self._peer.on_closed(self.closed)
 
     def _ended(self, why: str) -> RpcClosedError:
+        if self.bad_lines:
+            why = f"{why}; {self.bad_lines} of its lines were not understood"
         tail = self._process.stderr_tail[-_TAIL:]
         return RpcClosedError(f"codex app-server ended: {why}", tail=tail)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import approvals, command
+from prsm_codex import command
 from prsm_codex.errors import agent_error, readable_tail, stop_reason
 from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
-from prsm_codex.rpc import METHOD_NOT_FOUND, RpcClosedError, RpcError, ServerRequest
+from prsm_codex.responder import Responder
+from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
 from prsm_codex.turn import Turn
-from prsm_core.domain.permissions import Answer, Deny, PermissionRequest
 from prsm_core.domain.turns import (
     AgentError,
     ErrorKind,
@@ -26,6 +25,8 @@ from prsm_core.errors import OrchestrationError, ProviderNotAvailableError, Prsm
 from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
     from prsm_core.domain.turns import AssembledContext
@@ -37,11 +38,6 @@ _CLEAN_SECONDS = 2.0
 _SIBLING_SECONDS = 0.05  # a call beside task_complete still runs: do not wait for it
 _USAGE_SECONDS = 2.0
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
-_HAS_COMPLETED = "This agent has completed; nothing more is done for it."
-_TERMINAL = (
-    "commands with a terminal are not allowed here, because input to them cannot be checked; "
-    "run it without tty"
-)
 
 
 class CodexSession(ProviderSession):
@@ -67,12 +63,7 @@ class CodexSession(ProviderSession):
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._completed_before = False  # the last turn was ended by task_complete
         self._told: set[ProviderEvent] = set()
-        self._handlers: dict[str, Callable[[Turn, ServerRequest], Awaitable[dict[str, Any]]]] = {
-            approvals.COMMAND: self._command,
-            approvals.FILE_CHANGE: self._file_change,
-            approvals.ELICITATION: self._elicitation,
-            approvals.USER_INPUT: self._user_input,
-        }
+        self._responder = Responder(request, host, self._translator, services, self.steer)
         self.resume_token = request.resume_token
 
     # --- the thread ------------------------------------------------------------------------
@@ -144,6 +135,7 @@ class CodexSession(ProviderSession):
             raise
         except RpcError:
             if self._kept:
+                self.resume_token, self.reusable = None, False  # to be rebuilt
                 raise
             await self._start_thread(server)  # the first turn never reached the disk
         return server
@@ -179,7 +171,11 @@ class CodexSession(ProviderSession):
         except RpcClosedError as error:
             await self.on_closed(error)
         except PrsmError as error:
-            failed = AgentError(kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}")
+            failed = AgentError(
+                kind=ErrorKind.UNKNOWN,
+                message=f"codex: {error.message}",
+                retryable=not self.reusable,
+            )
             await turn.put([TurnEnded(StopReason.ERROR, failed)])
         else:
             turn.begin(str(result["turn"]["id"]))
@@ -208,16 +204,17 @@ class CodexSession(ProviderSession):
 
     async def _stop(self, turn: Turn) -> None:
         """Interrupt a turn; end it ourselves where Codex does not."""
-        if turn.over.is_set() or turn.interrupting:
+        if turn.over.is_set():
             return
-        turn.interrupting = True
         if not turn.sent:
             await self._finish(turn, StopReason.ABORTED, None)
             return
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await turn.known.wait()
-                await self._ask("turn/interrupt", turnId=turn.id)
+                if not turn.interrupting:
+                    turn.interrupting = True
+                    await self._ask("turn/interrupt", turnId=turn.id)
                 await turn.over.wait()
         except TimeoutError:
             self.reusable = False  # Codex may still be in that turn
@@ -307,6 +304,7 @@ class CodexSession(ProviderSession):
                 self._stop_after, turn, late, name="codex completion"
             )
         elif self._server and not turn.interrupting and _is_recorded(turn, method, params):
+            turn.interrupting = True
             wanted = {"threadId": self.resume_token, "turnId": turn.id}
             await self._server.rpc.post("turn/interrupt", wanted)
             self._services.start_soon(self._stop, turn, name="codex completion")
@@ -315,97 +313,9 @@ class CodexSession(ProviderSession):
         await self._services.clock.sleep(seconds)
         await self._stop(turn)
 
-    # --- what the app-server asks ----------------------------------------------------------
-
     async def on_request(self, request: ServerRequest) -> None:
-        """Answer a request of the thread; what this does not know is refused."""
-        turn = self._turn
-        refusal = approvals.refusal(request.method, _HAS_COMPLETED)
-        if refusal is None:
-            await request.refuse(METHOD_NOT_FOUND, f"{request.method} is not supported")
-        elif (
-            turn is None
-            or turn.over.is_set()
-            or turn.completing
-            or not turn.concerns(request.params.get("turnId"))
-        ):
-            await request.answer(refusal)
-        else:
-            await self._work(turn, request, refusal)
-
-    async def _work(self, turn: Turn, request: ServerRequest, refusal: dict[str, Any]) -> None:
-        turn.opened(request)
-        try:
-            if request.method == approvals.TOOL_CALL:
-                await self._call(turn, request)
-            else:
-                handler = self._handlers.get(request.method)
-                await request.answer(await handler(turn, request) if handler else refusal)
-        finally:
-            turn.closed(request)
-
-    async def _call(self, turn: Turn, request: ServerRequest) -> None:
-        """Run an orchestration call; task_complete settles all others first."""
-        call_id = str(request.params.get("callId"))
-        arguments = request.params.get("arguments")
-        ended = self._translator.begun(call_id)
-        if ended:  # a task of its own: the engine must know of the call when it hears of the end
-            self._services.start_soon(turn.put, ended, name="codex step")
-        outcome = await self._host.call_tool(
-            str(request.params.get("tool")),
-            arguments if isinstance(arguments, Mapping) else {},
-            call_id=call_id,
-        )
-        if outcome.ends_turn:
-            turn.completing = call_id
-            await turn.refuse_others(request, _HAS_COMPLETED)
-        answer = approvals.tool_answer(outcome.text, success=not outcome.is_error)
-        await request.answer(answer)
-
-    async def _command(self, turn: Turn, request: ServerRequest) -> dict[str, Any]:
-        params, item_id = request.params, str(request.params.get("itemId"))
-        if params.get("kind", "command") != "command":
-            return await self._deny(turn, item_id, "Input", _TERMINAL)
-        wanted = approvals.command_request(self._request.agent_id, params, self._request.cwd)
-        known = item_id in self._translator.terminals
-        if known or (not self._translator.raw and approvals.interactive(wanted.command or "")):
-            return await self._deny(turn, item_id, f"`{wanted.command}`", _TERMINAL)
-        return await self._authorize(turn, item_id, f"`{wanted.command}`", wanted)
-
-    async def _file_change(self, turn: Turn, request: ServerRequest) -> dict[str, Any]:
-        item_id = str(request.params.get("itemId"))
-        item = self._translator.open_calls.get(item_id)
-        if item is None:
-            return await self._deny(turn, item_id, "The change", "its files are not known")
-        wanted = approvals.edit_request(self._request.agent_id, item, self._request.cwd)
-        return await self._authorize(turn, item_id, f"The change of {wanted.paths}", wanted)
-
-    async def _authorize(
-        self, turn: Turn, item_id: str, what: str, wanted: PermissionRequest
-    ) -> dict[str, Any]:
-        verdict = await self._host.authorize(wanted)
-        if isinstance(verdict, Deny):
-            return await self._deny(turn, item_id, what, verdict.reason)
-        return approvals.ACCEPT
-
-    async def _deny(self, turn: Turn, item_id: str, what: str, reason: str) -> dict[str, Any]:
-        """Decline; the reason goes into the turn, for Codex itself says no more than "rejected"."""
-        self._translator.reasons[item_id] = reason
-        if turn is self._turn:
-            await self.steer(f"[prsm] {what} was refused: {reason}")
-        return approvals.DECLINE
-
-    async def _elicitation(self, _: Turn, request: ServerRequest) -> dict[str, Any]:
-        agent, cwd = self._request.agent_id, self._request.cwd
-        wanted = approvals.mcp_request(agent, request.params, cwd)
-        denied = wanted is None or isinstance(await self._host.authorize(wanted), Deny)
-        return {"action": "decline" if denied else "accept", "content": None}
-
-    async def _user_input(self, _: Turn, request: ServerRequest) -> dict[str, Any]:
-        given: dict[str, Answer] = {}
-        for name, question in approvals.questions(request.params):
-            given[name] = await self._host.ask_user(question)
-        return approvals.answers(given)
+        """Answer a request of the thread."""
+        await self._responder.respond(self._turn, request)
 
 
 def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:

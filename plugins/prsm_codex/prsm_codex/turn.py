@@ -45,15 +45,21 @@ class Turn:
         """
         return turn_id is None or turn_id == self.id
 
+    def takes(self, turn_id: object) -> bool:
+        """Return whether a request of the vendor is still to be worked on."""
+        return self.concerns(turn_id) and not (self.over.is_set() or self.completing)
+
     async def put(self, events: Iterable[ProviderEvent]) -> None:
         """Queue events; wait while the reader is behind. What follows the end is dropped."""
         for event in events:
             if self._left or self.over.is_set():
                 return
-            if isinstance(event, TurnEnded):
+            ends = isinstance(event, TurnEnded)
+            if ends:
                 self.over.set()
-                self._cancel_work()
             await self._events.put(event)
+            if ends:  # not earlier: the end may come from a task that is cancelled here
+                self._cancel_work()
 
     async def next(self) -> ProviderEvent:
         """Return the next event."""

@@ -79,7 +79,6 @@ def test_what_is_written_as_toml_is_read_back(values):
     assert tomllib.loads(f"x={command.toml(values)}") == {"x": values}
 
 
-@pytest.mark.requirement("U19")
 def test_the_key_is_in_the_environment_and_never_in_the_command_line():
     environ = {"THE_KEY": "s3cret", "OTHER_KEY": "x"}
     env = command.child_env(CUSTOM, environ, home=Path("/s/codex-home"), temp=Path("/s/tmp"))

@@ -8,8 +8,16 @@ import pytest
 from prsm_codex import session as session_module
 from prsm_codex.rpc import RpcError
 
-from plugins.prsm_codex.tests.doubles import Host, completes, only, request, run_turn, until
-from plugins.prsm_codex.tests.fake_codex import THREAD, open_fake, open_session
+from plugins.prsm_codex.tests.doubles import (
+    Host,
+    completes,
+    context,
+    only,
+    request,
+    run_turn,
+    until,
+)
+from plugins.prsm_codex.tests.fake_codex import THREAD, TURN, open_fake, open_session
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, Notice, StopReason, TextDelta, ToolCallFinished
@@ -90,6 +98,32 @@ async def test_input_to_a_terminal_is_declined(tmp_path):
         codex.complete()
         await turn
     assert host.requests == []
+
+
+@pytest.mark.parametrize("extra", ["additionalPermissions", "networkApprovalContext"])
+async def test_a_command_that_asks_for_more_than_itself_is_declined(tmp_path, extra):
+    host = Host()
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        shell(codex, 7, "ls", **{extra: {"host": "example.org"}})
+        assert (await codex.answer(7))["result"] == {"decision": "decline"}
+        codex.complete()
+        await turn
+    assert host.requests == []
+
+
+async def test_a_refused_mcp_tool_is_explained_in_the_turn(tmp_path):
+    host = Host(verdict=lambda _: Deny("not here"))
+    meta = {"codex_approval_kind": "mcp_tool_call", "tool_name": "find"}
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.ask(7, "mcpServer/elicitation/request", serverName="docs", _meta=meta)
+        steered = (await codex.sent("turn/steer"))["params"]["input"][0]["text"]
+        codex.complete()
+        await turn
+    assert steered == "[prsm] mcp__docs__find was refused: not here"
 
 
 async def test_a_change_of_unknown_files_is_declined(tmp_path):
@@ -196,17 +230,23 @@ async def test_what_an_older_turn_still_says_is_ignored(tmp_path):
     assert [delta.text for delta in only(TextDelta, events)] == ["new"]
 
 
-async def test_lines_that_are_no_json_are_skipped(tmp_path):
+async def test_lines_that_cannot_be_understood_are_skipped_and_counted(tmp_path):
     async with open_session(tmp_path) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
         for line in (b"garbage", b"\xff\xfe", b"[1]", b"null", b"[" * 100_000):
             codex.say_raw(line)
         codex.say({"method": "item/completed", "params": None})
+        for method in ("item/started", "item/completed", "thread/tokenUsage/updated", "error"):
+            codex.say({"method": method, "params": {"threadId": THREAD, "item": 5, "error": 5}})
+        codex.say({"method": "turn/completed", "params": {"threadId": THREAD, "turnId": TURN}})
         codex.say({"id": 4711, "result": {}})
         codex.complete()
-        events = await turn
-    assert events[-1].stop_reason is StopReason.END_TURN
+        assert (await turn)[-1].stop_reason is StopReason.END_TURN
+        turn = start(session)
+        await until(lambda: [m.get("method") for m in codex.received].count("turn/start") == 2)
+        codex.kill()
+        assert "6 of its lines were not understood" in (await turn)[-1].error.message
 
 
 async def test_a_flood_of_events_waits_for_its_reader_and_loses_nothing(tmp_path):
@@ -236,6 +276,62 @@ async def test_a_refused_turn_is_an_error_of_the_turn(tmp_path):
     async with open_session(tmp_path, None, **refused) as (session, _):
         events = await run_turn(session, "hi")
     assert events[-1].error.message == "codex: no such model"
+
+
+async def test_a_thread_lost_in_a_crash_is_given_up_so_that_it_can_be_rebuilt(tmp_path):
+    lost = {"thread/resume": RpcError("no rollout found")}
+    async with open_session(tmp_path, None, **lost) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        codex.complete()
+        await turn
+        codex.kill()
+        await until(lambda: session._server.closed)
+        events = await run_turn(session, None)
+        assert (session.resume_token, session.reusable) == (None, False)
+    assert events[-1].error.retryable
+    assert "no rollout found" in events[-1].error.message
+
+
+async def test_a_first_turn_that_never_reached_the_disk_begins_a_new_thread(tmp_path):
+    lost = {"thread/resume": RpcError("no rollout found")}
+    async with open_fake(tmp_path, **lost) as (provider, services):
+        async with provider.open_session(request(tmp_path), Host()) as session:
+            turn = start(session, "the task")
+            await services.codex[0].sent("turn/start")
+            services.codex[0].kill()
+            assert (await turn)[-1].error.retryable
+            turn = start(session, None)
+            again = await until_second(services)
+            sent = await again.sent("turn/start")
+            again.complete()
+            assert (await turn)[-1].stop_reason is StopReason.END_TURN
+    assert sent["params"]["input"] == [{"type": "text", "text": "the task"}]
+
+
+async def until_second(services):
+    await until(lambda: len(services.codex) == 2)
+    return services.codex[1]
+
+
+async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "_SIBLING_SECONDS", 0.01)
+    monkeypatch.setattr(session_module, "_USAGE_SECONDS", 0.01)
+    monkeypatch.setattr(session_module, "_INTERRUPT_SECONDS", 0.05)
+    async with open_session(tmp_path, Host(task_complete=completes)) as (session, codex):
+        stream = session.run_turn(context("hi"))
+        first = asyncio.ensure_future(anext(stream))
+        await codex.sent("turn/start")
+        codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
+        await codex.answer(2)
+        codex.tell("item/completed", item={"type": "dynamicToolCall", "id": "c2"})
+        for _ in range(1000):
+            codex.tell("item/agentMessage/delta", itemId="m", delta="x")
+        await first
+        await codex.sent("turn/interrupt")
+        await until(session._turn.over.is_set)
+        events = [event async for event in stream]
+    assert events[-1].stop_reason is StopReason.END_TURN
 
 
 async def test_two_turns_at_once_are_refused(tmp_path):

@@ -132,7 +132,7 @@ async def wait_for_message(call: Call) -> Reply:
     seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
     message = await call.receive(
         _any_message(call, seconds),
-        lambda m: m.type in PROMPTING,
+        lambda m: m.type in PROMPTING and record.is_current(m),
         otherwise=lambda: bool(record.reminders) or _nobody_left(call),
         seconds=seconds,
     )
@@ -175,8 +175,7 @@ def _another_waits(call: Call) -> bool:
 def _nobody_left(call: Call) -> bool:
     """Whether neither a parent nor a live child can send anything."""
     record, manager = call.record, call.manager
-    parent_id = record.descriptor.parent_id
-    if parent_id is not None and not manager.get(parent_id).is_over:
+    if record.descriptor.parent_id is not None:
         return False
     return not manager.live_children(record)
 

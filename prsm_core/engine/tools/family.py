@@ -12,8 +12,9 @@ from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
@@ -26,15 +27,15 @@ _REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
 async def spawn_child(call: Call) -> Reply:
     """Spawn a child, or give a finished one that fits the task; with wait, return its result."""
     await call.open()
+    since = call.manager.runtime.ids.ulid()
     child, reused = await _spawn_or_reuse(call, call.args, taken=set())
-    return await _answer(call, child, reused=reused)
+    return await _answer(call, child, reused=reused, since=since)
 
 
 async def spawn_children_parallel(call: Call) -> Reply:
     """Spawn several children; all requests are checked before the first one is spawned."""
     wanted = call.args["children"]
-    for arguments in wanted:
-        _check(call, arguments)
+    _check_all(call, wanted)
     await call.open()
     taken: set[str] = set()
     children = []
@@ -48,16 +49,18 @@ async def restart_child(call: Call) -> Reply:
     """Give an ended child a new task and a new incarnation."""
     child = call.manager.resolve(call.args["child_id"], call.record.children)
     await call.open()
+    since = call.manager.runtime.ids.ulid()
     await call.manager.restart_agent(child.agent_id, call.args["prompt"])
-    return await _answer(call, child, reused=True)
+    return await _answer(call, child, reused=True, since=since)
 
 
-async def _answer(call: Call, child: AgentRecord, *, reused: bool) -> Reply:
+async def _answer(call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
+    """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
     data = _describe(child, reused=reused)
     call.spawned_session_label = child.label
     if not call.args.get("wait", False):
         return Reply(data)
-    message = await _await_child(call, child)
+    message = await _await_child(call, child, since)
     data["state"] = child.state.value
     if message is None:
         raise AgentSpawnError(
@@ -68,11 +71,15 @@ async def _answer(call: Call, child: AgentRecord, *, reused: bool) -> Reply:
     return Reply(data)
 
 
-async def _await_child(call: Call, child: AgentRecord) -> RoutedMessage | None:
-    """Wait for the child's result, or its question, whichever comes first."""
+async def _await_child(call: Call, child: AgentRecord, since: str) -> RoutedMessage | None:
+    """Wait for the child's result, or its question, whichever comes first after `since`."""
 
     def fits(message: RoutedMessage) -> bool:
-        return message.source == child.agent_id and message.type in _FROM_CHILD
+        return (
+            message.source == child.agent_id
+            and message.type in _FROM_CHILD
+            and message.message_id > since
+        )
 
     wait = Wait(
         state=AgentState.WAITING_FOR_CHILD,
@@ -122,11 +129,33 @@ def _mcp_servers(call: Call, names: list[str] | None) -> dict[str, McpServer] | 
     return {name: known[name] for name in names}
 
 
-def _check(call: Call, arguments: Mapping[str, Any]) -> None:
-    """Raise what spawning would raise, before anything is written."""
+def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
+    """Raise what spawning any of these would raise, before anything is written."""
+    taken: set[str] = set()
+    names: set[str] = set()
+    fresh = 0
+    for arguments in children:
+        request = _request(call, arguments)
+        if request.name in names:
+            raise AgentSpawnError(
+                f"two children cannot both be named {request.name!r}",
+                hint="choose other names or leave them out",
+            )
+        fitting = _find_reusable(call, request, taken)
+        if fitting is None:
+            _describe_request(call, request)
+            fresh += 1
+        else:
+            taken.add(fitting.agent_id)
+        if request.name is not None:
+            names.add(request.name)
+    call.manager.check_room(fresh)
+
+
+def _describe_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
+    """Return the agent that a request would make; raises what spawning it would raise."""
     manager = call.manager
-    request = _request(call, arguments)
-    describe_child(
+    return describe_child(
         request,
         call.record.descriptor,
         manager.identity(request.name, request),
@@ -156,15 +185,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
     manager, record = call.manager, call.record
     if request.name is not None or request.mcp_servers is not None:
         return None
-    wanted = describe_child(
-        request,
-        record.descriptor,
-        manager.identity(None, request),
-        settings=manager.runtime.settings,
-        providers=manager.runtime.providers.names,
-        workspace=manager.runtime.workspace,
-        mcp_servers={},
-    )
+    wanted = _describe_request(call, request)
     for child_id in record.children:
         child = manager.get(child_id)
         if child_id in taken or child.is_live or child.state not in _REUSABLE:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.engine.calls import Reply
 from prsm_core.engine.shell import run_shell
+from prsm_core.engine.spawning import resolve_cwd
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ async def run_bash(call: Call) -> Reply:
     """Run a command in the agent's folder, or one below it, if it is permitted."""
     record, runtime = call.record, call.manager.runtime
     command = call.args["command"]
-    cwd = str((Path(record.descriptor.cwd) / call.args.get("cwd", ".")).resolve())
+    own = record.descriptor.cwd
+    cwd = resolve_cwd(call.args.get("cwd"), own, own)
     await call.open()
     verdict = await call.session.host.authorize(
         PermissionRequest(

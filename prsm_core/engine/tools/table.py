@@ -14,14 +14,15 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.tools import communication, family, observation, progress, shell
 from prsm_core.engine.tools.schemas import SCHEMAS
-from prsm_core.errors import ToolInputError
+from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.calls import Call, Reply
+    from prsm_core.errors import OrchestrationError
 
     Handler = Callable[[Call], Awaitable[Reply]]
 
@@ -96,10 +97,11 @@ TOOLS: tuple[Tool, ...] = (
 
 
 class ToolSet:
-    """The tools of one agent."""
+    """The tools of one agent; `too_deep` names those that its depth has taken from it."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], too_deep: Iterable[str] = ()) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self._too_deep = frozenset(too_deep)
         self.specs = tuple(tool.spec for tool in tools)
         self.names = frozenset(self._tools)
 
@@ -110,13 +112,17 @@ class ToolSet:
     async def invoke(self, call: Call) -> Reply:
         """Check a call and run its handler; raises the errors of the specification."""
         if call.tool is None:
-            raise ToolInputError(
-                f"you have no tool {call.name!r}",
-                hint=f"your tools: {', '.join(sorted(self.names))}",
-                code="unknown_tool",
-            )
+            raise self._missing(call.name)
         call.tool.check(call.args)
         return await call.tool.handler(call)
+
+    def _missing(self, name: str) -> OrchestrationError:
+        hint = f"your tools: {', '.join(sorted(self.names))}"
+        if name in self._too_deep:
+            return MaxDepthExceededError(
+                f"{name} is not for you: the tree may not grow below your depth", hint=hint
+            )
+        return ToolInputError(f"you have no tool {name!r}", hint=hint, code="unknown_tool")
 
 
 class ToolTable:
@@ -141,11 +147,9 @@ class ToolTable:
         """Return the tools of a role."""
         key = (role, may_spawn)
         if key not in self._sets:
+            own = [tool for tool in self._tools if role.value in tool.spec.roles]
             self._sets[key] = ToolSet(
-                [
-                    tool
-                    for tool in self._tools
-                    if role.value in tool.spec.roles and (may_spawn or not tool.spawns)
-                ]
+                [tool for tool in own if may_spawn or not tool.spawns],
+                too_deep=[tool.spec.name for tool in own if tool.spawns and not may_spawn],
             )
         return self._sets[key]

@@ -1,0 +1,55 @@
+"""A control server over any application, and peers that speak to it in bytes."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.control import ControlServer
+from prsm_core.engine.control_wire import short_name
+from prsm_core.engine.session_lock import SessionLock
+
+DEADLINE = 20  # seconds; a test that needs them has failed
+SESSION = "session"
+PING = b'{"op":"ping"}\n'
+
+
+class Idle:
+    """An application that nothing is asked of but what a test gives it."""
+
+    def __init__(self, **operations):
+        self.__dict__.update(operations)
+
+
+@asynccontextmanager
+async def serving(state, app=None, *, session=SESSION, clock=None):
+    """Own a session and serve an application on its socket; yields the socket's path."""
+    surprises = []
+    with SessionLock.take(state, session, since=1.0) as lock:
+        async with Background(lambda *surprise: surprises.append(surprise)) as background:
+            server = ControlServer(
+                app or Idle(), lock, start_soon=background.start, clock=clock or SystemClock()
+            )
+            async with server:
+                yield lock.owner.socket
+    assert surprises == []
+
+
+@asynccontextmanager
+async def connected(path):
+    """Speak to the socket in bytes."""
+    with short_name(path) as name:
+        reader, writer = await asyncio.open_unix_connection(name)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            yield SimpleNamespace(read=reader.readline, write=writer.write, end=writer.write_eof)
+    finally:
+        writer.transport.abort()
+
+
+async def ask(path, line):
+    async with connected(path) as peer:
+        peer.write(line)
+        return json.loads(await peer.read())

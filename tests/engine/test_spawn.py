@@ -1,0 +1,541 @@
+"""Spawning and restarting children: limits, grants, reuse, identity."""
+
+from __future__ import annotations
+
+import pytest
+
+from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
+from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import Provider, ProviderSpec
+from tests.engine.harness import complete, failed
+
+CHILD_KEYS = {"agent_id", "name", "state", "reused"}
+
+
+@pytest.fixture
+def as_master(opened):
+    """Run `script(agent)` as the master and return the team, closed."""
+
+    async def run(script, options=None, **fields):
+        behaviours = fields.pop("team", {})
+        async with opened(**fields) as team:
+
+            async def master(agent):
+                await script(agent, team)
+                await agent.complete()
+
+            result = await team.run("do it", options, master=master, **behaviours)
+            assert result.status == "completed", result
+        return team
+
+    return run
+
+
+@pytest.mark.requirement("E6", "N26")
+async def test_a_spawned_child_is_described_registered_and_started(as_master):
+    answers = []
+
+    async def script(agent, team):
+        answers.append(await agent.call("spawn_child", prompt="count", name="counter"))
+        assert team.runtime.router.is_registered(team["counter"].agent_id)
+        assert not team["counter"].task.done()
+        await agent.collect()
+
+    team = await as_master(script)
+    [answer] = answers
+    child = team["counter"].descriptor
+    assert answer == {
+        "agent_id": child.agent_id,
+        "name": "counter",
+        "state": "pending",
+        "reused": False,
+    }
+    parent = team["master"].descriptor
+    assert (child.parent_id, child.depth, child.role) == (parent.agent_id, 1, AgentRole.WORKER)
+    assert (child.provider, child.model, child.cwd) == ("script", parent.model, parent.cwd)
+    assert child.prompt == "count"
+    assert (child.tools, child.mode) == (NATIVE_TOOLS, PermissionMode.DEFAULT)
+    [(label, is_subagent, parent_label)] = team.ledger.rows(
+        "SELECT label, is_subagent, parent_session_label FROM sessions WHERE agent_id = ?",
+        child.agent_id,
+    )
+    assert (label, is_subagent, parent_label) == ("session/counter", 1, "session/master")
+    spawned = "SELECT spawned_session_label FROM tool_calls WHERE tool_name = 'spawn_child'"
+    assert team.ledger.one(spawned) == label
+
+
+async def test_children_spawned_in_parallel_are_named_in_order(as_master):
+    async def script(agent, _):
+        wanted = [{"prompt": "a"}, {"prompt": "b", "role": "reviewer"}, {"prompt": "c"}]
+        answer = await agent.call("spawn_children_parallel", children=wanted)
+        assert answer.keys() == {"children"}
+        assert [child["name"] for child in answer["children"]] == ["w1", "r1", "w2"]
+        assert all(child.keys() == CHILD_KEYS for child in answer["children"])
+        await agent.collect(3)
+
+    team = await as_master(script)
+    assert team["r1"].descriptor.tools == {"Read", "Glob", "Grep"}
+
+
+REFUSED = {
+    "blank prompt": ({"prompt": "  "}, "spawn_failed"),
+    "empty prompt": ({"prompt": ""}, "invalid_arguments"),
+    "no prompt": ({}, "invalid_arguments"),
+    "unknown argument": ({"prompt": "x", "speed": 9}, "invalid_arguments"),
+    "wrong type": ({"prompt": "x", "tools": "Bash"}, "invalid_arguments"),
+    "role of a master": ({"prompt": "x", "role": "master"}, "invalid_arguments"),
+    "duplicate name": ({"prompt": "x", "name": "master"}, "spawn_failed"),
+    "bad name": ({"prompt": "x", "name": "No Name"}, "spawn_failed"),
+    "unknown tool": ({"prompt": "x", "tools": ["Read", "Teleport"]}, "unknown_tool"),
+    "unknown MCP server": ({"prompt": "x", "mcp_servers": ["jira"]}, "unknown_mcp_server"),
+    "folder outside": ({"prompt": "x", "cwd": ".."}, "bad_cwd"),
+    "absolute folder outside": ({"prompt": "x", "cwd": "/"}, "bad_cwd"),
+    "no such folder": ({"prompt": "x", "cwd": "nowhere"}, "bad_cwd"),
+    "model of no provider": ({"prompt": "x", "model": "far"}, "model_not_available"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("tool", ["spawn_child", "spawn_children_parallel"])
+async def test_a_refused_spawn_writes_nothing(as_master, case, tool):
+    arguments, code = REFUSED[case]
+
+    async def script(agent, team):
+        before = team.ledger.written()
+        if tool == "spawn_child":
+            assert await agent.refused(tool, **arguments) == code
+        else:
+            good = {"prompt": "fine", "name": "fine"}
+            assert await agent.refused(tool, children=[good, arguments]) == code
+        assert team.ledger.written() == before
+        assert list(team.manager.agents) == [agent.id]
+
+    await as_master(
+        script, settings={"models": {"far": {"provider": "elsewhere", "model_id": "m"}}}
+    )
+
+
+async def test_two_children_of_one_call_cannot_have_the_same_name(as_master):
+    async def script(agent, team):
+        twins = [{"prompt": "x", "name": "twin"}, {"prompt": "y", "name": "twin"}]
+        assert await agent.refused("spawn_children_parallel", children=twins) == "spawn_failed"
+        assert list(team.manager.agents) == [agent.id]
+
+    await as_master(script)
+
+
+async def test_a_run_has_a_limit_of_agents_that_is_checked_for_all_children_at_once(as_master):
+    async def script(agent, team):
+        three = [{"prompt": "x"}] * 3
+        assert await agent.refused("spawn_children_parallel", children=three) == "too_many_agents"
+        assert list(team.manager.agents) == [agent.id]
+        await agent.call("spawn_children_parallel", children=three[:2])
+        assert await agent.refused("spawn_child", prompt="x", name="late") == "too_many_agents"
+        await agent.collect(2)
+
+    await as_master(script, engine={"max_agents_per_run": 3})
+
+
+@pytest.mark.requirement("E7")
+async def test_the_tree_grows_to_its_limit_and_no_deeper(as_master):
+    seen = {}
+
+    async def script(agent, team):
+        await agent.spawn(name="a")
+        await agent.collect()
+
+    async def a(agent):
+        await agent.spawn(name="b")
+        await agent.collect()
+        await agent.complete()
+
+    async def b(agent):
+        seen["tools"] = {tool.name for tool in agent.host.tools}
+        seen["code"] = await agent.refused("spawn_child", prompt="deeper")
+        seen["status"] = await agent.refused("get_children_status")
+        await agent.complete()
+
+    team = await as_master(script, engine={"max_agent_depth": 2}, team={"a": a, "b": b})
+    assert seen["code"] == seen["status"] == "max_depth"
+    assert not any(tool.startswith(("spawn", "restart")) for tool in seen["tools"])
+    assert "spawn children" not in team.provider.requests["b"][0].system_prompt
+    assert "spawn children" in team.provider.requests["a"][0].system_prompt
+    assert len(team.manager.agents) == 3
+
+
+@pytest.mark.requirement("E7")
+async def test_the_manager_refuses_a_spawn_below_the_limit_and_writes_nothing(as_master):
+    async def script(agent, team):
+        before = team.ledger.written()
+        request = SpawnRequest(prompt="x", parent_id=agent.id)
+        with pytest.raises(MaxDepthExceededError, match="depth 1 exceeds max_agent_depth 0"):
+            await team.manager.spawn_agent(request)
+        assert team.ledger.written() == before
+
+    await as_master(script, engine={"max_agent_depth": 0})
+
+
+async def test_the_depth_limit_is_five_by_default(opened):
+    async with opened() as team:
+        assert team.runtime.settings.engine.max_agent_depth == 5
+        assert team.runtime.settings.engine.max_concurrent_agents == 10
+
+
+async def test_a_child_gets_the_tools_it_is_given_and_hands_down_no_more(as_master):
+    async def script(agent, _):
+        await agent.spawn(name="a", tools=["Read", "Edit"])
+        await agent.collect()
+
+    async def a(agent):
+        refusal = await agent.refused("spawn_child", prompt="x", tools=["Read", "Bash"])
+        assert refusal == "not_granted"
+        await agent.spawn(name="b")
+        await agent.collect()
+        await agent.complete()
+
+    team = await as_master(script, team={"a": a})
+    assert team.provider.requests["a"][0].native_tools == {"Read", "Edit"}
+    assert team.provider.requests["b"][0].native_tools == {"Read", "Edit"}
+    assert team["b"].descriptor.grant.tools == {"Read", "Edit"}
+
+
+@pytest.mark.parametrize("mode", [PermissionMode.PLAN, PermissionMode.ACCEPT_EDITS])
+async def test_a_child_runs_in_the_mode_of_the_run_and_never_above_it(as_master, mode):
+    async def script(agent, team):
+        request = SpawnRequest(prompt="x", parent_id=agent.id, mode=PermissionMode.BYPASS)
+        child = await team.manager.spawn_agent(request)
+        assert child.descriptor.mode is mode
+        await agent.collect()
+
+    await as_master(script, {"mode": mode})
+
+
+async def test_a_child_may_work_in_a_folder_below_on_a_model_of_its_own(as_master):
+    async def script(agent, team):
+        (team.workspace / "sub").mkdir()
+        await agent.spawn(name="a", cwd="sub", model="fast")
+        await agent.spawn(name="b", model="script/other")
+        await agent.spawn(name="c", model="plain")
+        await agent.collect(3)
+
+    models = {"fast": {"provider": "script", "model_id": "m-1", "reasoning_effort": "low"}}
+    team = await as_master(script, settings={"models": models})
+    [a] = team.provider.requests["a"]
+    assert (a.cwd, a.model, a.reasoning_effort) == (str(team.workspace / "sub"), "m-1", "low")
+    assert team.provider.requests["b"][0].model == "other"
+    assert team.provider.requests["c"][0].model == "plain"
+
+
+async def test_a_child_gets_the_configured_mcp_servers(as_master):
+    async def script(agent, _):
+        await agent.spawn(name="a", mcp_servers=["jira"])
+        await agent.collect()
+
+    team = await as_master(script, settings={"mcp_servers": {"jira": {"command": "jira-mcp"}}})
+    assert team.provider.requests["a"][0].mcp_servers["jira"].command == "jira-mcp"
+
+
+async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_parent_hears_why(
+    as_master,
+):
+    class Gone(Provider):
+        def open_session(self, request, host):
+            raise ProviderNotAvailableError("gone", hint="install it")
+
+    async def script(agent, _):
+        await agent.spawn(model="gone/any")
+        [result] = await agent.collect()
+        assert (result["success"], result["error"]) == (False, "gone")
+
+    spec = ProviderSpec(name="gone", summary="", factory=lambda *_: Gone())
+    await as_master(script, others=[spec])
+
+
+# --- reuse ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("E51")
+async def test_a_finished_child_that_fits_is_used_again(as_master):
+    async def script(agent, team):
+        first = await agent.call("spawn_child", prompt="one")
+        await agent.collect()
+        second = await agent.call("spawn_child", prompt="two")
+        assert second == {**first, "state": "starting", "reused": True}
+        await agent.collect()
+        both = [{"prompt": "three"}, {"prompt": "four"}]
+        answer = await agent.call("spawn_children_parallel", children=both)
+        names = [(child["name"], child["reused"]) for child in answer["children"]]
+        assert names == [("w1", True), ("w2", False)]
+        await agent.collect(2)
+
+    team = await as_master(script)
+    assert team["w1"].descriptor.incarnation == 3
+    texts = [context.current_message.content for context in team.provider.contexts["w1"]]
+    assert texts == ["one", "two", "three"]
+
+
+DIFFERENT = {
+    "role": {"role": "reviewer"},
+    "tools": {"tools": ["Read"]},
+    "model": {"model": "other"},
+    "folder": {"cwd": "sub"},
+    "a name": {"name": "fresh"},
+    "MCP servers": {"mcp_servers": []},
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+async def test_a_finished_child_that_differs_is_not_used_again(as_master, what):
+    async def script(agent, team):
+        (team.workspace / "sub").mkdir()
+        await agent.spawn()
+        await agent.collect()
+        answer = await agent.call("spawn_child", prompt="two", **DIFFERENT[what])
+        assert (answer["reused"], answer["name"] != "w1") == (False, True)
+        await agent.collect()
+
+    await as_master(script)
+
+
+async def test_a_child_whose_result_was_not_read_is_not_used_again(as_master):
+    async def script(agent, team):
+        await agent.spawn("one")
+        await team.seen("agent_state_changed", "w1", to="completed")
+        answer = await agent.call("spawn_child", prompt="two")
+        assert (answer["name"], answer["reused"]) == ("w2", False)
+        await agent.collect(2)
+
+    await as_master(script)
+
+
+async def test_a_running_child_is_not_used_again(as_master):
+    async def script(agent, _):
+        await agent.spawn("one")
+        assert (await agent.call("spawn_child", prompt="two"))["name"] == "w2"
+        for _ in range(2):
+            question = await agent.call("wait_for_message")
+            await agent.call(
+                "respond_to_child",
+                child_id=question["from"],
+                correlation_id=question["correlation_id"],
+                response="go",
+            )
+        await agent.collect(2)
+
+    async def worker(agent):
+        await agent.call("ask_parent", question="may I?")
+        await agent.complete()
+
+    await as_master(script, team={"w1": worker, "w2": worker})
+
+
+# --- waiting for the child -----------------------------------------------------------------------
+
+
+async def test_a_spawn_that_waits_returns_the_result(as_master):
+    async def script(agent, _):
+        answer = await agent.call("spawn_child", prompt="x", wait=True)
+        assert answer.keys() == CHILD_KEYS | {"result"}
+        assert answer["state"] == "completed"
+        assert answer["result"] == {
+            "type": "task_result",
+            "from": answer["agent_id"],
+            "name": "w1",
+            "success": True,
+            "summary": "w1 is done",
+        }
+        # the wait has consumed the result
+        assert (await agent.call("wait_for_message"))["type"] == "nothing_left"
+
+    await as_master(script)
+
+
+async def test_a_spawn_that_waits_returns_the_childs_question_early(as_master):
+    async def script(agent, _):
+        answer = await agent.call("spawn_child", prompt="x", wait=True)
+        question = answer["result"]
+        assert answer["state"] == "waiting_for_parent"
+        assert question.keys() == {"type", "from", "name", "correlation_id", "text"}
+        assert (question["type"], question["text"]) == ("question", "which?")
+        await agent.call(
+            "respond_to_child",
+            child_id="w1",
+            correlation_id=question["correlation_id"],
+            response="the red one",
+        )
+        [result] = await agent.collect()
+        assert result["summary"] == "took the red one"
+
+    async def w1(agent):
+        answer = await agent.call("ask_parent", question="which?")
+        await agent.complete(f"took {answer['answer']}")
+
+    await as_master(script, team={"w1": w1})
+
+
+# --- restart -------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("E10", "E52")
+async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
+    async def script(agent, team):
+        await agent.spawn("one", name="a", tools=["Read"])
+        await agent.collect()
+        before = team["a"].descriptor
+        answer = await agent.call("restart_child", child_id="a", prompt="two")
+        assert answer == {
+            "agent_id": before.agent_id,
+            "name": "a",
+            "state": "starting",
+            "reused": True,
+        }
+        [result] = await agent.collect()
+        assert result["summary"] == "life 2: two"
+        after = team["a"].descriptor
+        assert after.incarnation == before.incarnation + 1 == 2
+        for name in ("parent_id", "role", "model", "tools", "cwd", "grant", "mode"):
+            assert getattr(after, name) == getattr(before, name)
+
+    async def a(agent):
+        await agent.complete(f"life {agent.turn}: {agent.text}")
+
+    team = await as_master(script, team={"a": a}, gives_tokens=True)
+    first, second = team.provider.requests["a"]
+    assert (first.resume_token, second.resume_token) == (None, "thread-a")
+    assert team.provider.contexts["a"][1].history == ()
+    assert team.ledger.one("SELECT next_turn FROM agents WHERE name = 'a'") == 3
+
+
+async def test_a_restart_without_a_vendors_thread_is_given_the_conversation(as_master):
+    async def script(agent, _):
+        await agent.call("spawn_child", prompt="one", wait=True)
+        await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
+
+    async def w1(agent):
+        await agent.say(f"said in turn {agent.turn}")
+        await agent.complete()
+
+    team = await as_master(script, team={"w1": w1})
+    history = [(m.role, m.content) for m in team.provider.contexts["w1"][1].history]
+    assert history == [("user", "one"), ("assistant", "said in turn 1")]
+    assert team.provider.contexts["w1"][1].current_message.content == "two"
+
+
+async def test_a_thread_that_the_vendor_has_lost_is_rebuilt_from_the_ledger(as_master):
+    def refuse(request):
+        if request.resume_token is not None:
+            raise ProviderNotAvailableError("no such thread", code="resume_failed")
+
+    async def script(agent, _):
+        await agent.call("spawn_child", prompt="one", wait=True)
+        answer = await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
+        assert answer["result"]["success"]
+
+    team = await as_master(script, gives_tokens=True, refuse=refuse)
+    assert [m.content for m in team.provider.contexts["w1"][1].history] == ["one"]
+    notices = team.ledger.events("notice", "w1")
+    assert [notice["text"] for notice in notices] == [
+        "the conversation is rebuilt from the ledger: no such thread"
+    ]
+
+
+async def test_a_running_or_foreign_child_is_not_restarted(as_master):
+    async def script(agent, team):
+        await agent.spawn(name="a")
+        question = await agent.call("wait_for_message")
+        before = team.ledger.written()
+        arguments = {"child_id": "a", "prompt": "again"}
+        assert await agent.refused("restart_child", **arguments) == "still_running"
+        arguments = {"child_id": "b", "prompt": "again"}  # a child of a, and ended
+        assert await agent.refused("restart_child", **arguments) == "unknown_agent"
+        assert team.ledger.written() == before
+        await agent.call(
+            "respond_to_child",
+            child_id="a",
+            correlation_id=question["correlation_id"],
+            response="go",
+        )
+        await agent.collect()
+
+    async def a(agent):
+        await agent.call("spawn_child", prompt="x", name="b", wait=True)
+        await agent.call("ask_parent", question="go on?")
+        await agent.complete()
+
+    await as_master(script, team={"a": a})
+
+
+async def test_a_killed_child_is_restarted_by_way_of_pending(as_master):
+    async def script(agent, team):
+        await agent.spawn(name="a")
+        await team.manager.kill_agent(team["a"].agent_id)
+        await agent.collect()
+        assert await agent.call("restart_child", child_id="a", prompt="again", wait=True)
+
+    async def a(agent):
+        if agent.text != "again":
+            await agent.hang()
+        await agent.complete()
+
+    team = await as_master(script, team={"a": a})
+    assert team.ledger.states("a")[-5:] == ["killed", "pending", "starting", "running", "completed"]
+
+
+async def test_a_restart_that_waits_does_not_take_the_result_of_the_life_before(as_master):
+    async def script(agent, team):
+        await agent.spawn("one", name="a")
+        await team.seen("agent_state_changed", "a", to="completed")
+        answer = await agent.call("restart_child", child_id="a", prompt="two", wait=True)
+        assert answer["result"]["summary"] == "did two"
+        [unread] = await agent.collect()
+        assert unread["summary"] == "did one"
+
+    async def a(agent):
+        await agent.complete(f"did {agent.text}")
+
+    await as_master(script, team={"a": a})
+
+
+async def test_messages_to_the_life_before_are_gone(as_master):
+    async def script(agent, team):
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "a", to="running")
+        await agent.call("send_child_prompt", child_id="a", prompt="for the first life")
+        await team.manager.kill_agent(team["a"].agent_id)
+        await agent.collect()
+        await agent.call("restart_child", child_id="a", prompt="again", wait=True)
+
+    async def a(agent):
+        if agent.text != "again":
+            await agent.hang()
+        assert agent.host._session.manager.runtime.router.unread(agent.id) == ()
+        await agent.complete()
+
+    team = await as_master(script, team={"a": a})
+    assert len(team.provider.contexts["a"]) == 2
+
+
+async def test_a_failed_child_can_be_given_another_chance(as_master):
+    async def script(agent, _):
+        answer = await agent.call("spawn_child", prompt="one", wait=True)
+        assert (answer["state"], answer["result"]["error"]) == ("failed", "no luck")
+        answer = await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
+        assert answer["result"]["success"]
+
+    async def w1(agent):
+        if agent.text == "one":
+            raise failed("no luck")
+        await complete(agent)
+
+    await as_master(script, team={"w1": w1})
+
+
+async def test_an_agent_that_has_ended_spawns_nothing(team):
+    await team.run()
+    with pytest.raises(AgentSpawnError, match="has ended"):
+        await team.manager.spawn_agent(
+            SpawnRequest(prompt="late", parent_id=team["master"].agent_id)
+        )
+    with pytest.raises(AgentSpawnError, match="needs a parent"):
+        await team.manager.spawn_agent(SpawnRequest(prompt="nobody's"))

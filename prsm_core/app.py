@@ -19,6 +19,7 @@ from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control import ControlServer
 from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
+from prsm_core.engine.orphans import recorded_processes
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.session_lock import SessionLock
@@ -33,7 +34,7 @@ from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from prsm_core.config import Paths, Settings
     from prsm_core.domain.events import Event
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
-
-BUILTINS = (("builtin", "prsm_core.builtin.plugin"),)
 
 
 class _Run:
@@ -207,10 +206,13 @@ async def open_app(
     session = options.session or ids.ulid()
     ledger = ledger_path(paths, repo_identity(paths.workspace).key)
     private_dir(ledger.parent)
-    with SessionLock.take(paths.state, session, since=clock.time()) as lock:
+    with (
+        SessionLock.take(paths.state, session, since=clock.time()) as lock,
+        recorded_processes(paths.state) as processes,
+    ):
         async with (
             await SqliteStore.open(ledger) as store,
-            ProcessLauncher(clock) as launcher,
+            ProcessLauncher(clock, on_start=processes.add) as launcher,
         ):
             config = EngineConfig(
                 settings=settings,
@@ -251,6 +253,15 @@ def _build_broker(
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
     )
+
+
+def _secrets(settings: Settings) -> Iterator[str]:
+    """Yield the values of the variables that hold the providers' keys."""
+    for provider in settings.providers.values():
+        names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
+        for name in names:
+            if name is not None and os.environ.get(name):
+                yield os.environ[name]
 
 
 def _sink_settings() -> dict[str, dict[str, str]]:

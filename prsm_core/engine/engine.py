@@ -45,6 +45,7 @@ from prsm_core.errors import AgentSpawnError, ConfigError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.messaging.router import MessageRouter
+from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -89,6 +90,7 @@ class EngineConfig:
     clock: Clock
     ids: Ids
     state_dir: Path
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
     trusted: bool = False
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -108,6 +110,7 @@ class OrchestrationEngine:
             self._background,
             session_id=config.session_id,
             on_events=self.feed.publish,
+            redact=config.redactor.value,
         )
         self.runtime = self._build_runtime()
         self.manager = AgentManager(self.runtime)

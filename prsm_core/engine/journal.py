@@ -39,11 +39,13 @@ class Journal:
         *,
         session_id: str,
         on_events: OnEvents,
+        redact: Callable[[Any], Any],
     ) -> None:
         self._store = store
         self._clock = clock
         self._background = background
         self._on_events = on_events
+        self._redact = redact
         self.session_id = session_id
         self.run_id = ""
         self._facts: dict[str | None, list[Event]] = {}
@@ -61,14 +63,14 @@ class Journal:
         return self.event_of(kind, agent, data)
 
     def event_of(self, kind: str, agent: str | None, data: dict[str, Any]) -> Event:
-        """Build an event whose fields are not identifiers (`from`)."""
+        """Build an event whose fields are not identifiers (`from`); secrets are taken out."""
         return Event(
             type=kind,
             session=self.session_id,
             run=self.run_id,
             ts=self._clock.time(),
             agent=agent,
-            data=data,
+            data=self._redact(data),
         )
 
     def run_step_id(self) -> str:

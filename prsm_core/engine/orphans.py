@@ -8,7 +8,9 @@ time and boot, so that no other can be taken for it.
 from __future__ import annotations
 
 import json
+import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
@@ -22,9 +24,24 @@ from prsm_core.engine.process_table import (
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+_log = logging.getLogger("prsm.engine")
 _SUFFIX = ".processes"
+
+
+@contextmanager
+def recorded_processes(state_dir: Path) -> Iterator[ProcessRecord]:
+    """End what dead engines left behind, then keep a record for as long as this engine lives."""
+    ended = end_orphans(state_dir)
+    if ended:
+        _log.warning("ended %d processes that a dead engine had left behind", ended)
+    record = ProcessRecord(state_dir)
+    try:
+        yield record
+    finally:
+        record.close()
 
 
 class ProcessRecord:

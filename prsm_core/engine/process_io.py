@@ -179,6 +179,8 @@ class StdinPipe(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._finishing = False  # we have closed it ourselves
+        self._broken = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the pipe."""
@@ -193,26 +195,30 @@ class StdinPipe(asyncio.BaseProtocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake the writers: nobody reads any more."""
+        """Wake the writers; what they wrote was read only if we have closed the pipe ourselves."""
+        self._broken = exc is not None or not self._finishing
         self._transport = None
         self._writable.set()
 
     async def write(self, data: bytes) -> None:
         """Write and wait until the child has room for more; ProcessError when it is closed."""
-        if self._transport is None or self._transport.is_closing():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             raise self._closed_error()
-        self._transport.write(data)
+        transport.write(data)
         await self._writable.wait()
-        if self._transport is None:
+        if self._broken or (transport.is_closing() and not self._finishing):
             raise self._closed_error()
 
     def close(self) -> None:
         """Let the child read what was written, then the end."""
+        self._finishing = True
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once and drop what was not read."""
+        self._finishing = False
         if self._transport is not None:
             self._transport.abort()
 

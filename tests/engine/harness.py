@@ -302,8 +302,18 @@ class Ledger:
 
     def written(self) -> dict[str, list[tuple]]:
         """Return what acts leave behind, apart from the record of the calls themselves."""
-        tables = ("agents", "agent_specs", "inbox", "sessions", "requests", "grants")
-        return {name: self.rows(f"SELECT * FROM {name} ORDER BY 1") for name in tables}  # noqa: S608
+        columns = {
+            "agents": "agent_id, name, incarnation",  # their states go on meanwhile
+            "agent_specs": "*",
+            "inbox": "message_id, target",
+            "sessions": "label",
+            "requests": "request_id",
+            "grants": "*",
+        }
+        return {
+            table: self.rows(f"SELECT {columns} FROM {table} ORDER BY 1")  # noqa: S608 - no input
+            for table, columns in columns.items()
+        }
 
     def events(self, kind: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
         """Return the events as dicts, `agent` being the name of the one they are of."""
@@ -393,7 +403,10 @@ class Team:
         """Run a task to its end."""
         self.provider.behaviours.update(behaviours)
         async with asyncio.timeout(DEADLINE):
-            return await self.engine.run(task, **(options or {}))
+            result = await self.engine.run(task, **(options or {}))
+        if self.provider.failures:
+            raise self.provider.failures[0]
+        return result
 
     def start(self, task="do it", **behaviours) -> asyncio.Future:
         """Begin a run; the future has its result."""

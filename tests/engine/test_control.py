@@ -77,7 +77,7 @@ async def test_an_unknown_agent_is_the_engines_own_error(served):
 
 async def test_a_prompt_reaches_a_running_agent_and_a_restart_an_ended_one(served):
     team, client = served
-    prompted = asyncio.Event()
+    prompted, restarted = asyncio.Event(), asyncio.Event()
 
     async def worker(agent):
         if agent.turn > 1:
@@ -90,19 +90,17 @@ async def test_a_prompt_reaches_a_running_agent_and_a_restart_an_ended_one(serve
     async def master(agent):
         await agent.spawn()
         results = await agent.collect(1)
+        await restarted.wait()
         results += await agent.collect(1)
         await agent.complete(" / ".join(result["summary"] for result in results))
 
-    async def restart_when_it_has_ended():
-        await team.seen("agent_state_changed", "w1", to="completed")
-        await client.restart("w1", "more")
-
     run = team.start(master=master, w1=worker)
     await begun(team, "w1")
-    team.provider.behaviours["w1"] = worker
     await client.prompt_agent("w1", "grüße")
     prompted.set()
-    await restart_when_it_has_ended()
+    await team.seen("agent_state_changed", "w1", to="completed")
+    await client.restart("w1", "more")
+    restarted.set()
     assert (await run).summary == "told: grüße / again: more"
 
 

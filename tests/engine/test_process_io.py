@@ -62,6 +62,16 @@ async def test_a_writer_to_a_process_that_closes_its_input_gets_an_error(launche
         await process.write(b"x" * 1_000_000)
 
 
+async def test_closing_the_input_while_a_writer_waits_loses_nothing_of_it(launcher):
+    process = await launcher.start(["bash", "-c", "echo ready; exec wc -c"], name="wc")
+    assert await first_line(process) == b"ready"
+    async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+        group.create_task(process.write(b"x" * 1_000_000))
+        await asyncio.sleep(0)
+        process.close_stdin()
+    assert await collect(process) == [b"1000000"]
+
+
 async def test_a_writer_is_freed_by_the_end_of_a_process_that_never_reads(launcher):
     process = await launcher.start(["sleep", "4321"], name="idle")
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:

@@ -11,6 +11,7 @@ from prsm_core.interfaces.provider import Provider, ProviderSpec
 from tests.engine.harness import complete, failed
 
 CHILD_KEYS = {"agent_id", "name", "state", "reused"}
+NOT_ENDED = {"pending", "starting", "running", "waiting_for_parent"}
 
 
 @pytest.fixture
@@ -45,12 +46,8 @@ async def test_a_spawned_child_is_described_registered_and_started(as_master):
     team = await as_master(script)
     [answer] = answers
     child = team["counter"].descriptor
-    assert answer == {
-        "agent_id": child.agent_id,
-        "name": "counter",
-        "state": "pending",
-        "reused": False,
-    }
+    assert answer.pop("state") in NOT_ENDED
+    assert answer == {"agent_id": child.agent_id, "name": "counter", "reused": False}
     parent = team["master"].descriptor
     assert (child.parent_id, child.depth, child.role) == (parent.agent_id, 1, AgentRole.WORKER)
     assert (child.provider, child.model, child.cwd) == ("script", parent.model, parent.cwd)
@@ -249,7 +246,7 @@ async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_paren
         assert (result["success"], result["error"]) == (False, "gone")
 
     spec = ProviderSpec(name="gone", summary="", factory=lambda *_: Gone())
-    await as_master(script, others=[spec])
+    await as_master(script, {"provider": "script"}, others=[spec])
 
 
 # --- reuse ---------------------------------------------------------------------------------------
@@ -261,7 +258,8 @@ async def test_a_finished_child_that_fits_is_used_again(as_master):
         first = await agent.call("spawn_child", prompt="one")
         await agent.collect()
         second = await agent.call("spawn_child", prompt="two")
-        assert second == {**first, "state": "starting", "reused": True}
+        assert second == {**first, "state": second["state"], "reused": True}
+        assert second["state"] in NOT_ENDED
         await agent.collect()
         both = [{"prompt": "three"}, {"prompt": "four"}]
         answer = await agent.call("spawn_children_parallel", children=both)
@@ -355,7 +353,7 @@ async def test_a_spawn_that_waits_returns_the_childs_question_early(as_master):
     async def script(agent, _):
         answer = await agent.call("spawn_child", prompt="x", wait=True)
         question = answer["result"]
-        assert answer["state"] == "waiting_for_parent"
+        assert answer["state"] in NOT_ENDED
         assert question.keys() == {"type", "from", "name", "correlation_id", "text"}
         assert (question["type"], question["text"]) == ("question", "which?")
         await agent.call(
@@ -384,12 +382,8 @@ async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
         await agent.collect()
         before = team["a"].descriptor
         answer = await agent.call("restart_child", child_id="a", prompt="two")
-        assert answer == {
-            "agent_id": before.agent_id,
-            "name": "a",
-            "state": "starting",
-            "reused": True,
-        }
+        assert answer.pop("state") in NOT_ENDED
+        assert answer == {"agent_id": before.agent_id, "name": "a", "reused": True}
         [result] = await agent.collect()
         assert result["summary"] == "life 2: two"
         after = team["a"].descriptor

@@ -295,23 +295,20 @@ async def test_a_thread_lost_in_a_crash_is_given_up_so_that_it_can_be_rebuilt(tm
 
 async def test_a_first_turn_that_never_reached_the_disk_begins_a_new_thread(tmp_path):
     lost = {"thread/resume": RpcError("no rollout found")}
-    async with open_fake(tmp_path, **lost) as (provider, services):
-        async with provider.open_session(request(tmp_path), Host()) as session:
-            turn = start(session, "the task")
-            await services.codex[0].sent("turn/start")
-            services.codex[0].kill()
-            assert (await turn)[-1].error.retryable
-            turn = start(session, None)
-            again = await until_second(services)
-            sent = await again.sent("turn/start")
-            again.complete()
-            assert (await turn)[-1].stop_reason is StopReason.END_TURN
+    async with (
+        open_fake(tmp_path, **lost) as (provider, services),
+        provider.open_session(request(tmp_path), Host()) as session,
+    ):
+        turn = start(session, "the task")
+        await services.codex[0].sent("turn/start")
+        services.codex[0].kill()
+        assert (await turn)[-1].error.retryable
+        turn = start(session, None)
+        await until(lambda: len(services.codex) == 2)
+        sent = await services.codex[1].sent("turn/start")
+        services.codex[1].complete()
+        assert (await turn)[-1].stop_reason is StopReason.END_TURN
     assert sent["params"]["input"] == [{"type": "text", "text": "the task"}]
-
-
-async def until_second(services):
-    await until(lambda: len(services.codex) == 2)
-    return services.codex[1]
 
 
 async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path, monkeypatch):

@@ -1,0 +1,91 @@
+"""A provider whose model does what the task lists: `say hello; spawn hang; hang`.
+
+The task of a child is written with & in place of ; and a check asks about every Read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from prsm_core import (
+    Allow,
+    Ask,
+    AssistantMessage,
+    PermissionCheckSpec,
+    PermissionRequest,
+    Provider,
+    ProviderSession,
+    ProviderSpec,
+    ProviderStatus,
+    Question,
+    StopReason,
+    TextDelta,
+    TurnEnded,
+    hookimpl,
+)
+
+
+class PuppetSession(ProviderSession):
+    def __init__(self, request, host):
+        self.request = request
+        self.host = host
+
+    async def run_turn(self, context):
+        for act in context.current_message.content.split(";"):
+            verb, _, rest = act.strip().partition(" ")
+            match verb:
+                case "begin":
+                    yield TextDelta(rest)
+                    # What a person can see must have happened: deltas are not in the ledger.
+                    yield AssistantMessage("begun")
+                    yield TextDelta(rest)
+                case "say":
+                    yield AssistantMessage(rest)
+                case "read":
+                    yield AssistantMessage("allowed" if await self.may_read() else "denied")
+                case "choose":
+                    answer = await self.host.ask_user(Question(text=rest, options=("red", "blue")))
+                    yield AssistantMessage(f"chose {answer.choices} {answer.text}")
+                case "spawn":
+                    child = {"prompt": rest.replace("&", ";")}
+                    await self.host.call_tool("spawn_child", child)
+                case "hang":
+                    await asyncio.Event().wait()
+        yield TurnEnded(StopReason.END_TURN)
+
+    async def may_read(self):
+        request = PermissionRequest(
+            agent_id=self.request.agent_id,
+            tool="Read",
+            arguments={"file_path": "secret.txt"},
+            cwd=self.request.cwd,
+            paths=("secret.txt",),
+        )
+        return isinstance(await self.host.authorize(request), Allow)
+
+
+class PuppetProvider(Provider):
+    def __init__(self, settings, services):
+        pass
+
+    async def probe(self):
+        return ProviderStatus(available=True)
+
+    @asynccontextmanager
+    async def open_session(self, request, host):
+        yield PuppetSession(request, host)
+
+
+async def ask_about_reads(request, context):
+    return Ask("every read is asked about") if request.tool == "Read" else None
+
+
+@hookimpl
+def prsm_providers():
+    yield ProviderSpec(name="puppet", summary="Does what it is told.", factory=PuppetProvider)
+
+
+@hookimpl
+def prsm_permission_checks():
+    yield PermissionCheckSpec(name="reads", summary="", priority=1, check=ask_about_reads)

@@ -30,13 +30,17 @@ class WaitFor:
     key: Any = None
 
 
-@dataclass(slots=True, eq=False)
 class _Watch:
-    owner: str
-    wait: WaitFor
-    witness: str | None = None
-    supported: bool = False  # ready, or its witness is live
-    position: int = 0  # where the next search for a runnable target begins
+    """A wait, and what it relies on."""
+
+    __slots__ = ("owner", "position", "supported", "wait", "witness")
+
+    def __init__(self, owner: str, wait: WaitFor) -> None:
+        self.owner = owner
+        self.wait = wait
+        self.witness: str | None = None
+        self.supported = False  # ready, or its witness is live
+        self.position = 0  # where the next search for a runnable target begins
 
 
 @dataclass(slots=True)
@@ -65,8 +69,14 @@ class WaitGraph:
 
     def block(self, agent: str, waits: Sequence[WaitFor]) -> frozenset[str]:
         """Note that an agent is blocked by these waits; return the knot there is now, if any."""
-        self._forget(agent)
-        self._blocked[agent] = tuple(_Watch(agent, wait) for wait in waits)
+        if agent in self._blocked:
+            self._forget(agent)
+        watches = self._blocked[agent] = tuple([_Watch(agent, wait) for wait in waits])
+        if not self._dead and self._nobody_relies_on(agent):
+            # No witness leads to it, so that any live target may be its own witness.
+            self.visits += 1
+            if all([self._support(watch, (agent,)) for watch in watches]):
+                return NO_KNOT
         return self._check((agent,))
 
     def unblock(self, agent: str) -> None:
@@ -90,6 +100,20 @@ class WaitGraph:
     def sweep(self) -> frozenset[str]:
         """Look at every blocked agent from scratch; return the knot, if any."""
         return self.recheck(tuple(self._blocked))
+
+    def _nobody_relies_on(self, agent: str) -> bool:
+        """Let those who rely on an agent find a runnable target instead; whether all could."""
+        watchers = self._watchers.pop(agent, None)
+        if watchers is None:
+            return True
+        self.visits += len(watchers)
+        stuck = {watch for watch in watchers if not self._support(watch, self._blocked)}
+        if not stuck:
+            return True
+        for watch in stuck:  # the full check goes on from them
+            watch.supported, watch.witness = True, agent
+        self._watchers[agent] = stuck
+        return False
 
     def _check(self, suspects: Sequence[str]) -> frozenset[str]:
         unsupported = self._spread(suspects)
@@ -140,15 +164,22 @@ class WaitGraph:
     def _support(self, watch: _Watch, excluded: Container[str]) -> bool:
         """Find a witness that is not excluded and has not ended; rotate where it was found."""
         if self.is_ready(watch.owner, watch.wait):
-            watch.supported = True
+            watch.supported, watch.witness = True, None
             return True
         targets = watch.wait.targets
-        for step in range(len(targets)):
-            position = (watch.position + step) % len(targets)
+        count, first = len(targets), watch.position
+        for step in range(count):
+            position = first + step if first + step < count else first + step - count
             target = targets[position]
             if target not in excluded and not self.is_over(target):
-                watch.position, watch.witness, watch.supported = position, target, True
-                self._watchers.setdefault(target, set()).add(watch)
+                watch.position = position
+                watch.witness = target
+                watch.supported = True
+                watchers = self._watchers.get(target)
+                if watchers is None:
+                    self._watchers[target] = {watch}
+                else:
+                    watchers.add(watch)
                 return True
         return False
 

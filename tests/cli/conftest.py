@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +96,19 @@ def start_prsm():
     for process in started:
         process.kill()
         process.communicate(timeout=DEADLINE)
+
+
+@pytest.fixture
+def puppets(tmp_path, monkeypatch):
+    """Install the provider of puppet_plugin.py for the processes of the test."""
+    site = tmp_path / "site"
+    info = site / "prsm_puppet-1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("puppet_plugin.py"), site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: prsm-puppet\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[prsm]\npuppet = puppet_plugin\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PRSM_PLUGINS", "puppet")
 
 
 @pytest.fixture

@@ -37,9 +37,6 @@ class PuppetSession(ProviderSession):
             match verb:
                 case "begin":
                     yield TextDelta(rest)
-                    # What a person can see must have happened: deltas are not in the ledger.
-                    yield AssistantMessage("begun")
-                    yield TextDelta(rest)
                 case "say":
                     yield AssistantMessage(rest)
                 case "read":

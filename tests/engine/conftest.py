@@ -28,3 +28,24 @@ async def fast_team(opened):
     """A team whose time moves by itself as soon as nothing runs."""
     async with opened(clock=FakeClock()) as team:
         yield team
+
+
+@pytest.fixture
+def as_master(opened):
+    """Run `script(agent, team)` as the master, then complete; return the team, closed.
+
+    `team` holds the behaviours of others, `options` are of the run, the rest opens the team.
+    """
+
+    async def run(script, options=None, *, team=None, **fields):
+        async with opened(**fields) as running:
+
+            async def master(agent):
+                await script(agent, running)
+                await agent.complete()
+
+            result = await running.run("do it", options, master=master, **(team or {}))
+            assert result.status == "completed", result
+        return running
+
+    return run

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 20.0  # real seconds; a test that needs them has failed
 SESSION = "session"
+NOT_ENDED = {"pending", "starting", "running", "waiting_for_parent"}
 
 
 class TurnFailedError(Exception):

@@ -1,4 +1,4 @@
-"""Spawning and restarting children: limits, grants, reuse, identity."""
+"""Spawning children: limits, grants, reuse, waiting."""
 
 from __future__ import annotations
 
@@ -8,29 +8,9 @@ from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec
-from tests.engine.harness import complete, failed
+from tests.engine.harness import NOT_ENDED
 
 CHILD_KEYS = {"agent_id", "name", "state", "reused"}
-NOT_ENDED = {"pending", "starting", "running", "waiting_for_parent"}
-
-
-@pytest.fixture
-def as_master(opened):
-    """Run `script(agent)` as the master and return the team, closed."""
-
-    async def run(script, options=None, **fields):
-        behaviours = fields.pop("team", {})
-        async with opened(**fields) as team:
-
-            async def master(agent):
-                await script(agent, team)
-                await agent.complete()
-
-            result = await team.run("do it", options, master=master, **behaviours)
-            assert result.status == "completed", result
-        return team
-
-    return run
 
 
 @pytest.mark.requirement("E6", "N26")
@@ -368,159 +348,6 @@ async def test_a_spawn_that_waits_returns_the_childs_question_early(as_master):
     async def w1(agent):
         answer = await agent.call("ask_parent", question="which?")
         await agent.complete(f"took {answer['answer']}")
-
-    await as_master(script, team={"w1": w1})
-
-
-# --- restart -------------------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("E10", "E52")
-async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
-    async def script(agent, team):
-        await agent.spawn("one", name="a", tools=["Read"])
-        await agent.collect()
-        before = team["a"].descriptor
-        answer = await agent.call("restart_child", child_id="a", prompt="two")
-        assert answer.pop("state") in NOT_ENDED
-        assert answer == {"agent_id": before.agent_id, "name": "a", "reused": True}
-        [result] = await agent.collect()
-        assert result["summary"] == "life 2: two"
-        after = team["a"].descriptor
-        assert after.incarnation == before.incarnation + 1 == 2
-        for name in ("parent_id", "role", "model", "tools", "cwd", "grant", "mode"):
-            assert getattr(after, name) == getattr(before, name)
-
-    async def a(agent):
-        await agent.complete(f"life {agent.turn}: {agent.text}")
-
-    team = await as_master(script, team={"a": a}, gives_tokens=True)
-    first, second = team.provider.requests["a"]
-    assert (first.resume_token, second.resume_token) == (None, "thread-a")
-    assert team.provider.contexts["a"][1].history == ()
-    assert team.ledger.one("SELECT next_turn FROM agents WHERE name = 'a'") == 3
-
-
-async def test_a_restart_without_a_vendors_thread_is_given_the_conversation(as_master):
-    async def script(agent, _):
-        await agent.call("spawn_child", prompt="one", wait=True)
-        await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
-
-    async def w1(agent):
-        await agent.say(f"said in turn {agent.turn}")
-        await agent.complete()
-
-    team = await as_master(script, team={"w1": w1})
-    history = [(m.role, m.content) for m in team.provider.contexts["w1"][1].history]
-    assert history == [("user", "one"), ("assistant", "said in turn 1")]
-    assert team.provider.contexts["w1"][1].current_message.content == "two"
-
-
-async def test_a_thread_that_the_vendor_has_lost_is_rebuilt_from_the_ledger(as_master):
-    def refuse(request):
-        if request.resume_token is not None:
-            raise ProviderNotAvailableError("no such thread", code="resume_failed")
-
-    async def script(agent, _):
-        await agent.call("spawn_child", prompt="one", wait=True)
-        answer = await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
-        assert answer["result"]["success"]
-
-    team = await as_master(script, gives_tokens=True, refuse=refuse)
-    assert [m.content for m in team.provider.contexts["w1"][1].history] == ["one"]
-    notices = team.ledger.events("notice", "w1")
-    assert [notice["text"] for notice in notices] == [
-        "the conversation is rebuilt from the ledger: no such thread"
-    ]
-
-
-async def test_a_running_or_foreign_child_is_not_restarted(as_master):
-    async def script(agent, team):
-        await agent.spawn(name="a")
-        question = await agent.call("wait_for_message")
-        before = team.ledger.written()
-        arguments = {"child_id": "a", "prompt": "again"}
-        assert await agent.refused("restart_child", **arguments) == "still_running"
-        arguments = {"child_id": "b", "prompt": "again"}  # a child of a, and ended
-        assert await agent.refused("restart_child", **arguments) == "unknown_agent"
-        assert team.ledger.written() == before
-        await agent.call(
-            "respond_to_child",
-            child_id="a",
-            correlation_id=question["correlation_id"],
-            response="go",
-        )
-        await agent.collect()
-
-    async def a(agent):
-        await agent.call("spawn_child", prompt="x", name="b", wait=True)
-        await agent.call("ask_parent", question="go on?")
-        await agent.complete()
-
-    await as_master(script, team={"a": a})
-
-
-async def test_a_killed_child_is_restarted_by_way_of_pending(as_master):
-    async def script(agent, team):
-        await agent.spawn(name="a")
-        await team.manager.kill_agent(team["a"].agent_id)
-        await agent.collect()
-        assert await agent.call("restart_child", child_id="a", prompt="again", wait=True)
-
-    async def a(agent):
-        if agent.text != "again":
-            await agent.hang()
-        await agent.complete()
-
-    team = await as_master(script, team={"a": a})
-    assert team.ledger.states("a")[-5:] == ["killed", "pending", "starting", "running", "completed"]
-
-
-async def test_a_restart_that_waits_does_not_take_the_result_of_the_life_before(as_master):
-    async def script(agent, team):
-        await agent.spawn("one", name="a")
-        await team.seen("agent_state_changed", "a", to="completed")
-        answer = await agent.call("restart_child", child_id="a", prompt="two", wait=True)
-        assert answer["result"]["summary"] == "did two"
-        [unread] = await agent.collect()
-        assert unread["summary"] == "did one"
-
-    async def a(agent):
-        await agent.complete(f"did {agent.text}")
-
-    await as_master(script, team={"a": a})
-
-
-async def test_messages_to_the_life_before_are_gone(as_master):
-    async def script(agent, team):
-        await agent.spawn(name="a")
-        await team.seen("agent_state_changed", "a", to="running")
-        await agent.call("send_child_prompt", child_id="a", prompt="for the first life")
-        await team.manager.kill_agent(team["a"].agent_id)
-        await agent.collect()
-        await agent.call("restart_child", child_id="a", prompt="again", wait=True)
-
-    async def a(agent):
-        if agent.text != "again":
-            await agent.hang()
-        assert agent.host._session.manager.runtime.router.unread(agent.id) == ()
-        await agent.complete()
-
-    team = await as_master(script, team={"a": a})
-    assert len(team.provider.contexts["a"]) == 2
-
-
-async def test_a_failed_child_can_be_given_another_chance(as_master):
-    async def script(agent, _):
-        answer = await agent.call("spawn_child", prompt="one", wait=True)
-        assert (answer["state"], answer["result"]["error"]) == ("failed", "no luck")
-        answer = await agent.call("restart_child", child_id="w1", prompt="two", wait=True)
-        assert answer["result"]["success"]
-
-    async def w1(agent):
-        if agent.text == "one":
-            raise failed("no luck")
-        await complete(agent)
 
     await as_master(script, team={"w1": w1})
 

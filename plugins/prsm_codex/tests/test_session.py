@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from prsm_codex import session as session_module
@@ -286,7 +287,8 @@ async def test_a_thread_lost_in_a_crash_is_given_up_so_that_it_can_be_rebuilt(tm
         codex.complete()
         await turn
         codex.kill()
-        await until(lambda: session._server.closed)
+        server: Any = session._server
+        await until(lambda: server.closed)
         events = await run_turn(session, None)
         assert (session.resume_token, session.reusable) == (None, False)
     assert events[-1].error.retryable
@@ -317,7 +319,7 @@ async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path, mon
     monkeypatch.setattr(session_module, "_INTERRUPT_SECONDS", 0.05)
     async with open_session(tmp_path, Host(task_complete=completes)) as (session, codex):
         stream = session.run_turn(context("hi"))
-        first = asyncio.ensure_future(anext(stream))
+        first = asyncio.ensure_future(stream.__anext__())
         await codex.sent("turn/start")
         codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
         await codex.answer(2)
@@ -326,9 +328,10 @@ async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path, mon
             codex.tell("item/agentMessage/delta", itemId="m", delta="x")
         await first
         await codex.sent("turn/interrupt")
-        await until(session._turn.over.is_set)
-        events = [event async for event in stream]
-    assert events[-1].stop_reason is StopReason.END_TURN
+        running: Any = session._turn
+        await until(running.over.is_set)
+        rest: list[Any] = [event async for event in stream]
+    assert rest[-1].stop_reason is StopReason.END_TURN
 
 
 async def test_two_turns_at_once_are_refused(tmp_path):

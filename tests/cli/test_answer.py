@@ -1,0 +1,149 @@
+"""prsm answer: what agents ask of a person, answered from another process."""
+
+import json
+import subprocess
+
+import pytest
+
+from prsm_core.cli.control import _read_answer
+from prsm_core.domain.permissions import Answer
+
+pytestmark = pytest.mark.usefixtures("puppets")
+
+DEADLINE = 60
+
+
+@pytest.fixture
+def start_asking(start_prsm):
+    """Start a run with a person who does not answer, and wait until it asks."""
+
+    def start(task):
+        process = start_prsm("run", task, "--ui", "console", stdin=subprocess.PIPE)
+        for line in process.stderr:
+            if b" ask" in line and b"starts" not in line:
+                return process
+        raise AssertionError("the run ended without asking")
+
+    return start
+
+
+def listed(prsm):
+    done = prsm("answer", "--json")
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def summary(process):
+    out, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    return out.decode()
+
+
+def test_a_permission_is_listed_and_answered(start_asking, prsm):
+    process = start_asking("read")
+    [request] = listed(prsm)
+    assert (request["kind"], request["name"], request["tool"]) == ("permission", "master", "Read")
+    assert request["paths"] == ["secret.txt"]
+    head, row = prsm("answer").out.splitlines()
+    assert head.split() == ["REQUEST", "AGENT", "KIND", "ASKS", "ANSWERS"]
+    short = request["request"][:8]
+    assert row.split()[:5] == [short, "master", "permission", "Read:", "secret.txt"]
+    assert row.endswith(", ".join(request["options"]))
+    done = prsm("answer", short, "once")
+    assert (done.code, done.out, done.err) == (0, f"answered {short}\n", "")
+    assert summary(process) == "allowed\n"
+    events = [json.loads(line) for line in prsm("events", "--json").out.splitlines()]
+    [resolved] = [event for event in events if event["type"] == "permission_resolved"]
+    assert (resolved["verdict"], resolved["by"]) == ("once", "user")
+
+
+def test_a_denial_is_an_answer(start_asking, prsm):
+    process = start_asking("read")
+    [request] = listed(prsm)
+    assert prsm("answer", request["request"], "deny").code == 0
+    assert summary(process) == "denied\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("2",), "chose ('blue',) None\n"),
+        (("red",), "chose ('red',) None\n"),
+        (("neither", "of", "them"), "chose () neither of them\n"),
+    ],
+)
+def test_a_question_takes_a_number_a_word_or_a_text(start_asking, prsm, words, said):
+    process = start_asking("choose Which?")
+    [request] = listed(prsm)
+    row = prsm("answer").out.splitlines()[1]
+    assert row.endswith("question  Which?  1 red, 2 blue")
+    assert prsm("answer", request["request"], *words).code == 0
+    assert summary(process) == said
+
+
+@pytest.mark.requirement("D9")
+def test_the_first_answer_wins(start_asking, start_prsm, prsm):
+    process = start_asking("read; hang")
+    [request] = listed(prsm)
+    given = [start_prsm("answer", request["request"], verdict) for verdict in ("once", "deny")]
+    ends = [(answering.communicate(timeout=DEADLINE), answering.returncode) for answering in given]
+    assert sorted(code for _, code in ends) == [0, 1]
+    [refused] = [err for (_, err), code in ends if code]
+    assert b"answered" in refused
+    late = prsm("answer", request["request"], "once")
+    assert (late.code, late.out) == (1, "")
+    assert late.err.startswith(f"prsm: no open request begins with '{request['request']}'\nhint: ")
+    assert prsm("kill", "master").code == 0
+    process.communicate(timeout=DEADLINE)
+
+
+def test_an_answer_that_the_request_does_not_take_leaves_it_open(start_asking, prsm):
+    process = start_asking("read")
+    [request] = listed(prsm)
+    for words, told in (("maybe", "is once or always or deny"), ((), "the answer is missing")):
+        done = prsm("answer", request["request"], *([words] if words else []))
+        assert (done.code, done.out) == (2, "")
+        assert told in done.err
+    assert listed(prsm) == [request]
+    assert prsm("answer", request["request"], "once").code == 0
+    summary(process)
+
+
+def test_requests_of_all_running_sessions_are_listed_and_found(start_asking, prsm):
+    first, second = start_asking("read"), start_asking("choose Which?")
+    requests = listed(prsm)
+    assert [request["kind"] for request in requests] == ["question", "permission"], "newest first"
+    sessions = [request["session"] for request in requests]
+    one = json.loads(prsm("answer", "--json", "--session", sessions[0]).out)
+    assert one == requests[:1]
+    assert prsm("answer", requests[0]["request"], "1").code == 0
+    assert prsm("answer", requests[1]["request"], "once").code == 0
+    assert (summary(first), summary(second)) == ("allowed\n", "chose ('red',) None\n")
+
+
+def test_where_nothing_runs_nothing_waits(prsm, prsm_process):
+    assert prsm_process("run", "say done").code == 0
+    done = prsm("answer")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "prsm: nothing waits for an answer\n"
+    assert listed(prsm) == []
+    unknown = prsm("answer", "abc", "once")
+    assert (unknown.code, unknown.out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "said"),
+    [
+        (["1", "3"], ["a", "b", "c"], Answer(choices=("a", "c"))),
+        (["1,2"], ["a", "b"], Answer(choices=("a", "b"))),
+        (["b", "b", "1"], ["a", "b"], Answer(choices=("b", "a"))),
+        (["light blue"], ["light blue"], Answer(choices=("light blue",))),
+        (["light", "blue"], ["light blue"], Answer(choices=("light blue",))),
+        (["a", "lot"], ["a"], Answer(text="a lot")),
+        (["4"], ["a"], None),
+        (["4"], [], Answer(text="4")),
+        ([" "], [], None),
+    ],
+)
+def test_words_are_choices_when_each_of_them_is_one(words, options, said):
+    assert _read_answer(words, options) == said

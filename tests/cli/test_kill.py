@@ -1,0 +1,156 @@
+"""Sessions that another process owns: a second owner, prsm kill, and what prsm tree says."""
+
+import json
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("puppets")
+
+DEADLINE = 60
+
+
+class Running:
+    """A `prsm run --json` whose events a test reads one by one."""
+
+    def __init__(self, process):
+        self.process = process
+        self.events = []
+
+    def until(self, kind, **fields):
+        """Read up to an event; returns it."""
+        for line in self.process.stdout:
+            event = json.loads(line)
+            self.events.append(event)
+            if event["type"] == kind and fields.items() <= event.items():
+                return event
+        raise AssertionError(f"the run ended before {kind}: {self.process.stderr.read()!r}")
+
+    @property
+    def session(self):
+        return self.events[0]["session"]
+
+    def end(self):
+        """Wait for the end; returns the last event."""
+        out, err = self.process.communicate(timeout=DEADLINE)
+        self.events += [json.loads(line) for line in out.splitlines()]
+        assert b"Traceback" not in err
+        return self.events[-1]
+
+
+@pytest.fixture
+def start_run(start_prsm):
+    """Start a run and wait until its master, or the agent of this task, is in its turn."""
+
+    def start(task, *flags, at=None):
+        run = Running(start_prsm("run", task, "--json", *flags))
+        run.until("message_completed", role="user", text=at or task)
+        return run
+
+    return start
+
+
+def states(prsm, *args):
+    """Return the states that `prsm tree` shows, by name."""
+    [master] = json.loads(prsm("tree", "--json", *args).out)["agents"]
+    return {node["name"]: node["state"] for node in (master, *master["children"])}
+
+
+def test_a_second_owner_is_refused_and_the_first_named(start_run, prsm_process):
+    first = start_run("hang")
+    before = prsm_process("events", "--json").out
+    done = prsm_process("run", "say no", "--session", first.session)
+    assert (done.code, done.out) == (2, "")
+    said, cure = done.err.splitlines()
+    assert f"session {first.session} is owned by process {first.process.pid} since 20" in said
+    assert "prsm kill" in cure
+    assert prsm_process("events", "--json").out == before, "the refused one wrote nothing"
+    assert prsm_process("run", "say yes").out == "yes\n", "another session is free"
+
+
+def test_a_killed_agent_keeps_what_it_said_and_the_run_ends_with_its_master(start_run, prsm):
+    run = start_run("say one; begin half a sen; hang")
+    run.until("message_completed", text="one")
+    assert states(prsm) == {"master": "running"}
+    done = prsm("kill", "master")
+    assert (done.code, done.out, done.err) == (0, "killed master\n", "")
+    finished = run.end()
+    assert run.process.returncode == 1
+    assert finished["type"] == "run_finished"
+    assert (finished["status"], finished["error"]) == ("killed", "killed by the user")
+    assert finished["summary"] == "one\nhalf a sen"
+    assert states(prsm) == {"master": "killed"}
+
+
+def test_a_kill_takes_descendants_with_it_and_a_second_one_finds_nothing(start_run, prsm):
+    run = start_run("spawn spawn hang; spawn hang & hang; hang", at="hang")
+    run.until("message_completed", text="hang")
+    tree = json.loads(prsm("tree", "--json").out)["agents"][0]
+    [parent] = [node for node in tree["children"] if node["children"]]
+    child = parent["children"][0]["name"]
+    done = prsm("kill", parent["id"][:10])
+    assert (done.code, done.out) == (0, f"killed {parent['name']}\nkilled {child}\n")
+    events = prsm("events", "--json").out
+    for name in (parent["name"], child):
+        again = prsm("kill", name)
+        assert (again.code, again.out) == (1, "")
+        assert again.err.startswith(f"prsm: {name} has ended already (killed)\n")
+    assert prsm("events", "--json").out == events, "nothing was queued"
+    assert prsm("kill", "master").code == 0
+    run.end()
+
+
+def test_an_agent_that_is_not_there_is_one_line_with_those_that_are(start_run, prsm):
+    start_run("hang")
+    done = prsm("kill", "w9")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "prsm: 'w9' is no agent\nhint: known: master\n"
+
+
+def test_the_newest_session_that_runs_is_the_default(start_run, prsm, prsm_process):
+    older = start_run("hang")
+    newer = start_run("hang")
+    assert prsm_process("run", "say done").code == 0
+    assert prsm("kill", "master").code == 0
+    assert newer.end()["status"] == "killed"
+    done = prsm("kill", "master", "--session", older.session[:-2])
+    assert done.code == (0 if not newer.session.startswith(older.session[:-2]) else 1)
+    assert prsm("kill", "master", "--session", newer.session).code == 1
+    if done.code:
+        assert prsm("kill", "master", "--session", older.session).code == 0
+    assert older.end()["status"] == "killed"
+
+
+def test_where_nothing_runs_there_is_nothing_to_kill(prsm, prsm_process):
+    done = prsm("kill", "master")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("prsm: nothing was run yet in ")
+    assert prsm_process("run", "say done").code == 0
+    done = prsm("kill", "master")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("prsm: no session of this repository runs\nhint: ")
+    session = json.loads(prsm("tree", "--json").out)["session"]
+    done = prsm("kill", "master", "--session", session)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"prsm: nothing runs in session {session}\nhint: ")
+
+
+def test_a_killed_owner_frees_its_session_and_its_agents_show_interrupted(
+    start_run, prsm, prsm_process
+):
+    run = start_run("say one; spawn hang; hang", at="hang")
+    assert states(prsm) == {"master": "running", "w1": "running"}
+    run.process.send_signal(signal.SIGKILL)
+    run.process.wait(DEADLINE)
+    before = prsm("events", "--json").out
+    assert states(prsm) == {"master": "interrupted", "w1": "interrupted"}
+    assert "(interrupted)" in prsm("tree").err
+    assert prsm("kill", "master").code == 1
+    assert prsm("events", "--json").out == before, "interrupted is derived, not written"
+    done = prsm_process("run", "say two", "--session", run.session)
+    assert (done.code, done.out) == (0, "two\n")
+
+
+def test_nothing_of_an_owner_stays_when_it_ends(prsm_process, tmp_path):
+    assert prsm_process("run", "say done").code == 0
+    assert [path.name for path in (tmp_path / "home").rglob("runs/*")] == []

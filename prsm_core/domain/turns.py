@@ -117,7 +117,10 @@ class UsageReported:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """One model response is complete and all its calls are known."""
+    """One model response is complete and all its calls are known.
+
+    It comes after each orchestration call of the response was given to `host.call_tool`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ class AgentSession:
         """Let the reasoning clock go on."""
         if self.turn is not None:
             self.turn.clock.tool_finished()
+            self.turn.call_closed()
 
     @asynccontextmanager
     async def busy(self) -> AsyncIterator[None]:

@@ -242,10 +242,20 @@ class TurnRun:
             case ToolCallFinished():
                 await self._vendor_call_end(event)
             case StepEnded():
-                self.stream_ended = True
+                self.stream_ended = self._has_open_call  # else the next response streams already
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
+
+    def call_closed(self) -> None:
+        """Take note that a call was answered: after the last one the model streams again."""
+        if not self._has_open_call:
+            self.stream_ended = False
+
+    @property
+    def _has_open_call(self) -> bool:
+        vendor = any(call.completed_at is None for call in self.fold.calls.values())
+        return vendor or bool(self.calls.open)
 
     async def _model_speaks(self) -> None:
         if self.stream_ended:
@@ -266,6 +276,7 @@ class TurnRun:
 
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
+        self.call_closed()
         await self._session.manager.runtime.journal.fact(
             "tool_call_finished",
             self._session.record.agent_id,

@@ -49,3 +49,9 @@ def as_master(opened):
         return running
 
     return run
+
+
+@pytest.fixture
+def fast_clock():
+    """A clock that jumps to the next sleeper as soon as nothing runs."""
+    return FakeClock()

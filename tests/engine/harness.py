@@ -114,9 +114,12 @@ class Actor:
 
     async def outcome(self, tool, arguments, *, call_id=None, step=True):
         """Call an orchestration tool as the last thing of a model response."""
-        if step:
-            await self.step_ended()
-        return await self.host.call_tool(tool, arguments, call_id=call_id)
+        async with asyncio.TaskGroup() as group:
+            call = group.create_task(self.host.call_tool(tool, arguments, call_id=call_id))
+            await asyncio.sleep(0)
+            if step:
+                await self.step_ended()
+        return call.result()
 
     async def call(self, tool, /, **arguments) -> dict[str, Any]:
         """Call a tool that must succeed; return its data."""
@@ -427,7 +430,7 @@ class Team:
         self.engine.start_soon(drive(), name="run")
         return result
 
-    async def seen(self, kind: str, agent: str | None = None, **fields) -> Event:
+    async def seen(self, kind: str, agent: str | None = None, /, **fields) -> Event:
         """Wait for a committed event."""
         async with asyncio.timeout(DEADLINE):
             async for event in self.store.events(SESSION, follow=True):

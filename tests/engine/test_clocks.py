@@ -1,0 +1,360 @@
+"""Clocks: what counts as reasoning, silence and a tool's time, and what happens at the limit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prsm_core.domain.turns import StopReason
+from prsm_core.engine.clocks import SystemClock, TurnClock, first_of
+from prsm_core.testing.fake_clock import FakeClock
+
+POLL = 6.0  # seconds; the watch looks at least every five
+
+
+class ManualClock:
+    def __init__(self):
+        self.t = 100.0
+
+    def now(self):
+        return self.t
+
+
+def turn_clock(clock, **limits):
+    limits = {"agent_seconds": 1e9, "idle_seconds": 1e9, "tool_seconds": 1e9, **limits}
+    return TurnClock(clock, **limits)
+
+
+async def pause(agent, seconds):
+    await agent.session.provider.services.clock.sleep(seconds)
+
+
+@pytest.mark.requirement("E25")
+async def test_time_in_tools_is_not_reasoning(opened, fast_clock):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()  # 500 s of waiting
+        await agent.start_tool()
+        await pause(agent, 500)
+        await agent.end_tool()
+        await pause(agent, 60)
+        await agent.complete()
+
+    async def a(agent):
+        await agent.start_tool()
+        await pause(agent, 500)
+        await agent.end_tool()
+        await agent.complete()
+
+    async with opened(clock=fast_clock, engine={"agent_timeout_seconds": 100.0}) as team:
+        result = await team.run("do it", master=master, a=a)
+        assert result.status == "completed"
+        assert team["master"].reasoning_used == pytest.approx(60, abs=1)
+        assert team["master"].result.duration == pytest.approx(1060, abs=1)
+
+
+@pytest.mark.requirement("E25")
+async def test_reasoning_adds_up_over_the_turns_of_a_life(opened, fast_clock):
+    async def master(agent):
+        await pause(agent, 60)
+        await team.manager.prompt_agent(agent.id, "go on")
+        await agent.say(f"turn {agent.turn}")
+
+    async with opened(clock=fast_clock, engine={"agent_timeout_seconds": 100.0}) as team:
+        result = await team.run("do it", master=master)
+        assert (result.status, result.summary) == ("failed", "")
+        assert result.error == "the agent used up its reasoning time"
+        assert team["master"].result.error_kind == "timeout"
+        assert 100 <= fast_clock.now() <= 100 + POLL
+    assert [e["stop_reason"] for e in team.ledger.events("turn_finished")] == [
+        "end_turn",
+        "timeout",
+    ]
+
+
+async def test_a_silent_provider_is_interrupted_and_the_agent_fails(opened, fast_clock):
+    async def master(agent):
+        await agent.say("last words")
+        await agent.hang()
+
+    async with opened(clock=fast_clock, engine={"idle_timeout_seconds": 300.0}) as team:
+        result = await team.run("do it", master=master)
+        assert (result.status, result.summary) == ("failed", "last words")
+        assert result.error == "the provider was silent for too long"
+        assert 300 <= fast_clock.now() <= 300 + POLL
+        assert team.provider.interrupted == ["master"]
+    assert team.ledger.events("turn_finished")[0]["stop_reason"] == "timeout"
+
+
+async def test_a_provider_that_speaks_now_and_then_is_not_silent(opened, fast_clock):
+    async def master(agent):
+        for n in range(10):
+            await pause(agent, 90)
+            await agent.begin_to_say(f"{n} ")
+        await agent.complete()
+
+    async with opened(clock=fast_clock, engine={"idle_timeout_seconds": 100.0}) as team:
+        assert (await team.run("do it", master=master)).status == "completed"
+
+
+@pytest.mark.requirement("E26")
+async def test_a_vendors_tool_that_runs_too_long_fails_the_agent(opened, fast_clock):
+    async def master(agent):
+        await agent.start_tool("quick")
+        await agent.start_tool("slow")
+        await pause(agent, 50)
+        await agent.end_tool("quick")
+        await agent.hang()
+
+    async with opened(clock=fast_clock, engine={"tool_timeout_seconds": 200.0}) as team:
+        result = await team.run("do it", master=master)
+        assert result.error == "a tool call ran for too long"
+        assert team["master"].result.error_kind == "timeout"
+        assert 200 <= fast_clock.now() <= 200 + POLL
+    calls = team.ledger.rows("SELECT id, status FROM tool_calls ORDER BY id")
+    assert calls == [("quick", "completed"), ("slow", "failed")]
+
+
+async def test_a_provider_that_ignores_the_interrupt_is_cancelled(opened, fast_clock):
+    async def master(agent):
+        await agent.hang()
+
+    limits = {"idle_timeout_seconds": 300.0}
+    async with opened(clock=fast_clock, engine=limits, obeys=False) as team:
+        result = await team.run("do it", master=master)
+        assert result.error == "the provider was silent for too long"
+        assert 305 <= fast_clock.now() <= 305 + POLL
+
+
+async def test_a_provider_whose_interrupt_breaks_is_cancelled_all_the_same(opened, fast_clock):
+    async def master(agent):
+        async def interrupt():
+            raise OSError("no such turn")
+
+        agent.session.interrupt = interrupt
+        await agent.hang()
+
+    async with opened(clock=fast_clock) as team:
+        result = await team.run("do it", master=master)
+        assert result.error == "the provider was silent for too long"
+    assert "no such turn" in team.ledger.events("notice")[0]["text"]
+
+
+async def test_a_kill_while_a_turn_is_being_timed_out_is_a_kill(opened, fast_clock):
+    async def master(agent):
+        await agent.hang()
+
+    async with opened(clock=fast_clock, obeys=False) as team:
+        running = team.start("do it", master=master)
+        async with asyncio.timeout(10):
+            while not team.provider.interrupted:
+                await asyncio.sleep(0)
+        await team.manager.kill_agent(team["master"].agent_id)
+        assert (await running).status == "killed"
+
+
+async def test_five_seconds_without_a_word_count_as_the_end_of_the_response(opened, fast_clock):
+    """A provider that never says StepEnded still gives its slot back."""
+
+    async def master(agent):
+        arguments = {"prompt": "x", "wait": True}
+        outcome = await agent.outcome("spawn_child", arguments, step=False)
+        assert outcome.data["result"]["success"]
+        await agent.complete()
+
+    async def w1(agent):
+        assert 5 <= fast_clock.now() <= 5 + POLL
+        await agent.complete()
+
+    async with opened(clock=fast_clock, engine={"max_concurrent_agents": 1}) as team:
+        result = await team.run("do it", master=master, w1=w1)
+        assert result.status == "completed"
+    assert team.ledger.states("master") == [
+        "pending",
+        "starting",
+        "running",
+        "waiting_for_child",
+        "running",
+        "completed",
+    ]
+
+
+async def test_a_vendors_tool_beside_a_wait_keeps_the_agent_running(opened, fast_clock):
+    async def master(agent):
+        await agent.start_tool()
+        agent.session.provider.services.start_soon(
+            agent.outcome, "spawn_child", {"prompt": "x", "wait": True}, name="a parallel call"
+        )
+        await agent.step_ended()
+        await team.seen("agent_spawned", "w1")
+        await pause(agent, 60)
+        assert team["master"].state.value == "running"
+        assert team["w1"].state.value == "pending"  # there is one slot
+        await agent.end_tool()
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await team.seen("agent_state_changed", "w1", to="completed")
+        await agent.complete()
+
+    async with opened(clock=fast_clock, engine={"max_concurrent_agents": 1}) as team:
+        result = await team.run("do it", master=master)
+        assert result.status == "completed"
+
+
+async def test_the_model_takes_a_slot_again_when_it_speaks_although_a_call_waits(opened):
+    async def master(agent):
+        agent.session.provider.services.start_soon(
+            agent.outcome, "wait_for_message", {}, name="a call"
+        )
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await agent.begin_to_say("meanwhile")
+        assert team["master"].state.value == "running"
+        await agent.complete()
+
+    async def a(agent):
+        await team.seen("agent_state_changed", "master", reason="answered")
+        await agent.complete()
+
+    async with opened() as team:
+        result = await team.run("do it", master=master, a=a)
+        assert result.status == "completed"
+
+
+# --- the arithmetic of a turn's clock ------------------------------------------------------------
+
+EVENT = st.one_of(
+    st.tuples(st.just("pass"), st.floats(0, 100)),
+    st.tuples(st.just("touch"), st.none()),
+    st.tuples(st.just("start"), st.none()),
+    st.tuples(st.just("finish"), st.none()),
+    st.tuples(st.just("vendor"), st.sampled_from("ab")),
+    st.tuples(st.just("vendor end"), st.sampled_from("abc")),
+)
+
+
+@given(events=st.lists(EVENT, max_size=60), used=st.floats(0, 50))
+def test_reasoning_is_the_time_in_which_no_tool_ran(events, used):
+    clock = ManualClock()
+    measured = TurnClock(
+        clock, agent_seconds=1e9, idle_seconds=1e9, tool_seconds=1e9, used=used
+    )
+    expected, tools, vendor = used, 0, set()
+    for kind, value in events:
+        match kind:
+            case "pass":
+                expected += 0 if tools or vendor else value
+                clock.t += value
+            case "touch":
+                measured.touch()
+            case "start":
+                measured.tool_started()
+                tools += 1
+            case "finish" if tools:
+                measured.tool_finished()
+                tools -= 1
+            case "vendor":
+                measured.tool_started(value)
+                vendor.add(value)
+            case "vendor end":
+                measured.tool_finished(value)
+                vendor.discard(value)
+        assert measured.reasoning == pytest.approx(expected)
+        assert measured.open_tools == tools + len(vendor)
+        assert measured.expired() is None
+
+
+@given(
+    limit=st.floats(1, 1000),
+    steps=st.lists(st.tuples(st.floats(0, 300), st.booleans()), max_size=30),
+)
+def test_a_clock_expires_when_its_remaining_time_has_passed(limit, steps):
+    clock = ManualClock()
+    measured = turn_clock(clock, agent_seconds=limit)
+    for seconds, in_tool in steps:
+        if in_tool:
+            measured.tool_started()
+        if not in_tool and measured.expired() is None:
+            assert measured.remaining() == pytest.approx(limit - measured.reasoning)
+        clock.t += seconds
+        if in_tool:
+            measured.tool_finished()
+        assert (measured.expired() == "reasoning") == (measured.reasoning >= limit)
+
+
+def test_silence_is_counted_from_the_last_event_or_the_end_of_the_last_tool():
+    clock = ManualClock()
+    measured = turn_clock(clock, idle_seconds=10)
+    clock.t += 9
+    measured.touch()
+    clock.t += 9
+    assert (measured.expired(), measured.remaining()) == (None, pytest.approx(1))
+    measured.tool_started("v")
+    clock.t += 50
+    assert measured.expired() is None
+    measured.tool_finished("v")
+    clock.t += 9
+    assert measured.expired() is None
+    clock.t += 1
+    assert (measured.expired(), measured.remaining()) == ("idle", 0)
+
+
+def test_each_vendor_call_has_a_clock_of_its_own():
+    clock = ManualClock()
+    measured = turn_clock(clock, tool_seconds=10)
+    measured.tool_started("a")
+    clock.t += 6
+    measured.tool_started("b")
+    assert measured.remaining() == pytest.approx(4)
+    measured.tool_finished("a")
+    clock.t += 6
+    assert (measured.expired(), measured.remaining()) == (None, pytest.approx(4))
+    clock.t += 4
+    assert measured.expired() == "tool"
+
+
+# --- first_of ------------------------------------------------------------------------------------
+
+
+async def test_first_of_tells_which_came_first():
+    clock = FakeClock()
+    assert await first_of(clock, None, lambda: clock.sleep(5))
+    assert await first_of(clock, 10, lambda: clock.sleep(5))
+    assert clock.now() == 10
+    assert not await first_of(clock, 10, lambda: clock.sleep(50))
+    assert clock.now() == 20
+
+
+async def test_first_of_raises_the_error_itself():
+    async def wait():
+        raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        await first_of(FakeClock(), 10, wait)
+
+
+async def test_first_of_has_ended_the_loser_when_it_returns():
+    ended = asyncio.Event()
+
+    async def wait():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert not await first_of(FakeClock(), 10, wait)
+    assert ended.is_set()
+
+
+async def test_the_system_clock_goes_forward():
+    clock = SystemClock()
+    before = clock.now()
+    await clock.sleep(0)
+    assert clock.now() >= before
+    assert clock.time() > 1_700_000_000
+
+
+def test_a_stop_reason_timeout_exists_for_what_the_clocks_end():
+    assert StopReason.TIMEOUT.value == "timeout"

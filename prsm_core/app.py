@@ -35,6 +35,7 @@ from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.config import Paths, Settings
     from prsm_core.domain.events import Event
@@ -122,13 +123,15 @@ class LocalApp:
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""
         manager = self._engine.manager
-        record = manager.resolve(agent)
-        ended = {r.agent_id for r in manager.agents.values() if r.state.is_terminal}
-        await manager.kill_agent(record.agent_id, "killed by the user")
+        family = [manager.resolve(agent)]
+        ended = {record.agent_id for record in manager.agents.values() if record.state.is_terminal}
+        await manager.kill_agent(family[0].agent_id, "killed by the user")
+        for record in family:
+            family.extend(manager.get(child) for child in record.children)
         return [
-            r.descriptor.name
-            for r in manager.subtree(record)
-            if r.state is AgentState.KILLED and r.agent_id not in ended
+            record.descriptor.name
+            for record in family
+            if record.state is AgentState.KILLED and record.agent_id not in ended
         ]
 
     async def restart(self, agent: str, prompt: str) -> None:
@@ -204,14 +207,12 @@ async def open_app(
     ids = Ids(clock.time)
     tools = ToolTable()
     session = options.session or ids.ulid()
-    ledger = ledger_path(paths, repo_identity(paths.workspace).key)
-    private_dir(ledger.parent)
     with (
         SessionLock.take(paths.state, session, since=clock.time()) as lock,
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            await SqliteStore.open(ledger) as store,
+            await SqliteStore.open(_ledger(paths)) as store,
             ProcessLauncher(clock, on_start=processes.add) as launcher,
         ):
             config = EngineConfig(
@@ -223,11 +224,7 @@ async def open_app(
                 providers=plugins.collect(ProviderSpec),
                 broker=_build_broker(settings, plugins, paths, tools),
                 tools=tools,
-                human=HumanPolicy(
-                    interactive=frontend.interactive,
-                    on_ask=options.on_ask,
-                    timeout_s=settings.engine.human_timeout_seconds,
-                ),
+                human=_human_policy(options, settings, frontend),
                 clock=clock,
                 ids=ids,
                 state_dir=private_dir(paths.state),
@@ -235,13 +232,27 @@ async def open_app(
                 sinks=tuple(plugins.collect(EventSinkSpec).values()),
                 sink_settings=_sink_settings(),
             )
-            async with OrchestrationEngine(config) as engine:
-                app = LocalApp(engine, options, store, session)
-                async with (
-                    aclosing(app),
-                    ControlServer(app, lock, start_soon=engine.start_soon, clock=clock),
-                ):
-                    yield app
+            async with (
+                OrchestrationEngine(config) as engine,
+                aclosing(LocalApp(engine, options, store, session)) as app,
+                ControlServer(app, lock, start_soon=engine.start_soon, clock=clock),
+            ):
+                yield app
+
+
+def _ledger(paths: Paths) -> Path:
+    """Return where the repository's ledger lies; its folder exists by then."""
+    ledger = ledger_path(paths, repo_identity(paths.workspace).key)
+    private_dir(ledger.parent)
+    return ledger
+
+
+def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
+    return HumanPolicy(
+        interactive=frontend.interactive,
+        on_ask=options.on_ask,
+        timeout_s=settings.engine.human_timeout_seconds,
+    )
 
 
 def _build_broker(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.builtin.asking import parse_answer, parse_verdict
-from prsm_core.builtin.text import escape_exact, one_line
+from prsm_core.builtin.text import escape_exact
 from prsm_core.cli.ledger import choose_session, open_ledger
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.table import format_table
@@ -51,7 +51,7 @@ async def print_requests(workspace: str, session: str | None, *, as_json: bool) 
     if as_json:
         click.echo(json.dumps(requests, indent=2))
     elif requests:
-        headers = ("REQUEST", "AGENT", "KIND", "ASKS", "ANSWERS")
+        headers = ("REQUEST", "AGENT", "KIND", "ANSWERS", "ASKS")
         click.echo(format_table(headers, [_row(request) for request in requests]))
     else:
         click.echo("prsm: nothing waits for an answer", err=True)
@@ -139,13 +139,13 @@ def _choose(requests: Sequence[dict[str, Any]], prefix: str) -> dict[str, Any]:
 def _row(request: Mapping[str, Any]) -> tuple[str, ...]:
     options = request["options"]
     if request["kind"] == "permission":
-        paths = ", ".join(request["paths"])
-        asks = f"{request['tool']}: {request['command'] or paths or request['reason']}"
+        what = request["command"] or ", ".join(request["paths"]) or request["reason"]
+        asks = f"{request['tool']}: {what}"  # never cut: the end may be what matters
         answers = ", ".join(options)
     else:
         asks = request["question"]
         answers = ", ".join(f"{n} {option}" for n, option in enumerate(options, 1)) or "a text"
-    return _short(request), request["name"], request["kind"], one_line(asks), answers
+    return _short(request), request["name"], request["kind"], answers, asks
 
 
 def _offered(options: Sequence[str]) -> str:

@@ -163,13 +163,6 @@ class AgentManager:
         """Return the children that have not ended."""
         return [self.agents[c] for c in record.children if self.agents[c].is_live]
 
-    def subtree(self, record: AgentRecord) -> list[AgentRecord]:
-        """Return an agent and its descendants, each parent before its children."""
-        found = [record]
-        for member in found:
-            found.extend(self.agents[child] for child in member.children)
-        return found
-
     def names(self) -> dict[str, str]:
         """Return the aliases by agent id."""
         return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
@@ -289,6 +282,9 @@ class AgentManager:
         record.task = self.runtime.background.start(
             record.session.run(), name=f"agent {record.descriptor.name}"
         )
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None and parent.session is not None:
+            parent.session.child_began()
 
     def _resolve_mcp_servers(self, request: SpawnRequest) -> dict[str, McpServer]:
         servers = {**configured_servers(self.runtime.settings), **(request.mcp_servers or {})}

@@ -63,6 +63,7 @@ class AgentSession:
         self._lease = SlotLease(runtime.slots)
         self._retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self._failures = 0
+        self._waits: Sequence[Wait] = ()  # the last that blocked the agent
         self._breaker = runtime.breakers.of(record.descriptor.provider)
 
     # --- what calls and the host need ----------------------------------------------------------
@@ -78,7 +79,7 @@ class AgentSession:
 
     def next_call_number(self) -> int:
         """Return the sequence number of the running turn's next tool call."""
-        return 1 if self.turn is None else self.turn.next_call_number()
+        return 1 if self.turn is None else self.turn.fold.next_call_number()
 
     def tool_started(self) -> None:
         """Stop the reasoning clock of the running turn."""
@@ -136,6 +137,12 @@ class AgentSession:
         """Note that the agent is not blocked any more, or about to move."""
         self.manager.detector.moved(self.record.agent_id)
 
+    def child_began(self) -> None:
+        """If the agent is blocked, let it wait for its new child too."""
+        detector, agent_id = self.manager.detector, self.record.agent_id
+        if detector.graph.waits_of(agent_id):
+            detector.blocked(agent_id, [wait.edge() for wait in self._waits])
+
     async def model_streams(self) -> None:
         """Become RUNNING again when the model speaks although a call still waits."""
         if self.record.state in _WAITING:
@@ -153,6 +160,7 @@ class AgentSession:
                 self.record, state, f"waits for {on}", waiting_on=on
             )
         self._lease.release()
+        self._waits = waits
         self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
         if changes:
             await self.manager.control(self.record, "state", changes=changes, events=events)
@@ -317,15 +325,18 @@ class AgentSession:
 
     def _message_wait(self) -> Wait:
         """Return the implicit wait_for_message of an agent between turns."""
-        children = self.manager.live_children(self.record)
-        parent = self.record.descriptor.parent_id
-        targets = [child.agent_id for child in children] + ([parent] if parent else [])
         return Wait(
             state=AgentState.WAITING_FOR_CHILD,
             on="a message",
-            targets=tuple(targets),
+            targets=self.senders,
             ready=self.has_news,
         )
+
+    def senders(self) -> tuple[str, ...]:
+        """Return the agents that may send this one a message: its live children and its parent."""
+        children = [child.agent_id for child in self.manager.live_children(self.record)]
+        parent = self.record.descriptor.parent_id
+        return tuple(children) if parent is None else (*children, parent)
 
     def has_news(self) -> bool:
         """Whether a wait for any message would end now."""
@@ -409,7 +420,7 @@ class AgentSession:
         return Wait(
             state=AgentState.WAITING_FOR_CHILD,
             on="finishing",
-            targets=(child.agent_id,),
+            targets=lambda: (child.agent_id,),
             ready=lambda: not child.is_live,
         )
 

@@ -38,18 +38,18 @@ _ENDED = "this turn is over; the call has no effect"
 class Wait:
     """What a blocked call waits for.
 
-    Any of `targets` can end the wait; `ready` tells whether something committed ends it now.
-    `state` is what the agent becomes, `on` the words for people.
+    Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells
+    whether something committed ends it now. `state` is what the agent becomes, `on` the words for people.
     """
 
     state: AgentState
     on: str
-    targets: tuple[str, ...]
+    targets: Callable[[], tuple[str, ...]]
     ready: Callable[[], bool]
 
     def edge(self) -> WaitFor:
         """Return the wait as the wait graph knows it."""
-        return WaitFor(self.targets, key=self.ready)
+        return WaitFor(self.targets(), key=self.ready)
 
 
 @dataclass(slots=True)

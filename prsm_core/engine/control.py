@@ -300,7 +300,11 @@ def _bind(lock: SessionLock) -> socket.socket:
         path.unlink(missing_ok=True)
         with short_name(path) as name:
             bound.bind(name)
-    except BaseException:
+    except OSError as error:
         bound.close()
-        raise
+        raise ControlError(
+            f"{path}: cannot be listened on: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+            code="no_socket",
+        ) from error
     return bound

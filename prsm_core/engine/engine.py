@@ -278,7 +278,10 @@ class OrchestrationEngine:
             run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
         )
         self._sinks = SinkGroup(self._background, self._config.clock, self._count_drop)
-        self._sinks.open(config.sinks, info, config.sink_settings, self._sink_broken)
+        broken: list[tuple[str, Exception]] = []
+        self._sinks.open(
+            config.sinks, info, config.sink_settings, lambda *sink: broken.append(sink)
+        )
         self.feed.add_tap(self._sinks.publish)
         started = self._journal.event("run_started", task=task, workspace=config.workspace)
         identity = process_identity(os.getpid())
@@ -290,6 +293,9 @@ class OrchestrationEngine:
         except PrsmError:
             self._started = None  # there is no run to finish
             raise
+        for name, error in broken:  # told now, since run_started comes first
+            text = f"event sink {name} could not be opened: {error}"
+            self._journal.note("notice", level="warning", text=text)
 
     async def _admit_master(
         self,
@@ -450,15 +456,12 @@ class OrchestrationEngine:
             if self._broken is not None and not self._broken.done():
                 self._broken.set_exception(error)
             return
-        text = f"{name}: {type(error).__name__}: {error}"
-        self._journal.note("notice", level="error", text=text)
+        if self._started is not None:  # nothing may follow run_finished
+            text = f"{name}: {type(error).__name__}: {error}"
+            self._journal.note("notice", level="error", text=text)
 
     def _count_drop(self, sink: str, count: int) -> None:
         if self._started is None:  # nothing may follow run_finished
             _log.warning("event sink %s lost %d events at the end of the run", sink, count)
             return
         self._journal.note("sink_dropped", sink=sink, count=count)
-
-    def _sink_broken(self, name: str, error: Exception) -> None:
-        text = f"event sink {name} could not be opened: {error}"
-        self._journal.note("notice", level="warning", text=text)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.turns import ProviderEvent
 
+TURN_ENDED = "the turn ended"
 _CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
 
 
@@ -49,6 +50,7 @@ class TurnFold:
     compaction: CompactionResult | None = None
     permissions_used: list[str] = field(default_factory=list)
     _partial: list[str] = field(default_factory=list)
+    _call_count: int = 0
 
     @property
     def partial_text(self) -> str:
@@ -91,6 +93,18 @@ class TurnFold:
             case ThinkingDelta() | _:
                 pass
 
+    def end_partial(self) -> AgentMessage | None:
+        """Make a message of what the model was writing when the turn ended, if anything."""
+        if not self._partial:
+            return None
+        message = self.add_message("assistant", "".join(self._partial))
+        self._partial.clear()
+        return message
+
+    def open_calls(self) -> list[AgentToolCall]:
+        """Return the vendor's calls that have not ended."""
+        return [call for call in self.calls.values() if call.completed_at is None]
+
     def call_seconds(self, call_id: str) -> float | None:
         """Return how long a finished call took, in seconds."""
         call = self.calls.get(call_id)
@@ -99,8 +113,9 @@ class TurnFold:
         return (call.completed_at - call.started_at) / 1000
 
     def next_call_number(self) -> int:
-        """Return the sequence number of the turn's next tool call."""
-        return len(self.calls) + 1
+        """Return the next sequence number of a tool call, the vendor's or ours."""
+        self._call_count += 1
+        return self._call_count
 
     def result(self) -> TurnResult:
         """Return the turn's result; a stream without an end is an error."""
@@ -111,13 +126,11 @@ class TurnFold:
             ),
         )
         now = self.now_ms()
-        if self._partial:
-            self.add_message("assistant", "".join(self._partial))
-            self._partial.clear()
+        self.end_partial()
         calls = tuple(
             call
             if call.completed_at is not None
-            else replace(call, status="failed", error="the turn ended", completed_at=now)
+            else replace(call, status="failed", error=TURN_ENDED, completed_at=now)
             for call in self.calls.values()
         )
         return TurnResult(

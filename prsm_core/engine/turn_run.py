@@ -27,7 +27,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
-from prsm_core.engine.turn import TurnFold
+from prsm_core.engine.turn import TURN_ENDED, TurnFold
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
@@ -88,10 +88,6 @@ class TurnRun:
         self._expired: str | None = None  # the clock that ran out
         self._is_cut_off = False  # the provider did not end the turn, so the clock did
         self._is_open = False  # in the ledger
-
-    def next_call_number(self) -> int:
-        """Return the sequence number of the next tool call, vendor's or ours."""
-        return len(self.fold.calls) + len(self.calls.rows) + 1
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
@@ -335,6 +331,7 @@ class TurnRun:
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
         record.resume_token = self._provider.resume_token
+        cut_off = self._cut_off_events()
         result = self.fold.result()
         calls = sorted((*result.tool_calls, *self.calls.rows.values()), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
@@ -355,11 +352,22 @@ class TurnRun:
             result=result,
             completed_at_ms=session.now_ms(),
             resume_token=record.resume_token,
-            events=(*(call.finished_event() for call in self.calls.cut_off), finished),
+            events=(*cut_off, finished),
         )
         self._is_open = False
         await manager.commit(step)
         return result
+
+    def _cut_off_events(self) -> list[Any]:
+        """Build the events that end what the turn's end has cut off: a message, calls."""
+        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+        partial = self.fold.end_partial()
+        events = [] if partial is None else [self._message_event(partial)]
+        events += [call.finished_event() for call in self.calls.cut_off]
+        for call in self.fold.open_calls():
+            fields = {"call": call.id, "status": "failed", "error": TURN_ENDED}
+            events.append(journal.event("tool_call_finished", agent, **fields))
+        return events
 
     async def _end_handlers(self) -> None:
         """End what works for the turn: open calls, and requests that wait for a person."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
@@ -16,11 +17,9 @@ SESSION = "session"
 PING = b'{"op":"ping"}\n'
 
 
-class Idle:
-    """An application that nothing is asked of but what a test gives it."""
-
-    def __init__(self, **operations):
-        self.__dict__.update(operations)
+def idle_app(**operations) -> Any:
+    """Return an application that can do what a test gives it and nothing else."""
+    return SimpleNamespace(**operations)
 
 
 @asynccontextmanager
@@ -30,7 +29,7 @@ async def serving(state, app=None, *, session=SESSION, clock=None):
     with SessionLock.take(state, session, since=1.0) as lock:
         async with Background(lambda *surprise: surprises.append(surprise)) as background:
             server = ControlServer(
-                app or Idle(), lock, start_soon=background.start, clock=clock or SystemClock()
+                app or idle_app(), lock, start_soon=background.start, clock=clock or SystemClock()
             )
             async with server:
                 yield lock.owner.socket

@@ -114,12 +114,9 @@ class Actor:
 
     async def outcome(self, tool, arguments, *, call_id=None, step=True):
         """Call an orchestration tool as the last thing of a model response."""
-        async with asyncio.TaskGroup() as group:
-            call = group.create_task(self.host.call_tool(tool, arguments, call_id=call_id))
-            await asyncio.sleep(0)
-            if step:
-                await self.step_ended()
-        return call.result()
+        if step:  # told as soon as the engine knows of the call
+            asyncio.get_running_loop().call_soon(self.queue.put_nowait, StepEnded())
+        return await self.host.call_tool(tool, arguments, call_id=call_id)
 
     async def call(self, tool, /, **arguments) -> dict[str, Any]:
         """Call a tool that must succeed; return its data."""
@@ -198,6 +195,7 @@ class ScriptedSession(ProviderSession):
 
     async def interrupt(self) -> None:
         self.provider.interrupted.append(self.request.name)
+        self.provider.interrupt_came.set()
         if self.provider.obeys and self._actor is not None:
             self._work.cancel()
             self._actor.queue.put_nowait(TurnEnded(StopReason.ABORTED))
@@ -216,6 +214,7 @@ class ScriptedProvider(Provider):
     contexts: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
     memory: defaultdict[str, dict] = field(default_factory=lambda: defaultdict(dict))
     interrupted: list[str] = field(default_factory=list)
+    interrupt_came: asyncio.Event = field(default_factory=asyncio.Event)
     failures: list[Exception] = field(default_factory=list)
     refuse: Callable[[Any], None] = lambda request: None  # may raise as a session is opened
 

@@ -36,4 +36,5 @@ def race(state, session, marker, rounds):
 
 
 if __name__ == "__main__":
-    {"hold": hold, "race": race}[sys.argv[1]](*sys.argv[2:])
+    act = hold if sys.argv[1] == "hold" else race
+    act(*sys.argv[2:])

@@ -137,7 +137,7 @@ async def test_a_permission_is_listed_and_answered_once(served):
     }
     with pytest.raises(PrsmError, match="'allow_rule' is no answer") as refused:
         await client.resolve_permission(request["request"], "allow_rule")
-    assert "once" in refused.value.hint
+    assert "once" in str(refused.value.hint)
     assert await client.resolve_permission(request["request"], "once")
     assert not await client.resolve_permission(request["request"], "deny")
     assert (await run).summary == "Allow"
@@ -179,18 +179,29 @@ async def test_of_two_answers_at_once_one_wins(served, tmp_path):
     assert (await run).summary == ("one" if taken[0] else "two")
 
 
-async def test_killing_an_agent_that_asks_ends_its_request(served):
+@pytest.mark.parametrize(
+    ("asked", "ended", "refused"),
+    [
+        ("permission_requested", "permission_resolved", {"verdict": "deny"}),
+        ("question_asked", "question_answered", {"answer": None}),
+    ],
+)
+async def test_killing_an_agent_that_asks_ends_its_request(served, asked, ended, refused):
     team, client = served
 
     async def master(agent):
-        await agent.call("ask_user", question="Which?")
+        if asked == "question_asked":
+            await agent.call("ask_user", question="Which?")
+        request = PermissionRequest(agent_id=agent.id, tool="Bash", command="make all", cwd="/")
+        await agent.host.authorize(request)
 
     run = team.start(master=master)
-    asked = await team.seen("question_asked")
+    event = await team.seen(asked)
     await client.kill("master")
     assert (await run).status == "killed"
-    await team.seen("question_answered", request=asked.data["request"], answer=None)
+    await team.seen(ended, request=event.data["request"], **refused)
     assert list(await client.requests()) == []
+    assert await team.store.open_requests(SESSION) == []
 
 
 async def test_an_agent_that_waits_for_its_first_slot_can_be_killed(opened):

@@ -23,7 +23,7 @@ from prsm_core.engine.control_wire import REQUEST_LIMIT, encode_request, short_n
 from prsm_core.engine.session_lock import SessionLock
 from prsm_core.errors import ControlError, PrsmError
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.control_peers import DEADLINE, PING, SESSION, Idle, ask, connected, serving
+from tests.engine.control_peers import DEADLINE, PING, SESSION, ask, connected, idle_app, serving
 
 
 async def test_ping_names_the_session_and_its_owner(tmp_path):
@@ -70,11 +70,11 @@ async def test_a_client_waits_for_an_owner_that_has_only_begun(tmp_path):
             async with open_control(tmp_path, SESSION) as client:
                 pings.append(await client.ping())
 
-        pings = []
+        pings: list[object] = []
         pinging = background.start(ping(), name="ping")
         await asyncio.sleep(0)
         assert not pings
-        server = ControlServer(Idle(), lock, start_soon=background.start, clock=SystemClock())
+        server = ControlServer(idle_app(), lock, start_soon=background.start, clock=SystemClock())
         await owner.enter_async_context(server)
         await asyncio.wait({pinging}, timeout=DEADLINE)
         assert pings
@@ -145,7 +145,7 @@ async def test_what_was_asked_before_the_end_is_answered(tmp_path):
         return [agent]
 
     async with AsyncExitStack() as owner:
-        path = await owner.enter_async_context(serving(tmp_path, Idle(kill=kill)))
+        path = await owner.enter_async_context(serving(tmp_path, idle_app(kill=kill)))
         peers = AsyncExitStack()
         asking = await peers.enter_async_context(connected(path))
         idle = await peers.enter_async_context(connected(path))
@@ -168,7 +168,7 @@ async def test_an_owner_that_goes_without_an_answer_is_an_error(tmp_path):
             raise asyncio.CancelledError
 
         await client.ping()
-    async with serving(tmp_path, Idle(kill=never)), open_control(tmp_path, SESSION) as client:
+    async with serving(tmp_path, idle_app(kill=never)), open_control(tmp_path, SESSION) as client:
         with pytest.raises(ControlError, match="ended before it answered") as gone:
             await client.kill("w1")
         assert asked.is_set()
@@ -217,7 +217,7 @@ async def test_a_request_that_fails_by_surprise_is_told_and_harms_nothing(tmp_pa
     async def kill(agent):
         raise ZeroDivisionError(agent)
 
-    async with serving(tmp_path, Idle(kill=kill)), open_control(tmp_path, SESSION) as client:
+    async with serving(tmp_path, idle_app(kill=kill)), open_control(tmp_path, SESSION) as client:
         with pytest.raises(PrsmError, match="ZeroDivisionError: w1") as failure:
             await client.kill("w1")
         assert failure.value.code == "internal"
@@ -231,7 +231,7 @@ async def test_a_request_of_the_greatest_length_is_read(tmp_path):
     async def prompt_agent(agent, text):
         told.append(len(text))
 
-    app = Idle(prompt_agent=prompt_agent)
+    app = idle_app(prompt_agent=prompt_agent)
     room = REQUEST_LIMIT - len(encode_request("prompt", {"agent": "w1", "text": ""}))
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
         await client.prompt_agent("w1", "x" * room)
@@ -261,7 +261,7 @@ def test_no_bytes_break_the_server(peers):
         async def kill(agent):
             raise ControlError("no")
 
-        async with serving(state, Idle(kill=kill)) as path:
+        async with serving(state, idle_app(kill=kill)) as path:
             await asyncio.gather(*(send(path, pieces) for pieces in peers))
             assert (await ask(path, PING))["ok"]["session"] == SESSION
 

@@ -349,7 +349,7 @@ async def test_run_bash_runs_permitted_commands_in_the_agents_folder(opened):
             assert await agent.refused("run_bash", command="echo x", cwd=cwd) == "bad_cwd"
         assert await agent.refused("run_bash", command="rm x") == "permission_denied"
         assert await agent.refused("run_bash", command="make") == "permission_denied"
-        slow = {"command": "echo; sleep 30", "timeout": 0.1}
+        slow = {"command": "echo x; sleep 30", "timeout": 0.1}
         assert await agent.refused("run_bash", **slow) == "tool_timeout"
         assert await agent.refused("run_bash", command="") == "invalid_arguments"
         await agent.complete()

@@ -394,13 +394,13 @@ async def test_a_parent_sees_its_childrens_states_and_conversations(team):
 async def test_only_ones_own_children_can_be_looked_at(team, tool):
     async def master(agent):
         await agent.call("spawn_child", prompt="x", name="a", wait=True)
-        for child in ("nobody", "b", "master", agent.id):
+        for child in ("nobody", "nephew", "master", agent.id):
             assert await agent.refused(tool, child_id=child) == "unknown_agent"
         assert await agent.refused(tool) == "invalid_arguments"
         await agent.complete()
 
     async def a(agent):
-        await agent.call("spawn_child", prompt="y", name="b", wait=True)
+        await agent.call("spawn_child", prompt="y", name="nephew", wait=True)
         await agent.complete()
 
     result = await team.run("do it", master=master, a=a)

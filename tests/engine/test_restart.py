@@ -78,7 +78,7 @@ async def test_a_running_or_foreign_child_is_not_restarted(as_master):
         before = team.ledger.written()
         arguments = {"child_id": "a", "prompt": "again"}
         assert await agent.refused("restart_child", **arguments) == "still_running"
-        arguments = {"child_id": "b", "prompt": "again"}  # a child of a, and ended
+        arguments = {"child_id": "nephew", "prompt": "again"}  # a child of a, and ended
         assert await agent.refused("restart_child", **arguments) == "unknown_agent"
         assert team.ledger.written() == before
         await agent.call(
@@ -90,7 +90,7 @@ async def test_a_running_or_foreign_child_is_not_restarted(as_master):
         await agent.collect()
 
     async def a(agent):
-        await agent.call("spawn_child", prompt="x", name="b", wait=True)
+        await agent.call("spawn_child", prompt="x", name="nephew", wait=True)
         await agent.call("ask_parent", question="go on?")
         await agent.complete()
 

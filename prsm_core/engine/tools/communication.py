@@ -58,7 +58,7 @@ async def _await_answer(
     wait = Wait(
         state=AgentState.WAITING_FOR_PARENT,
         on="parent",
-        targets=(parent.agent_id,),
+        targets=lambda: (parent.agent_id,),
         ready=lambda: parent.is_over or call.has_unread(fits),
     )
     return await call.receive(wait, fits, otherwise=lambda: parent.is_over)
@@ -151,12 +151,10 @@ async def wait_for_message(call: Call) -> Reply:
 
 def _any_message(call: Call, seconds: float | None) -> Wait:
     """Return the wait for any message: of the parent, or of a live child."""
-    parent = call.record.descriptor.parent_id
-    targets = [child.agent_id for child in call.manager.live_children(call.record)]
     return Wait(
         state=AgentState.WAITING_FOR_CHILD,
         on="a message",
-        targets=(*targets, *([parent] if parent else [])),
+        targets=call.session.senders,
         ready=lambda: seconds is not None or call.session.has_news(),
     )
 

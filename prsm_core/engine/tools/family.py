@@ -84,7 +84,7 @@ async def _await_child(call: Call, child: AgentRecord, since: str) -> RoutedMess
     wait = Wait(
         state=AgentState.WAITING_FOR_CHILD,
         on=child.descriptor.name,
-        targets=(child.agent_id,),
+        targets=lambda: (child.agent_id,),
         ready=lambda: not child.is_live or call.has_unread(fits),
     )
     return await call.receive(wait, fits, otherwise=lambda: not child.is_live)

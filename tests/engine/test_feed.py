@@ -1,0 +1,119 @@
+"""The feed: committed events without gap or double, live ones as long as a reader keeps up."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from tests.engine.harness import SESSION
+
+
+async def read_all(feed, after=0):
+    """Return what the feed gives up to run_finished."""
+    events = []
+    async with aclosing(feed.events(SESSION, after)) as source:
+        async for event in source:
+            events.append(event)
+            if event.type == "run_finished":
+                return events
+    return events
+
+
+async def talk(agent):
+    for n in range(20):
+        await agent.begin_to_say(f"{n}")
+        await agent.say(f"{n}")
+    await agent.complete()
+
+
+@pytest.mark.requirement("D4")
+async def test_a_reader_gets_every_committed_event_once_and_the_deltas_between(team):
+    running = team.start("do it", master=talk)
+    events = await read_all(team.engine.feed)
+    await running
+    numbers = [event.seq for event in events if event.seq is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
+    live = [event for event in events if event.seq is None]
+    assert {event.type for event in live} == {"text_delta"}
+    assert [event.data["text"] for event in live] == [f"{n}" for n in range(20)]
+
+
+@pytest.mark.parametrize("after", [0, 1, 10])
+async def test_a_reader_that_comes_later_begins_where_it_says(team, after):
+    await team.run("do it", master=talk)
+    events = await read_all(team.engine.feed, after)
+    assert [event.seq for event in events][0] == after + 1
+    assert [event.seq for event in events] == list(range(after + 1, events[-1].seq + 1))
+
+
+async def test_a_reader_that_joins_in_the_middle_misses_nothing(team):
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def master(agent):
+        await agent.say("one")
+        reached.set()
+        await go_on.wait()
+        await talk(agent)
+
+    running = team.start("do it", master=master)
+    await reached.wait()
+    reading = asyncio.ensure_future(read_all(team.engine.feed))
+    await team.settled()
+    go_on.set()
+    numbers = [event.seq for event in await reading if event.seq is not None]
+    await running
+    assert numbers == list(range(1, numbers[-1] + 1))
+
+
+async def test_a_slow_reader_loses_deltas_is_told_so_and_no_committed_event(team):
+    async def master(agent):
+        await started.wait()
+        for _ in range(700):
+            await agent.begin_to_say("x")
+        await agent.say("now")
+        read_on.set()
+        await agent.complete()
+
+    started, read_on = asyncio.Event(), asyncio.Event()
+    running = team.start("do it", master=master)
+    events = []
+    async with aclosing(team.engine.feed.events(SESSION)) as source:
+        async for event in source:
+            events.append(event)
+            started.set()
+            if len(events) == 1:
+                await read_on.wait()
+            if event.type == "run_finished":
+                break
+    await running
+    numbers = [event.seq for event in events if event.seq is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
+    deltas = sum(event.type == "text_delta" for event in events)
+    [told] = [event for event in events if event.type == "notice" and event.seq is None]
+    assert told.data["text"].startswith(f"{700 - deltas} live updates were not shown")
+    assert deltas < 700
+
+
+async def test_readers_end_with_the_engine(opened):
+    async with opened() as team:
+        await team.run()
+        reading = asyncio.ensure_future(_read_for_ever(team.engine.feed))
+        await team.settled()
+    async with asyncio.timeout(5):
+        assert (await reading)[-1].type == "run_finished"
+
+
+async def _read_for_ever(feed):
+    async with aclosing(feed.events(SESSION)) as source:
+        return [event async for event in source]
+
+
+async def test_a_reader_that_leaves_costs_nothing_more(team):
+    async with aclosing(team.engine.feed.events(SESSION)) as source:
+        reading = asyncio.ensure_future(anext(source))
+        await team.run()
+        assert (await reading).type == "run_started"
+        assert len(team.engine.feed._readers) == 1
+    assert team.engine.feed._readers == set()

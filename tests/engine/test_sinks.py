@@ -1,0 +1,147 @@
+"""Sinks: bounded, in order, and unable to touch the engine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.testing.fake_clock import FakeClock
+
+
+class ListSink(EventSink):
+    """Keeps what it is given; `before_write` may wait or raise."""
+
+    def __init__(self, before_write=None):
+        self.events = []
+        self.closed = False
+        self._before_write = before_write
+
+    async def write(self, batch):
+        if self._before_write is not None:
+            await self._before_write(batch)
+        self.events += batch
+
+    async def aclose(self):
+        self.closed = True
+
+
+def spec(sink, name="list", **fields):
+    def factory(run, settings):
+        sink.run, sink.settings = run, settings
+        return sink
+
+    return EventSinkSpec(name=name, summary="", factory=factory, **fields)
+
+
+async def talk(agent):
+    for n in range(30):
+        await agent.say(f"{n}")
+    await agent.complete()
+
+
+async def test_a_sink_gets_every_committed_event_of_its_run_in_order(opened):
+    sink = ListSink()
+    async with opened(sinks=[spec(sink)]) as team:
+        await team.run("the task", master=talk)
+        assert sink.closed
+        assert [event.seq for event in sink.events] == list(range(1, len(sink.events) + 1))
+        assert sink.events[-1].type == "run_finished"
+        assert (sink.run.task, sink.run.workspace) == ("the task", str(team.workspace))
+        assert sink.run.run_id == sink.events[0].run
+        assert not {"text_delta", "thinking_delta"} & {event.type for event in sink.events}
+
+
+async def test_a_sink_may_choose_its_kinds_of_event(opened):
+    sink = ListSink()
+    kinds = frozenset({"run_started", "run_finished"})
+    async with opened(sinks=[spec(sink, kinds=kinds)]) as team:
+        await team.run("do it", master=talk)
+    assert [event.type for event in sink.events] == ["run_started", "run_finished"]
+
+
+@pytest.mark.requirement("D4")
+async def test_a_raising_sink_loses_its_batches_which_are_counted(opened):
+    async def fail(batch):
+        raise OSError("the pipe is broken")
+
+    broken, good = ListSink(fail), ListSink()
+    async with opened(sinks=[spec(broken, "broken"), spec(good, "good")]) as team:
+        result = await team.run("do it", master=talk)
+        assert result.status == "completed"
+    assert broken.events == []
+    assert broken.closed
+    dropped = team.ledger.events("sink_dropped")
+    assert {event["sink"] for event in dropped} == {"broken"}
+    counted = sum(event["count"] for event in dropped)
+    assert 0 < counted <= len(team.ledger.events())
+    assert [event.seq for event in good.events] == sorted(event.seq for event in good.events)
+
+
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest"])
+async def test_a_slow_sink_drops_what_its_queue_cannot_hold(opened, overflow):
+    gate, entered = asyncio.Event(), asyncio.Event()
+
+    async def wait(batch):
+        entered.set()
+        await gate.wait()
+
+    sink = ListSink(wait)
+
+    async def master(agent):
+        await entered.wait()
+        await talk(agent)
+        gate.set()
+
+    async with opened(sinks=[spec(sink, maxsize=5, overflow=overflow)]) as team:
+        result = await team.run("do it", master=master)
+        assert result.status == "completed"
+    first, *rest = (event.seq for event in sink.events)
+    assert first == 1
+    total = len(team.ledger.events())
+    assert len(rest) < total - 1
+    if overflow == "drop_oldest":
+        assert sink.events[-1].type == "run_finished"
+
+
+async def test_a_sink_that_hangs_does_not_hold_up_the_end_of_the_run(opened):
+    async def hang(batch):
+        await asyncio.Event().wait()
+
+    sink = ListSink(hang)
+    async with opened(sinks=[spec(sink)], clock=FakeClock()) as team:
+        result = await team.run("do it", master=talk)
+        assert result.status == "completed"
+        assert team.clock.now() == pytest.approx(2, abs=0.5)
+    assert sink.closed
+
+
+async def test_a_sink_that_cannot_be_opened_is_named_and_left_out(opened):
+    def factory(run, settings):
+        raise OSError("no such folder")
+
+    broken = EventSinkSpec(name="broken", summary="", factory=factory)
+    sink = ListSink()
+    async with opened(sinks=[broken, spec(sink)]) as team:
+        assert (await team.run("do it", master=talk)).status == "completed"
+    [notice] = team.ledger.events("notice")
+    assert notice["level"] == "warning"
+    assert "event sink broken could not be opened: no such folder" in notice["text"]
+    assert sink.events
+
+
+async def test_each_run_opens_and_closes_its_own_sinks(opened):
+    sinks = []
+
+    def factory(run, settings):
+        sinks.append(ListSink())
+        return sinks[-1]
+
+    async with opened(sinks=[EventSinkSpec(name="list", summary="", factory=factory)]) as team:
+        await team.run("one")
+        await team.run("two")
+    assert [sink.closed for sink in sinks] == [True, True]
+    runs = [{event.run for event in sink.events} for sink in sinks]
+    assert [len(run) for run in runs] == [1, 1]
+    assert runs[0] != runs[1]

@@ -1,0 +1,145 @@
+"""The table of orchestration tools: who has which, what they cost, how arguments are checked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.engine.context import build_role_prompt
+from prsm_core.engine.tools.table import TOOLS, ToolTable
+from prsm_core.errors import ToolInputError
+
+MASTER = {
+    "ask_user",
+    "check_child_status",
+    "get_child_history",
+    "get_children_status",
+    "respond_to_child",
+    "restart_child",
+    "send_child_prompt",
+    "spawn_child",
+    "spawn_children_parallel",
+    "task_complete",
+    "wait_for_message",
+}
+NEEDS_CHILDREN = MASTER - {"ask_user", "task_complete", "wait_for_message"}
+OF_A_CHILD = {"ask_parent", "report_progress", "run_bash"}
+READER = OF_A_CHILD | {"ask_user", "task_complete"}
+BUDGET = 6000  # bytes that role prompt and tools may add to a model request
+
+
+@pytest.mark.parametrize(
+    ("role", "may_spawn", "names"),
+    [
+        (AgentRole.MASTER, True, MASTER),
+        (AgentRole.MASTER, False, MASTER - NEEDS_CHILDREN),
+        (AgentRole.WORKER, True, MASTER | OF_A_CHILD),
+        (AgentRole.WORKER, False, (MASTER | OF_A_CHILD) - NEEDS_CHILDREN),
+        (AgentRole.EXPERT, True, READER),
+        (AgentRole.REVIEWER, True, READER),
+    ],
+)
+def test_every_role_has_its_tools(role, may_spawn, names):
+    assert ToolTable().for_role(role, may_spawn=may_spawn).names == names
+
+
+def test_the_table_has_fourteen_tools_with_valid_schemas():
+    assert ToolTable().names == MASTER | OF_A_CHILD
+    for tool in TOOLS:
+        schema = tool.spec.input_schema
+        Draft202012Validator.check_schema(schema)
+        assert schema["additionalProperties"] is False
+        assert tool.spec.description
+
+
+def test_the_tools_that_wait_say_so():
+    waiting = {tool.spec.name for tool in TOOLS if tool.spec.waits}
+    assert waiting == {
+        "ask_parent",
+        "ask_user",
+        "restart_child",
+        "spawn_child",
+        "wait_for_message",
+    }
+
+
+@pytest.mark.parametrize("role", list(AgentRole))
+def test_prompt_and_tools_add_at_most_6_kb_to_a_request(role, report):
+    tools = ToolTable().for_role(role, may_spawn=True)
+    specs = [
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": dict(spec.input_schema),
+        }
+        for spec in tools.specs
+    ]
+    prompt = build_role_prompt(role, "w" * 32, may_spawn=True)
+    size = len(json.dumps(specs, separators=(",", ":")).encode()) + len(prompt.encode())
+    report.append(f"tools: role {role.value} adds {size} bytes to a request, {BUDGET} are allowed")
+    assert size <= BUDGET
+
+
+VALID = {
+    "ask_parent": {"question": "x"},
+    "respond_to_child": {"child_id": "x", "correlation_id": "y", "response": "z"},
+    "wait_for_message": {"timeout": 0, "token": "t"},
+    "send_child_prompt": {"child_id": "x", "prompt": "y"},
+    "spawn_child": {
+        "prompt": "x",
+        "tools": ["Read"],
+        "model": "m",
+        "cwd": "d",
+        "mcp_servers": [],
+        "role": "reviewer",
+        "name": "n",
+        "wait": True,
+    },
+    "spawn_children_parallel": {"children": [{"prompt": "x", "role": "worker"}]},
+    "restart_child": {"child_id": "x", "prompt": "y", "wait": False},
+    "report_progress": {"status": "x", "percent": 99.5},
+    "task_complete": {"summary": "", "artifacts": ["a"]},
+    "ask_user": {"question": "x", "options": ["a"], "multiple": True},
+    "get_child_history": {"child_id": "x", "detail_level": "full"},
+    "check_child_status": {"child_id": "x"},
+    "get_children_status": {},
+    "run_bash": {"command": "x", "timeout": 0.5, "cwd": "d"},
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.spec.name)
+def test_arguments_are_checked_against_the_schema(tool):
+    name, arguments = tool.spec.name, VALID[tool.spec.name]
+    tool.check(arguments)
+    for required in tool.spec.input_schema["required"]:
+        without = {key: value for key, value in arguments.items() if key != required}
+        with pytest.raises(ToolInputError, match=f"{name}: .*{required}"):
+            tool.check(without)
+    with pytest.raises(ToolInputError, match="bogus"):
+        tool.check({**arguments, "bogus": 1})
+    for key in arguments:
+        with pytest.raises(ToolInputError, match=f"{name}: {key}: "):
+            tool.check({**arguments, key: None})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("wait_for_message", {"timeout": -1}),
+        ("wait_for_message", {"timeout": "5"}),
+        ("run_bash", {"command": "x", "timeout": 0}),
+        ("get_child_history", {"child_id": "x", "detail_level": "some"}),
+        ("spawn_children_parallel", {"children": []}),
+        ("spawn_children_parallel", {"children": [{"prompt": "x", "wait": True}]}),
+        ("spawn_child", {"prompt": "x", "role": "expert"}),
+    ],
+)
+def test_values_out_of_range_are_refused(tool, arguments):
+    [found] = [candidate for candidate in TOOLS if candidate.spec.name == tool]
+    with pytest.raises(ToolInputError) as caught:
+        found.check(arguments)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint.startswith("arguments: ")

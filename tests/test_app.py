@@ -1,0 +1,324 @@
+"""The composition root: settings and plugins become an engine behind an AppHandle."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+
+from prsm_core.app import BUILTINS, open_app, probe_providers
+from prsm_core.config import resolve_paths
+from prsm_core.config.schema import Settings
+from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
+from prsm_core.errors import AgentSpawnError, ConfigError, MessageRoutingError, PrsmError
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.plugins import PluginManager
+from tests import scripted_plugin
+from tests.engine.harness import DEADLINE, complete
+
+
+@pytest.fixture
+def behaviours(monkeypatch):
+    """What the agents of the plugin do, by name."""
+    scripted_plugin.behaviours.clear()
+    yield scripted_plugin.behaviours
+    scripted_plugin.behaviours.clear()
+
+
+@pytest.fixture
+def opened(tmp_path, behaviours):
+    """Open an application on an empty workspace."""
+    environ = {"PRSM_HOME": str(tmp_path / "home")}
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+
+    @asynccontextmanager
+    async def open_it(*, interactive=False, settings=None, **options):
+        plugins = PluginManager.load(
+            environ={}, builtins=[*BUILTINS, ("script", "tests.scripted_plugin")], entry_points=[]
+        )
+        frontend = FrontendSpec(
+            name="test", summary="", interactive=interactive, priority=0, factory=""
+        )
+        run_options = RunOptions(workspace=str(workspace), provider="script", **options)
+        paths = resolve_paths(workspace, environ)
+        all_settings = Settings.model_validate(settings or {})
+        async with asyncio.timeout(DEADLINE):
+            async with open_app(
+                run_options, all_settings, plugins, paths=paths, frontend=frontend
+            ) as app:
+                yield app
+
+    return open_it
+
+
+async def first(app, kind):
+    """Return the first event of a kind."""
+    async with aclosing(app.events()) as events:
+        async for event in events:
+            if event.type == kind:
+                return event
+    raise AssertionError(kind)
+
+
+def shell(agent, command):
+    return PermissionRequest(
+        agent_id=agent.id,
+        tool="Bash",
+        arguments={"command": command},
+        cwd=agent.session.request.cwd,
+        command=command,
+    )
+
+
+@pytest.mark.requirement("D3")
+async def test_a_run_through_the_application_has_events_a_tree_and_histories(opened, behaviours):
+    async def master(agent):
+        await agent.call("spawn_child", prompt="count", name="a", wait=True)
+        await agent.use(input_tokens=3, total_tokens=3)
+        await agent.complete("all counted")
+
+    behaviours["master"] = master
+    async with opened() as app:
+        run = await app.start_run("count things")
+        result = await run.result()
+        assert (result.status, result.summary, result.exit_code) == ("completed", "all counted", 0)
+        kinds = [event.type async for event in _until_finished(app)]
+        assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
+        tree = await app.tree()
+        assert (tree["session"], tree["run"]) == (run.session, run.run_id)
+        [root] = tree["agents"]
+        assert (root["name"], root["state"], root["usage_self"]["total_tokens"]) == (
+            "master",
+            "completed",
+            3,
+        )
+        assert [child["name"] for child in root["children"]] == ["a"]
+        assert (await app.history("a"))[0]["text"] == "count"
+        summary = await app.history("a", "summary")
+        assert summary[-1]["tool"] == "task_complete"
+
+
+async def _until_finished(app):
+    async with aclosing(app.events()) as events:
+        async for event in events:
+            yield event
+            if event.type == "run_finished":
+                return
+
+
+async def test_overrides_of_a_run_take_the_place_of_the_options(opened):
+    async with opened() as app:
+        run = await app.start_run("x", model="script/other")
+        await run.result()
+        [agent] = (await app.tree())["agents"]
+        assert agent["model"] == "other"
+
+
+async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(opened):
+    async with opened() as app:
+        with pytest.raises(ConfigError, match="blank"):
+            await app.start_run("  ")
+        with pytest.raises(PrsmError, match="'nobody' is not installed"):
+            await app.start_run("x", provider="nobody")
+        run = await app.start_run("x")
+        assert (await run.result()).status == "completed"
+
+
+@pytest.mark.requirement("D9", "U8")
+async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behaviours):
+    verdicts = {}
+
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x", name="a", wait=True)
+        await agent.call("spawn_child", prompt="x", name="c", wait=True)
+        await agent.complete()
+
+    async def a(agent):
+        verdicts["a"] = await agent.host.authorize(shell(agent, "make all"))
+        await agent.call("spawn_child", prompt="x", name="b", wait=True)
+        await agent.complete()
+
+    async def other(agent):
+        verdicts[agent.name] = await agent.host.authorize(shell(agent, "make all"))
+        await agent.complete()
+
+    behaviours.update(master=master, a=a, b=other, c=other)
+    async with opened(interactive=True) as app:
+        run = await app.start_run("x")
+        asked = await first(app, "permission_requested")
+        [row] = await app.requests()
+        assert (row["request"], row["kind"], row["name"]) == (
+            asked.data["request"],
+            "permission",
+            "a",
+        )
+        with pytest.raises(ConfigError, match="choose one|no answer"):
+            await app.resolve_permission(asked.data["request"], "perhaps")
+        assert await app.resolve_permission(asked.data["request"], "always")
+        assert not await app.resolve_permission(asked.data["request"], "deny")
+        async with aclosing(app.events(after=asked.seq)) as events:
+            async for event in events:
+                if event.type == "permission_requested":
+                    assert await app.resolve_permission(event.data["request"], "deny")
+                    break
+        assert (await run.result()).status == "completed"
+    assert isinstance(verdicts["a"], Allow)
+    assert isinstance(verdicts["b"], Allow)
+    assert isinstance(verdicts["c"], Deny)
+
+
+async def test_a_question_is_answered_through_the_application(opened, behaviours):
+    async def master(agent):
+        said = await agent.call("ask_user", question="which?", options=["red", "blue"])
+        await agent.complete(said["choices"][0])
+
+    behaviours["master"] = master
+    async with opened(interactive=True) as app:
+        run = await app.start_run("x")
+        asked = await first(app, "question_asked")
+        assert not await app.answer("nonsense", Answer(text="?"))
+        assert await app.answer(asked.data["request"], Answer(choices=("blue",)))
+        assert not await app.answer(asked.data["request"], Answer(choices=("red",)))
+        assert (await run.result()).summary == "blue"
+
+
+async def test_a_deny_rule_holds_for_run_bash_and_is_told(opened, behaviours):
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x", name="a", wait=True)
+        await agent.complete()
+
+    async def a(agent):
+        shown = await agent.call("run_bash", command="echo hi")
+        assert shown["stdout"] == "hi\n"
+        assert await agent.refused("run_bash", command="echo x; shred y") == "permission_denied"
+        await agent.complete()
+
+    behaviours.update(master=master, a=a)
+    async with opened(settings={"permissions": {"deny": ["shred"]}}) as app:
+        run = await app.start_run("x")
+        assert (await run.result()).status == "completed"
+
+
+async def test_a_persons_prompt_reaches_the_agent(opened, behaviours):
+    async def master(agent):
+        ready.set()
+        await sent.wait()
+        prompt = await agent.call("wait_for_message")
+        await agent.complete(prompt["text"])
+
+    ready, sent = asyncio.Event(), asyncio.Event()
+    behaviours["master"] = master
+    async with opened() as app:
+        run = await app.start_run("x")
+        await ready.wait()
+        with pytest.raises(ConfigError, match="'inject' is not offered"):
+            await app.prompt_agent("master", "hurry", "inject")
+        await app.prompt_agent("master", "hurry")
+        sent.set()
+        assert (await run.result()).summary == "hurry"
+        with pytest.raises(MessageRoutingError, match="has ended"):
+            await app.prompt_agent("master", "too late")
+
+
+async def test_killing_names_those_it_ended(opened, behaviours):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        await agent.call("spawn_child", prompt="x", name="done", wait=True)
+        await agent.spawn(name="b", role="reviewer")
+        await agent.hang()
+
+    async def b(agent):
+        running.set()
+        await agent.hang()
+
+    running = asyncio.Event()
+    behaviours.update(master=master, a=a, b=b)
+    async with opened() as app:
+        run = await app.start_run("x")
+        await running.wait()
+        assert await app.kill("a") == ["a", "b"]
+        with pytest.raises(MessageRoutingError, match="ended"):
+            await app.kill("a")
+        with pytest.raises(MessageRoutingError, match="no agent"):
+            await app.kill("nobody")
+        assert (await run.result()).status == "completed"
+
+
+async def test_restarting_an_agent_needs_a_run(opened, behaviours):
+    async def master(agent):
+        if agent.turn == 1:
+            await agent.call("spawn_child", prompt="one", name="a", wait=True)
+            ready.set()
+            assert [result["name"] for result in await agent.collect()] == ["a"]
+        await agent.complete()
+
+    ready = asyncio.Event()
+
+    async def wait_for_a(agent):
+        await agent.call("spawn_child", prompt="one", name="a", wait=True)
+        ready.set()
+        await again.wait()
+        [result] = await agent.collect()
+        await agent.complete(result["summary"])
+
+    again = asyncio.Event()
+    behaviours.update(master=wait_for_a, a=complete)
+    async with opened() as app:
+        run = await app.start_run("x")
+        await ready.wait()
+        await app.restart("a", "two")
+        again.set()
+        assert (await run.result()).summary == "a is done"
+        with pytest.raises((AgentSpawnError, ConfigError), match="no run|has ended"):
+            await app.restart("a", "three")
+        with pytest.raises(ConfigError, match="no run"):
+            await app.restart("master", "more")
+
+
+async def test_leaving_the_application_interrupts_its_run(opened, behaviours):
+    async def master(agent):
+        await agent.hang()
+
+    behaviours["master"] = master
+    before = asyncio.all_tasks()
+    async with opened() as app:
+        run = await app.start_run("x")
+        await first(app, "turn_started")
+    with pytest.raises(asyncio.CancelledError):
+        await run.result()
+    assert asyncio.all_tasks() - before == set()
+
+
+async def test_two_runs_of_a_session_go_one_after_the_other(opened):
+    async with opened() as app:
+        one = await app.start_run("one")
+        await one.result()
+        two = await app.start_run("two")
+        assert (await two.result()).status == "completed"
+        assert two.session == one.session
+        assert two.run_id > one.run_id
+        names = [agent["name"] for agent in (await app.tree())["agents"]]
+        assert len(names) == len(set(names)) == 2
+
+
+async def test_probing_tells_of_every_provider_what_is_wrong_with_it(tmp_path):
+    plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
+
+    def broken(settings, services):
+        raise ConfigError("no such key", hint="remove it")
+
+    plugins._specs[ProviderSpec] = {
+        "good": ProviderSpec(name="good", summary="", factory=scripted_plugin.build),
+        "bad": ProviderSpec(name="bad", summary="", factory=broken),
+    }
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
+    statuses = await probe_providers(Settings(), plugins, paths=paths)
+    assert statuses["good"].available
+    assert (statuses["bad"].available, statuses["bad"].reason) == (False, "no such key")

@@ -59,7 +59,8 @@ class _Run:
 
     def begin(self, run_id: str) -> None:
         self.run_id = run_id
-        self.started.set_result(run_id)
+        if not self.started.done():  # whoever waited for it may have gone
+            self.started.set_result(run_id)
 
     def end(self, result: RunResult) -> None:
         if not self._result.cancelled():
@@ -135,7 +136,9 @@ class LocalApp:
         ]
 
     async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again."""
+        """Start an ended agent again; raises ConfigError when no run is open."""
+        if not self._engine.is_running:
+            raise ConfigError("no run is open in this session", hint="start a run first")
         record = self._engine.manager.resolve(agent)
         await self._engine.manager.restart_agent(record.agent_id, prompt)
 

@@ -7,11 +7,12 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from prsm_core.app import BUILTINS, open_app, probe_providers
+from prsm_core.app import open_app, probe_providers
+from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
-from prsm_core.errors import AgentSpawnError, ConfigError, MessageRoutingError, PrsmError
+from prsm_core.errors import ConfigError, MessageRoutingError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
@@ -155,7 +156,7 @@ async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behavio
             "permission",
             "a",
         )
-        with pytest.raises(ConfigError, match="choose one|no answer"):
+        with pytest.raises(ConfigError, match="no answer"):
             await app.resolve_permission(asked.data["request"], "perhaps")
         assert await app.resolve_permission(asked.data["request"], "always")
         assert not await app.resolve_permission(asked.data["request"], "deny")
@@ -252,16 +253,9 @@ async def test_killing_names_those_it_ended(opened, behaviours):
 
 
 async def test_restarting_an_agent_needs_a_run(opened, behaviours):
-    async def master(agent):
-        if agent.turn == 1:
-            await agent.call("spawn_child", prompt="one", name="a", wait=True)
-            ready.set()
-            assert [result["name"] for result in await agent.collect()] == ["a"]
-        await agent.complete()
-
     ready = asyncio.Event()
 
-    async def wait_for_a(agent):
+    async def master(agent):
         await agent.call("spawn_child", prompt="one", name="a", wait=True)
         ready.set()
         await again.wait()
@@ -269,14 +263,14 @@ async def test_restarting_an_agent_needs_a_run(opened, behaviours):
         await agent.complete(result["summary"])
 
     again = asyncio.Event()
-    behaviours.update(master=wait_for_a, a=complete)
+    behaviours.update(master=master, a=complete)
     async with opened() as app:
         run = await app.start_run("x")
         await ready.wait()
         await app.restart("a", "two")
         again.set()
         assert (await run.result()).summary == "a is done"
-        with pytest.raises((AgentSpawnError, ConfigError), match="no run|has ended"):
+        with pytest.raises(ConfigError, match="no run"):
             await app.restart("a", "three")
         with pytest.raises(ConfigError, match="no run"):
             await app.restart("master", "more")

@@ -178,6 +178,11 @@ class OrchestrationEngine:
         """Run `work` in the engine's task group until it ends or the engine closes."""
         return self._background.start(work, name=name)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is open."""
+        return self._started is not None
+
     # --- a run -------------------------------------------------------------------------------
 
     async def run(

@@ -7,14 +7,12 @@ Whatever a scenario does, `Ledger.check` must hold for what it left behind.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prsm_core.config.schema import Settings
-from prsm_core.domain.agents import AgentState
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.turns import (
@@ -36,17 +34,16 @@ from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec, ProviderStatus
-from prsm_core.lifecycle.agent import RESTART, validate_transition
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock
-from tests.store.dumps import query
+from tests.engine.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from prsm_core.domain.events import Event
     from prsm_core.domain.turns import AssembledContext
+    from prsm_core.permissions import PermissionBroker
 
     Behaviour = Callable[["Actor"], Awaitable[StopReason | None]]
 
@@ -122,25 +119,25 @@ class Actor:
         """Call a tool that must succeed; return its data."""
         outcome = await self.outcome(tool, arguments)
         assert not outcome.is_error, outcome.text
-        return outcome.data
+        return dict(outcome.data)
 
     async def refused(self, tool, /, **arguments) -> str:
         """Call a tool that must fail; return the error's code."""
         outcome = await self.outcome(tool, arguments)
         assert outcome.is_error, outcome.text
         assert outcome.data["error"].keys() == {"code", "message", "hint"}
-        return outcome.data["error"]["code"]
+        return str(outcome.data["error"]["code"])
 
     async def complete(self, summary="done", **arguments) -> None:
         await self.call("task_complete", summary=summary, **arguments)
 
     async def spawn(self, prompt="work", **arguments) -> str:
         """Spawn a child and return its name."""
-        return (await self.call("spawn_child", prompt=prompt, **arguments))["name"]
+        return str((await self.call("spawn_child", prompt=prompt, **arguments))["name"])
 
     async def collect(self, count=1) -> list[dict[str, Any]]:
         """Wait for `count` results of children."""
-        results = []
+        results: list[dict[str, Any]] = []
         while len(results) < count:
             message = await self.call("wait_for_message")
             assert message["type"] == "task_result", message
@@ -218,6 +215,15 @@ class ScriptedProvider(Provider):
     failures: list[Exception] = field(default_factory=list)
     refuse: Callable[[Any], None] = lambda request: None  # may raise as a session is opened
 
+    def spec(self) -> ProviderSpec:
+        """Return the registration of this very provider."""
+
+        def factory(_settings, services):
+            self.services = services
+            return self
+
+        return ProviderSpec(name="script", summary="scripted agents", factory=factory)
+
     @asynccontextmanager
     async def open_session(self, request, host):
         self.refuse(request)
@@ -258,124 +264,29 @@ class HeldStore(SqliteStore):
     clock: FakeClock | None = None
     broken: Exception | None = None  # raised by every write
 
-    def _hold(self):
-        return (self.clock or FakeClock(autojump=False)).hold()
+    def stop_time(self, clock: FakeClock) -> None:
+        """Hold the clock during every read and write."""
+        self.clock = clock
+        read = self._reader.run
+
+        async def held_read(*arguments):
+            with clock.hold():
+                return await read(*arguments)
+
+        vars(self._reader)["run"] = held_read  # those who follow the events read by it too
 
     async def commit(self, step):
-        if self.broken is not None:
-            raise self.broken
-        with self._hold():
-            return await super().commit(step)
+        return await self._write(super().commit(step))
 
     async def append(self, events):
+        return await self._write(super().append(events))
+
+    async def _write(self, work):
         if self.broken is not None:
+            work.close()
             raise self.broken
-        with self._hold():
-            return await super().append(events)
-
-    async def agents(self, session_id):
-        with self._hold():
-            return await super().agents(session_id)
-
-    async def events(self, session_id, after=0, *, follow=False, agent=None):
-        source = super().events(session_id, after, follow=follow, agent=agent)
-        if follow:
-            async for event in source:
-                yield event
-            return
-        with self._hold():
-            found = [event async for event in source]
-        for event in found:
-            yield event
-
-
-class Ledger:
-    """What a scenario left behind, read with plain SQL."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def rows(self, sql: str, *values) -> list[tuple]:
-        return query(self.path, sql, *values)
-
-    def one(self, sql: str, *values) -> Any:
-        """Return the only value of the only row."""
-        [(value,)] = self.rows(sql, *values)
-        return value
-
-    def written(self) -> dict[str, list[tuple]]:
-        """Return what acts leave behind, apart from the record of the calls themselves."""
-        columns = {
-            "agents": "agent_id, name, incarnation",  # their states go on meanwhile
-            "agent_specs": "*",
-            "inbox": "message_id, target",
-            "sessions": "label",
-            "requests": "request_id",
-            "grants": "*",
-        }
-        return {
-            table: self.rows(f"SELECT {columns} FROM {table} ORDER BY 1")  # noqa: S608 - no input
-            for table, columns in columns.items()
-        }
-
-    def events(self, kind: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
-        """Return the events as dicts, `agent` being the name of the one they are of."""
-        found = self._all_events()
-        return [
-            event
-            for event in found
-            if kind in {None, event["type"]} and agent in {None, event["agent"]}
-        ]
-
-    def _all_events(self) -> list[dict[str, Any]]:
-        from prsm_core.store.codec import decode
-
-        names = dict(self.rows("SELECT agent_id, name FROM agents"))
-        rows = self.rows("SELECT seq, type, agent_id, run_id, data FROM events ORDER BY seq")
-        return [
-            {"seq": seq, "type": kind, "agent": names.get(agent), "run": run, **decode(data)}
-            for seq, kind, agent, run, data in rows
-        ]
-
-    def states(self, agent: str) -> list[str]:
-        """Return the states an agent has passed."""
-        moves = self.events("agent_state_changed", agent)
-        return [AgentState.PENDING.value, *(move["to"] for move in moves)]
-
-    def check(self) -> None:
-        """Check what must be true of the ledger of every closed engine."""
-        events = self.events()
-        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-        for run in {event["run"] for event in events}:
-            kinds = [event["type"] for event in events if event["run"] == run]
-            assert kinds[0] == "run_started"
-            assert kinds.count("run_finished") == 1
-            assert kinds[-1] == "run_finished"
-        self._check_states()
-        self._check_calls_and_turns(events)
-        assert self.rows("SELECT request_id FROM requests WHERE state = 'open'") == []
-
-    def _check_states(self) -> None:
-        for name, state in self.rows("SELECT name, state FROM agents"):
-            states = self.states(name)
-            assert states[-1] == state, name
-            for source, target in pairwise(map(AgentState, states)):
-                trigger = RESTART if source.is_terminal else None
-                validate_transition(source, target, trigger=trigger)
-            moves = self.events("agent_state_changed", name)
-            assert [move["from"] for move in moves] == states[:-1]
-
-    def _check_calls_and_turns(self, events) -> None:
-        assert self.rows("SELECT id FROM turns WHERE status = 'running'") == []
-        assert self.rows("SELECT id FROM tool_calls WHERE completed_at IS NULL") == []
-        pairs = (("turn_started", "turn_finished", "turn"),)
-        pairs += (("tool_call_started", "tool_call_finished", "call"),)
-        pairs += (("permission_requested", "permission_resolved", "request"),)
-        pairs += (("question_asked", "question_answered", "request"),)
-        for begin, end, key in pairs:
-            begun = Counter((e["agent"], e[key]) for e in events if e["type"] == begin)
-            ended = Counter((e["agent"], e[key]) for e in events if e["type"] == end)
-            assert begun == ended, (begin, begun - ended, ended - begun)
+        with nullcontext() if self.clock is None else self.clock.hold():
+            return await work
 
 
 @dataclass
@@ -386,7 +297,7 @@ class Team:
     provider: ScriptedProvider
     store: HeldStore
     clock: Any
-    broker: RuleBroker
+    broker: Any  # a RuleBroker
     ledger: Ledger
     workspace: Path
 
@@ -426,10 +337,10 @@ class Team:
             else:
                 result.set_result(value)
 
-        self.engine.start_soon(drive(), name="run")
+        _ = self.engine.start_soon(drive(), name="run")
         return result
 
-    async def seen(self, kind: str, agent: str | None = None, /, **fields) -> Event:
+    async def seen(self, kind, agent=None, /, **fields):
         """Wait for a committed event."""
         async with asyncio.timeout(DEADLINE):
             async for event in self.store.events(SESSION, follow=True):
@@ -455,53 +366,40 @@ async def open_team(
     clock=None,
     engine: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    check=True,
     interactive=False,
     on_ask="deny",
     sinks=(),
     others=(),
-    check=True,
     **provider_fields,
 ):
     """Open an engine on an empty ledger; on leaving, check what it left behind."""
     clock = clock or SystemClock()
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    ledger = Ledger(folder / "ledger.db")
+    (folder / "workspace").mkdir()
     all_settings = Settings.model_validate({"engine": dict(engine or {}), **(settings or {})})
-    provider = ScriptedProvider(**provider_fields)
-    broker = RuleBroker()
+    provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
     store = await HeldStore.open(ledger.path)
-    store.clock = clock if isinstance(clock, FakeClock) else None
-
-    def factory(_settings, services):
-        provider.services = services
-        return provider
-
+    if isinstance(clock, FakeClock):
+        store.stop_time(clock)
+    timeout_s = all_settings.engine.human_timeout_seconds
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
             settings=all_settings,
-            workspace=str(workspace),
+            workspace=str(folder / "workspace"),
             session_id=SESSION,
             store=store,
             launcher=launcher,
-            providers={
-                "script": ProviderSpec(name="script", summary="scripted", factory=factory),
-                **{spec.name: spec for spec in others},
-            },
-            broker=broker,
+            providers={spec.name: spec for spec in (provider.spec(), *others)},
+            broker=cast("PermissionBroker", RuleBroker()),
             tools=ToolTable(),
-            human=HumanPolicy(
-                interactive=interactive,
-                on_ask=on_ask,
-                timeout_s=all_settings.engine.human_timeout_seconds,
-            ),
+            human=HumanPolicy(interactive=interactive, on_ask=on_ask, timeout_s=timeout_s),
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
             sinks=sinks,
         )
         async with OrchestrationEngine(config) as running:
-            yield Team(running, provider, store, clock, broker, ledger, workspace)
+            yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")
     for failure in provider.failures:
         raise failure
     assert running.runtime.slots.in_use == 0

@@ -9,7 +9,7 @@ import pytest
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.harness import failed
+from tests.engine.harness import Actor, failed
 
 
 def in_background(agent, tool, arguments):
@@ -233,7 +233,7 @@ async def test_a_call_after_the_turns_end_has_no_effect(opened):
             raise failed("broken", retryable=True, after=5.0)
         await agent.complete()
 
-    agents = []
+    agents: list[Actor] = []
     async with opened(clock=FakeClock(autojump=False)) as team:
         running = team.start("do it", master=master)
         await team.seen("turn_finished")

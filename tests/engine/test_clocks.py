@@ -16,11 +16,13 @@ from tests.engine.harness import DEADLINE
 POLL = 6.0  # seconds; the watch looks at least every five
 
 
-class ManualClock:
-    def __init__(self):
+class ManualClock(SystemClock):
+    """Time that a test sets."""
+
+    def __init__(self) -> None:
         self.t = 100.0
 
-    def now(self):
+    def now(self) -> float:
         return self.t
 
 
@@ -238,10 +240,9 @@ EVENT = st.one_of(
 @given(events=st.lists(EVENT, max_size=60), used=st.floats(0, 50))
 def test_reasoning_is_the_time_in_which_no_tool_ran(events, used):
     clock = ManualClock()
-    measured = TurnClock(
-        clock, agent_seconds=1e9, idle_seconds=1e9, tool_seconds=1e9, used=used
-    )
-    expected, tools, vendor = used, 0, set()
+    measured = TurnClock(clock, agent_seconds=1e9, idle_seconds=1e9, tool_seconds=1e9, used=used)
+    expected, tools = used, 0
+    vendor: set[str] = set()
     for kind, value in events:
         match kind:
             case "pass":

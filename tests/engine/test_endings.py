@@ -28,12 +28,9 @@ async def test_task_complete_ends_the_agent_with_its_summary_and_artifacts(team)
         arguments = {"summary": " made it ", "artifacts": ["x.py"]}
         outcome = await agent.outcome("task_complete", arguments)
         assert (outcome.data, outcome.ends_turn) == ({"accepted": True}, True)
-        for tool, arguments in (
-            ("task_complete", {"summary": "again"}),
-            ("ask_parent", {"question": "still there?"}),
-            ("spawn_child", {"prompt": "x"}),
-        ):
-            assert await agent.refused(tool, **arguments) == "turn_over"
+        assert await agent.refused("task_complete", summary="again") == "turn_over"
+        assert await agent.refused("ask_parent", question="still there?") == "turn_over"
+        assert await agent.refused("spawn_child", prompt="x") == "turn_over"
 
     result = await team.run("do it", master=master, a=a)
     assert result.status == "completed"
@@ -243,7 +240,7 @@ async def test_task_complete_with_live_children_ends_with_the_last_of_them(team)
         await release.wait()
         await agent.complete()
 
-    codes = []
+    codes: list[str] = []
     result = await team.run("do it", master=master, a=a, b=b)
     assert (result.status, result.summary) == ("completed", "my part is done")
     assert codes == ["parent_ended", "parent_ended"]

@@ -44,7 +44,7 @@ async def test_a_reader_gets_every_committed_event_once_and_the_deltas_between(t
 async def test_a_reader_that_comes_later_begins_where_it_says(team, after):
     await team.run("do it", master=talk)
     events = await read_all(team.engine.feed, after)
-    assert [event.seq for event in events][0] == after + 1
+    assert events[0].seq == after + 1
     assert [event.seq for event in events] == list(range(after + 1, events[-1].seq + 1))
 
 

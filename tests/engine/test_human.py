@@ -166,11 +166,11 @@ async def test_a_question_to_the_user_is_answered_by_choice_or_text(opened):
         running = team.start("do it", master=master)
         asked = await team.seen("question_asked", question="which?")
         assert asked.data["options"] == ["red", "blue"]
-        answer = {"choices": ["red"], "text": None}
-        assert team.runtime.desk.resolve(asked.data["request"], "question", answer)
+        red = {"choices": ["red"], "text": None}
+        assert team.runtime.desk.resolve(asked.data["request"], "question", red)
         asked = await team.seen("question_asked", question="why?")
-        answer = {"choices": [], "text": "because"}
-        assert team.runtime.desk.resolve(asked.data["request"], "question", answer)
+        because = {"choices": [], "text": "because"}
+        assert team.runtime.desk.resolve(asked.data["request"], "question", because)
         assert (await running).status == "completed"
     first, _ = team.ledger.events("question_answered")
     assert (first["answer"], first["by"]) == ({"choices": ["red"], "text": None}, "user")
@@ -211,7 +211,7 @@ async def test_the_death_of_an_agent_ends_what_it_had_asked(opened):
 
 async def test_the_end_of_a_turn_ends_what_was_asked_in_it(opened):
     """A provider may ask in a task of its own that does not notice the end."""
-    verdicts = asyncio.Queue()
+    verdicts: asyncio.Queue[Deny] = asyncio.Queue()
 
     async def master(agent):
         async def ask():

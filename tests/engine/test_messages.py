@@ -343,7 +343,7 @@ async def test_progress_wakes_no_one_and_rides_in_the_next_answer(team):
 # --- looking at children -------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("E58", "E59", "E60")
+@pytest.mark.requirement("E15", "E39", "E40", "E41", "E58", "E59", "E60")
 async def test_a_parent_sees_its_childrens_states_and_conversations(team):
     async def master(agent):
         assert await agent.call("get_children_status") == {"children": []}
@@ -368,8 +368,7 @@ async def test_a_parent_sees_its_childrens_states_and_conversations(team):
             ("tool_call", "task_complete"),
         ]
         full = await agent.call("get_child_history", child_id="a", detail_level="full")
-        kinds = [entry["kind"] for entry in full["entries"]]
-        assert kinds == [
+        assert [entry["kind"] for entry in full["entries"]] == [
             "user_message",
             "thinking",
             "text",

@@ -142,7 +142,7 @@ async def test_three_failures_in_a_row_pause_every_agent_of_the_provider(fast_te
         began.append(fast_team.clock.now())
         await agent.complete()
 
-    began = []
+    began: list[float] = []
     result = await fast_team.run("do it", master=master, a=a, b=b)
     assert result.status == "completed"
     delays = [retry["delay_s"] for retry in fast_team.ledger.events("retry_scheduled")]
@@ -170,7 +170,5 @@ def test_back_off_doubles_from_one_to_thirty_seconds(failures, attempts, seed):
 
 @given(after=st.floats(0, 10_000))
 def test_what_the_vendor_asks_for_is_never_cut_short(after):
-    error = AgentError(
-        kind=ErrorKind.RATE_LIMIT, message="", retryable=True, retry_after_s=after
-    )
+    error = AgentError(kind=ErrorKind.RATE_LIMIT, message="", retryable=True, retry_after_s=after)
     assert RetryPolicy().delay(1, error) >= after

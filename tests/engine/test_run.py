@@ -273,6 +273,7 @@ async def test_a_second_run_of_a_session_has_agents_with_names_of_their_own(team
     assert names == [("m1",), ("master",), ("w1",), ("w2",)]
 
 
+@pytest.mark.requirement("E5")
 async def test_a_continuation_gives_the_ended_master_a_follow_up(team):
     async def master(agent):
         await agent.complete(f"done with {agent.text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ class ListSink(EventSink):
     def __init__(self, before_write=None):
         self.events = []
         self.closed = False
+        self.run: Any = None  # what it was opened for
         self._before_write = before_write
 
     async def write(self, batch):
@@ -29,7 +31,7 @@ class ListSink(EventSink):
 
 def spec(sink, name="list", **fields):
     def factory(run, settings):
-        sink.run, sink.settings = run, settings
+        sink.run = run
         return sink
 
     return EventSinkSpec(name=name, summary="", factory=factory, **fields)

@@ -33,7 +33,7 @@ async def _drive(limit, acts):
         order.append(number)
         holders.append(number)
 
-    tasks = {}
+    tasks: dict[int, asyncio.Future[None]] = {}
     for kind, which in acts:
         if kind == "acquire":
             number = len(tasks)
@@ -141,3 +141,32 @@ async def test_agents_get_their_first_slot_in_the_order_they_were_spawned(opened
         names = {f"c{n}": note for n in range(6)}
         await team.run("do it", master=master, **names)
     assert began == [f"c{n}" for n in range(6)]
+
+
+async def test_a_waiting_agent_has_its_slot_again_before_it_gets_the_answer(opened):
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x", name="a", wait=True)
+        await agent.complete()
+
+    async with opened(engine={"max_concurrent_agents": 1}) as team:
+        await team.run("do it", master=master)
+    events = team.ledger.events()
+
+    def place(kind, agent, **fields):
+        return next(
+            event["seq"]
+            for event in events
+            if (event["type"], event["agent"]) == (kind, agent)
+            and all(event[key] == value for key, value in fields.items())
+        )
+
+    order = [
+        place("agent_spawned", "a"),
+        place("agent_state_changed", "master", to="waiting_for_child"),
+        place("agent_state_changed", "a", to="starting"),
+        place("agent_state_changed", "a", to="completed"),
+        place("turn_finished", "a"),
+        place("agent_state_changed", "master", reason="answered"),
+        place("tool_call_finished", "master", status="completed"),
+    ]
+    assert order == sorted(order)

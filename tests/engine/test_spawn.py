@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
@@ -55,7 +57,7 @@ async def test_children_spawned_in_parallel_are_named_in_order(as_master):
     assert team["r1"].descriptor.tools == {"Read", "Glob", "Grep"}
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "blank prompt": ({"prompt": "  "}, "spawn_failed"),
     "empty prompt": ({"prompt": ""}, "invalid_arguments"),
     "no prompt": ({}, "invalid_arguments"),
@@ -116,7 +118,7 @@ async def test_a_run_has_a_limit_of_agents_that_is_checked_for_all_children_at_o
 
 @pytest.mark.requirement("E7")
 async def test_the_tree_grows_to_its_limit_and_no_deeper(as_master):
-    seen = {}
+    seen: dict[str, Any] = {}
 
     async def script(agent, team):
         await agent.spawn(name="a")
@@ -253,7 +255,7 @@ async def test_a_finished_child_that_fits_is_used_again(as_master):
     assert texts == ["one", "two", "three"]
 
 
-DIFFERENT = {
+DIFFERENT: dict[str, dict[str, Any]] = {
     "role": {"role": "reviewer"},
     "tools": {"tools": ["Read"]},
     "model": {"model": "other"},

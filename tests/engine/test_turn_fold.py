@@ -57,9 +57,7 @@ def new_fold():
     )
 
 
-@given(
-    before=st.lists(EVENT, max_size=40), end=st.none() | END, after=st.lists(EVENT, max_size=10)
-)
+@given(before=st.lists(EVENT, max_size=40), end=st.none() | END, after=st.lists(EVENT, max_size=10))
 def test_any_stream_gives_one_result(before, end, after):
     fold = new_fold()
     for event in (*before, *([] if end is None else [end, *after])):

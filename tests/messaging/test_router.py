@@ -145,7 +145,9 @@ def test_a_full_mailbox_is_an_error_for_the_sender():
     with pytest.raises(MessageRoutingError, match="full") as caught:
         router.check("a")
     assert caught.value.code == "mailbox_full"
-    router.consumed("a", [router.claim("a", anything).message_id])
+    oldest = router.claim("a", anything)
+    assert oldest is not None
+    router.consumed("a", [oldest.message_id])
     router.check("a")
 
 

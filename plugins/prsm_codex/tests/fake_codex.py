@@ -1,187 +1,430 @@
-"""An app-server without a process: answers requests as told, and says what a test wants."""
+"""A small `codex app-server` in Python: the same talk over stdio, the same requests to a model.
+
+    python -I -S fake_codex.py [--fault=NAME] app-server -c 'model_providers.prsm={ base_url = … }'
+
+It keeps its threads in CODEX_HOME, so that a new process can resume them. With a fault it does at
+one point what `faults.py` says, and needs no model server.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 import json
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+import os
+import re
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
-from prsm_codex.provider import build
-
-from plugins.prsm_codex.tests.doubles import Host, LoopClock, request, until
-from prsm_core.engine.background import Background
-from prsm_core.errors import ProcessError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from prsm_codex.provider import CodexProvider
-    from prsm_codex.session import CodexSession
-
-    from prsm_core.interfaces.clock import Clock
-
-THREAD = "thread-1"
-TURN = "turn-1"
+VERSION = "codex-cli 0.169.0"
+_HERE = Path(__file__)
+_BASE_URL = re.compile(r'base_url = "http://([^:/]+):(\d+)([^"]*)"')
+_BEFORE_NEXT_REQUEST = 0.1  # seconds in which an interrupt still comes before it
+_ZERO = {"input": 0, "output": 0, "cached": 0, "reasoning": 0}
+_INFO = {401: "httpConnectionFailed", 429: "responseTooManyFailedAttempts"}
 
 
-class FakeCodex:
-    """A Process; `answers` maps a method to what is answered (None: nothing)."""
-
-    pid = 1
-    stderr_tail = ""
-
-    def __init__(self, **answers: Any) -> None:
-        self.received: list[dict[str, Any]] = []
-        self.ended: str | None = None
-        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.answers: dict[str, Any] = {
-            "initialize": {},
-            "thread/start": {"thread": {"id": THREAD}},
-            "thread/resume": {"thread": {"id": THREAD}},
-            "thread/backgroundTerminals/clean": {},
-            "turn/start": {"turn": {"id": TURN}},
-            "turn/steer": {},
-            "turn/interrupt": {},
-            **answers,
-        }
-
-    # --- the Process ---
-
-    async def write(self, data):
-        if self.ended:
-            raise ProcessError("the standard input of codex is closed")
-        message = json.loads(data)
-        self.received.append(message)
-        method = message.get("method")
-        if "id" not in message or method is None:
-            return
-        answer = self.answers[method]
-        if isinstance(answer, Exception):
-            self.say({"id": message["id"], "error": {"code": -32600, "message": str(answer)}})
-        elif answer is not None:
-            self.say({"id": message["id"], "result": answer})
-            if method == "turn/start":
-                self.tell("turn/started", turn={"id": TURN})
-
-    async def lines(self):
-        while (line := await self._lines.get()) is not None:
-            yield line
-
-    def close_stdin(self):
-        self._end("stopped")
-
-    async def wait(self):
-        return 0
-
-    async def stop(self, grace=5.0):
-        self._end("stopped")
-        return 0
-
-    def kill(self):
-        self._end("killed")
-
-    def _end(self, how: str) -> None:
-        if self.ended is None:
-            self.ended = how
-            self._lines.put_nowait(None)
-
-    # --- for the test ---
-
-    def say(self, message: dict[str, Any]) -> None:
-        """Write a line."""
-        self._lines.put_nowait(json.dumps(message).encode())
-
-    def say_raw(self, line: bytes) -> None:
-        """Write a line that need not be JSON."""
-        self._lines.put_nowait(line)
-
-    def tell(self, method: str, **params: Any) -> None:
-        """Say a notification of the turn."""
-        self.say({"method": method, "params": {"threadId": THREAD, "turnId": TURN, **params}})
-
-    def ask(self, number: int, method: str, **params: Any) -> None:
-        """Ask the client something about the turn."""
-        params = {"threadId": THREAD, "turnId": TURN, **params}
-        self.say({"id": number, "method": method, "params": params})
-
-    def complete(self, status: str = "completed", turn: str = TURN) -> None:
-        """Say that a turn has ended."""
-        params = {"threadId": THREAD, "turnId": turn, "turn": {"id": turn, "status": status}}
-        self.say({"method": "turn/completed", "params": params})
-
-    async def sent(self, method: str) -> dict[str, Any]:
-        """Wait for a request of the client and return it."""
-        await until(lambda: any(m.get("method") == method for m in self.received))
-        return next(m for m in self.received if m.get("method") == method)
-
-    async def answer(self, number: int) -> dict[str, Any]:
-        """Wait for the client's answer to a request and return it."""
-
-        def found() -> list[dict[str, Any]]:
-            return [m for m in self.received if m.get("id") == number and "method" not in m]
-
-        await until(lambda: bool(found()))
-        (answer,) = found()
-        return answer
+class RefusedError(Exception):
+    """A request of the client is answered with an error."""
 
 
-class VersionProcess(FakeCodex):
-    """`codex --version`."""
+class ModelFailedError(Exception):
+    """The model server answered with an error: the turn fails."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.info = {_INFO.get(status, "httpConnectionFailed"): {"httpStatusCode": status}}
+
+
+class Wire:
+    """JSON lines to the client and back; requests are numbered here."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.say_raw(b"codex-cli 0.169.0")
-        self._end("exited")
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1000)
+        self._waiting: dict[int, list] = {}
+
+    def raw(self, data: bytes) -> None:
+        with self._lock:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+    def say(self, message: dict) -> None:
+        self.raw(json.dumps(message).encode() + b"\n")
+
+    def ask(self, method: str, params: dict, given_up: threading.Event) -> dict:
+        """Ask the client; return its answer, or nothing once it was given up."""
+        number, answer = next(self._numbers), []
+        self._waiting[number] = answer
+        self.say({"id": number, "method": method, "params": params})
+        while not answer and not given_up.wait(0.005):
+            pass
+        return answer[0] if answer else {}
+
+    def settle(self, message: dict) -> None:
+        answer = self._waiting.pop(message["id"], None)
+        if answer is not None:
+            answer.append(message.get("result") or {})
 
 
-class FakeServices:
-    """ProviderServices that hand out fake processes."""
+class Thread:
+    """A conversation, kept on disk once it has begun."""
 
-    def __init__(self, state_dir, background: Background, make: Callable[[], FakeCodex]) -> None:
-        self.state_dir = state_dir
-        self.clock: Clock = LoopClock()
-        self.argvs: list[tuple[str, ...]] = []
-        self.codex: list[FakeCodex] = []
-        self._background = background
-        self._make = make
+    def __init__(self, path: Path, state: dict) -> None:
+        self.path = path
+        self.state = state
+        self.turn: Turn | None = None
 
-    async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
-        self.argvs.append(tuple(argv))
-        if name == "codex-version":
-            return VersionProcess()
-        self.codex.append(self._make())
-        return self.codex[-1]
+    @property
+    def id(self) -> str:
+        return self.path.stem
 
-    def start_soon(self, fn: Any, *args: Any, name: str) -> Any:
-        return self._background.start(fn(*args), name=name)
+    def add(self, *items: dict) -> None:
+        self.state["items"] += items
+        self.save()
 
-    def shielded(self, argv: Any) -> Any:
-        return argv
+    def save(self) -> None:
+        self.path.write_text(json.dumps(self.state))
 
 
-@asynccontextmanager
-async def open_fake(
-    state_dir: Path, **answers: Any
-) -> AsyncIterator[tuple[CodexProvider, FakeServices]]:
-    """Yield a provider over fake app-servers, and its services."""
-    errors: list[tuple[str, Exception]] = []
-    async with Background(lambda name, error: errors.append((name, error))) as background:
-        services = FakeServices(state_dir, background, lambda: FakeCodex(**answers))
-        provider = build({"base_url": "http://127.0.0.1:1/v1"}, services)
-        yield provider, services
-        await provider.aclose()
-    assert errors == []
+class Turn:
+    """One turn of a thread; it runs in a thread of its own."""
+
+    def __init__(self, server: Server, thread: Thread, text: str | None) -> None:
+        self.server = server
+        self.thread = thread
+        self.text = text
+        self.id = f"turn-{len(thread.state['turns'])}"
+        self.interrupted = threading.Event()
+        self.steered: list[dict] = []
+        self.connection: socket.socket | None = None
+        self.record = {"id": self.id, "status": "inProgress", "items": []}
+
+    def tell(self, method: str, **params) -> None:
+        place = {"threadId": self.thread.id, "turnId": self.id}
+        self.server.wire.say({"method": method, "params": {**place, **params}})
+
+    def ask(self, method: str, **params) -> dict:
+        place = {"threadId": self.thread.id, "turnId": self.id}
+        return self.server.wire.ask(method, {**place, **params}, self.interrupted)
+
+    def say_text(self, text: str, item: str = "msg") -> None:
+        """Say a whole message."""
+        self.tell("item/agentMessage/delta", itemId=item, delta=text)
+        self.tell("item/completed", item={"type": "agentMessage", "id": item, "text": text})
+
+    def use(self, **counts: int) -> None:
+        """Add to the thread's tokens and tell the total."""
+        total = self.thread.state["usage"]
+        for name, count in counts.items():
+            total[name] += count
+        self.tell("thread/tokenUsage/updated", tokenUsage={"total": _total(total)})
+
+    def end(self, status: str, error: dict | None = None) -> None:
+        self.record["status"] = status
+        self.thread.turn = None
+        self.thread.save()
+        turn = {"id": self.id, "status": status, "error": error, "items": []}
+        self.tell("turn/completed", turn=turn)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+        if self.connection is not None:
+            try:
+                self.connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    # --- playing it with the model ---
+
+    def run(self) -> None:
+        try:
+            while not self.interrupted.is_set():
+                self.thread.add(*self.steered)
+                self.steered.clear()
+                calls = self._respond()
+                if not calls and not self.steered:
+                    break
+                self._work(calls)
+                self.interrupted.wait(_BEFORE_NEXT_REQUEST)
+        except ModelFailedError as error:
+            self.end("failed", {"message": str(error), "codexErrorInfo": error.info})
+        except OSError as error:
+            self.end("failed", {"message": f"stream disconnected: {error}"})
+        else:
+            self.end("interrupted" if self.interrupted.is_set() else "completed")
+
+    def _respond(self) -> list[dict]:
+        """Ask the model once; return the calls of its response."""
+        calls, usage = [], None
+        for event in self._events():
+            if self.interrupted.is_set():
+                break
+            kind, item = event["type"], event.get("item", {})
+            if kind == "response.output_text.delta":
+                self.tell("item/agentMessage/delta", itemId="m", delta=event["delta"])
+            elif kind == "response.output_item.done":
+                self._item(item)
+                calls += [item] if item["type"] == "function_call" else []
+            elif kind == "response.completed":
+                usage = event["response"]["usage"]
+                self.tell("rawResponse/completed", responseId=event["response"]["id"])
+        if usage is not None:
+            total = self.thread.state["usage"]
+            total["input"] += usage["input_tokens"]
+            total["output"] += usage["output_tokens"]
+            if not calls:
+                self.use()
+        return calls
+
+    def _item(self, item: dict) -> None:
+        self.thread.add(item)
+        if item["type"] == "message":
+            text = item["content"][0]["text"]
+            self.tell("item/completed", item={"type": "agentMessage", "id": "m", "text": text})
+        self.tell("rawResponseItem/completed", item=item)
+
+    def _work(self, calls: list[dict]) -> None:
+        """Work on all calls of a response at once, then tell their outputs."""
+        outputs: dict[str, str] = {}
+        workers = [
+            threading.Thread(target=self._call, args=(call, outputs), daemon=True) for call in calls
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        for call in calls:
+            call_id = call["call_id"]
+            output = outputs.get(call_id, "cancelled before receiving a response")
+            item = {"type": "function_call_output", "call_id": call_id, "output": output}
+            self.thread.add(item)
+            self.tell("rawResponseItem/completed", item=item)
+        if calls:
+            self.use()
+
+    def _call(self, call: dict, outputs: dict[str, str]) -> None:
+        arguments = json.loads(call["arguments"])
+        if call["name"] == "exec_command":
+            work = self._shell
+        elif call["name"] == "request_user_input":
+            work = self._question
+        else:
+            work = self._tool
+        output = work(call["call_id"], call["name"], arguments)
+        if not self.interrupted.is_set():
+            outputs[call["call_id"]] = output
+
+    def _tool(self, call_id: str, name: str, arguments: dict) -> str:
+        item = {"type": "dynamicToolCall", "id": call_id, "tool": name, "arguments": arguments}
+        self.tell("item/started", item=item)
+        answer = self.ask("item/tool/call", callId=call_id, tool=name, arguments=arguments)
+        done = {**item, "status": "completed" if answer else "failed"}
+        done["success"] = answer.get("success", False)
+        self.record["items"].append(done)
+        self.tell("item/completed", item=done)
+        return "".join(part["text"] for part in answer.get("contentItems", ()))
+
+    def _question(self, call_id: str, _: str, arguments: dict) -> str:
+        questions = arguments["questions"]
+        return json.dumps(
+            self.ask("item/tool/requestUserInput", itemId=call_id, questions=questions)
+        )
+
+    def _shell(self, call_id: str, _: str, arguments: dict) -> str:
+        command, cwd = arguments["cmd"], self.thread.state["cwd"]
+        shown = f"/bin/bash -lc '{command}'"
+        item = {"type": "commandExecution", "id": call_id, "command": shown, "cwd": cwd}
+        self.tell("item/started", item={**item, "status": "inProgress"})
+        asked = self.ask(
+            "item/commandExecution/requestApproval", itemId=call_id, command=shown, cwd=cwd
+        )
+        if asked.get("decision") != "accept":
+            self.tell("item/completed", item={**item, "status": "declined"})
+            return "rejected by user"
+        done = subprocess.run(["bash", "-c", command], cwd=cwd, capture_output=True, text=True)
+        status = "completed" if done.returncode == 0 else "failed"
+        result = {"aggregatedOutput": done.stdout + done.stderr, "exitCode": done.returncode}
+        self.tell("item/completed", item={**item, "status": status, **result})
+        return result["aggregatedOutput"]
+
+    def _events(self):
+        """Yield the server-sent events of a model response."""
+        state = self.thread.state
+        body = json.dumps(
+            {
+                "model": "scripted",
+                "instructions": state["instructions"],
+                "input": state["items"],
+                "tools": state["tools"],
+                "stream": True,
+            }
+        ).encode()
+        host, port, path = self.server.base_url
+        with socket.create_connection((host, port)) as self.connection:
+            head = f"POST {path}/responses HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}"
+            self.connection.sendall(f"{head}\r\n\r\n".encode() + body)
+            with self.connection.makefile("rb") as answer:
+                status = int(answer.readline().split()[1])
+                while answer.readline().strip():
+                    pass  # headers
+                if status != 200:
+                    text = json.loads(answer.read())["error"]["message"]
+                    raise ModelFailedError(status, f"unexpected status {status}: {text}")
+                for line in answer:
+                    if line.startswith(b"data: "):
+                        yield json.loads(line[len(b"data: ") :])
+        self.connection = None
 
 
-@asynccontextmanager
-async def open_session(
-    state_dir: Path, host: Host | None = None, **answers: Any
-) -> AsyncIterator[tuple[CodexSession, FakeCodex]]:
-    """Yield a session and the fake app-server behind it."""
-    async with (
-        open_fake(state_dir, **answers) as (provider, services),
-        provider.open_session(request(state_dir), host or Host()) as session,
-    ):
-        yield session, services.codex[-1]
+class Server:
+    """Answers the client."""
+
+    def __init__(self, home: Path, arguments: list[str], fault: dict) -> None:
+        self.wire = Wire()
+        self.home = home
+        self.threads: dict[str, Thread] = {}
+        self._fault = fault
+        found = _BASE_URL.search(" ".join(arguments))
+        self.base_url = (found[1], int(found[2]), found[3]) if found else ("", 0, "")
+
+    def serve(self) -> None:
+        """Read until the client closes its end."""
+        if "start" in self._fault:
+            self._fault["start"](self)
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if "method" not in message:
+                self.wire.settle(message)
+            elif "id" in message:
+                self._answer(message)
+
+    def _answer(self, message: dict) -> None:
+        method, params = message["method"], message["params"]
+        handler = self._fault.get(method) or getattr(self, _named(method), None)
+        try:
+            if handler is None:
+                raise RefusedError(f"{method} is not known")
+            bound = handler is self._fault.get(method)
+            result = handler(self, message) if bound else handler(params)
+        except RefusedError as error:
+            error_body = {"code": -32600, "message": str(error)}
+            self.wire.say({"id": message["id"], "error": error_body})
+            return
+        if result is not None:
+            self.wire.say({"id": message["id"], "result": result})
+        if method == "turn/start" and result is not None:
+            self._run(self.threads[params["threadId"]])
+
+    def _run(self, thread: Thread) -> None:
+        turn = thread.turn
+        turn.tell("turn/started", turn={"id": turn.id, "status": "inProgress"})
+        play = self._fault.get("turn")
+        target = turn.run if play is None else lambda: play(turn)
+        threading.Thread(target=target, daemon=True).start()
+
+    def _thread(self, params: dict) -> Thread:
+        thread = self.threads.get(params["threadId"])
+        if thread is None:
+            raise RefusedError("thread not found")
+        return thread
+
+    # --- the methods of the client ---
+
+    def initialize(self, _: dict) -> dict:
+        return {"userAgent": "fake", "codexHome": str(self.home)}
+
+    def thread_start(self, params: dict) -> dict:
+        folder = self.home / "threads"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"thread-{len(list(folder.iterdir()))}-{os.getpid()}.json"
+        state = {
+            "cwd": params["cwd"],
+            "instructions": params["developerInstructions"],
+            "tools": params["dynamicTools"],
+            "items": [],
+            "turns": [],
+            "usage": dict(_ZERO),
+        }
+        thread = self.threads[path.stem] = Thread(path, state)
+        thread.save()
+        return {"thread": {"id": thread.id}}
+
+    def thread_resume(self, params: dict) -> dict:
+        path = self.home / "threads" / f"{params['threadId']}.json"
+        if not path.exists():
+            raise RefusedError(f"no rollout found for thread id {params['threadId']}")
+        thread = self.threads[path.stem] = Thread(path, json.loads(path.read_text()))
+        usage = {"total": _total(thread.state["usage"])}
+        told = {"threadId": thread.id, "turnId": None, "tokenUsage": usage}
+        self.wire.say({"method": "thread/tokenUsage/updated", "params": told})
+        return {
+            "thread": {"id": thread.id},
+            "initialTurnsPage": {"data": thread.state["turns"][-1:]},
+        }
+
+    def turn_start(self, params: dict) -> dict:
+        thread = self._thread(params)
+        texts = [part["text"] for part in params["input"]]
+        turn = thread.turn = Turn(self, thread, texts[0] if texts else None)
+        if texts:
+            turn.record["items"].append({"clientId": params["clientUserMessageId"]})
+        thread.state["turns"].append(turn.record)
+        thread.add(*(_message(text) for text in texts))
+        return {"turn": {"id": turn.id}}
+
+    def turn_steer(self, params: dict) -> dict:
+        turn = self._thread(params).turn
+        if turn is None:
+            raise RefusedError("no active turn to steer")
+        turn.steered += [_message(part["text"]) for part in params["input"]]
+        return {}
+
+    def turn_interrupt(self, params: dict) -> dict:
+        turn = self._thread(params).turn
+        if turn is None:
+            raise RefusedError("no active turn to interrupt")
+        turn.interrupt()
+        return {}
+
+    def thread_backgroundterminals_clean(self, _: dict) -> dict:
+        return {}
+
+
+def _named(method: str) -> str:
+    return method.replace("/", "_").lower()
+
+
+def _message(text: str) -> dict:
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "message", "role": "user", "content": content}
+
+
+def _total(usage: dict) -> dict:
+    return {
+        "inputTokens": usage["input"],
+        "outputTokens": usage["output"],
+        "cachedInputTokens": usage["cached"],
+        "reasoningOutputTokens": usage["reasoning"],
+        "totalTokens": usage["input"] + usage["output"],
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Tell the version, or serve."""
+    fault = {}
+    if arguments and arguments[0].startswith("--fault="):
+        name = arguments.pop(0).partition("=")[2]
+        fault = runpy.run_path(str(_HERE.with_name("faults.py")))["FAULTS"][name]
+    if "--version" in arguments:
+        tell = fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n"))
+        tell()
+        return
+    Server(Path(os.environ["CODEX_HOME"]), arguments, fault).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

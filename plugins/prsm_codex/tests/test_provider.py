@@ -12,7 +12,7 @@ from prsm_codex.plugin import prsm_providers
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.doubles import Host, open_services, request
-from plugins.prsm_codex.tests.fake_codex import open_fake
+from plugins.prsm_codex.tests.puppet import open_fake
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 
 CUSTOM = {"base_url": "http://127.0.0.1:1/v1"}

@@ -18,7 +18,7 @@ from plugins.prsm_codex.tests.doubles import (
     run_turn,
     until,
 )
-from plugins.prsm_codex.tests.fake_codex import THREAD, TURN, open_fake, open_session
+from plugins.prsm_codex.tests.puppet import THREAD, TURN, open_fake, open_session
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, Notice, StopReason, TextDelta, ToolCallFinished

@@ -1,0 +1,280 @@
+"""Doubles of what the engine gives a provider: services over real processes, a host that records.
+
+In a test of a provider::
+
+    async with open_services(tmp_path) as services:
+        provider = build(settings, services)
+        host = RecordingHost(note=answers("noted"))
+        async with provider.open_session(session_request(tmp_path), host) as session:
+            events = await run_turn(session, "Take a note.")
+        assert [call.name for call in host.calls] == ["note"]
+        await provider.aclose()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.permissions import Allow, Answer
+from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
+from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.interfaces.provider import SessionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.domain.permissions import Deny, PermissionRequest, Question
+    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.process_child import ChildProcess
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import BackgroundTask, ProviderSession
+
+    Handler = Callable[..., Awaitable[ToolOutcome]]
+
+T = TypeVar("T")
+
+TURN_SECONDS = 30.0  # far above what a scripted turn takes
+_POLL_SECONDS = 0.01
+
+
+class LocalServices:
+    """ProviderServices over the engine's own launcher; `processes` holds all it has started."""
+
+    def __init__(
+        self, state_dir: Path, launcher: ProcessLauncher, background: Background, clock: Clock
+    ) -> None:
+        self.state_dir = state_dir
+        self.clock = clock
+        self.processes: list[ChildProcess] = []
+        self._launcher = launcher
+        self._background = background
+
+    @property
+    def live(self) -> list[ChildProcess]:
+        """The processes that have not ended."""
+        return [process for process in self.processes if not process.has_exited]
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ChildProcess:
+        """Start a process under the reaper shim; see ProviderServices."""
+        process = await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+        self.processes.append(process)
+        return process
+
+    def start_soon(
+        self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
+    ) -> BackgroundTask:
+        """Run `fn(*args)` until it ends or the services are closed."""
+        return self._background.start(_awaited(fn, *args), name=name)
+
+    def shielded(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return argv under the reaper shim."""
+        return self._launcher.shielded(argv)
+
+
+async def _awaited(fn: Callable[..., Awaitable[object]], *args: Any) -> None:
+    await fn(*args)
+
+
+@asynccontextmanager
+async def open_background() -> AsyncIterator[Background]:
+    """Yield a task group as the engine has one.
+
+    Raises ExceptionGroup on leaving when a task in it has failed.
+    """
+    errors: list[Exception] = []
+    async with Background(lambda _, error: errors.append(error)) as background:
+        yield background
+    if errors:
+        raise ExceptionGroup("background tasks of the provider failed", errors)
+
+
+@asynccontextmanager
+async def open_services(
+    state_dir: Path, *, clock: Clock | None = None
+) -> AsyncIterator[LocalServices]:
+    """Yield services; on leaving, whatever still runs is ended.
+
+    Raises ExceptionGroup on leaving when a background task of the provider has failed.
+    """
+    _make_private(state_dir)
+    async with ProcessLauncher(SystemClock()) as launcher, open_background() as background:
+        yield LocalServices(state_dir, launcher, background, clock or SystemClock())
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """An orchestration call as it reached the host."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    call_id: str | None
+
+
+class RecordingHost:
+    """An AgentHost that keeps what it is asked.
+
+    `handlers` are the orchestration tools, by name: each gets the call's arguments by keyword.
+    `verdict` answers every permission request (default: Allow), `answer` every question.
+    """
+
+    def __init__(
+        self,
+        *,
+        verdict: Callable[[PermissionRequest], Allow | Deny] | None = None,
+        answer: Answer | None = None,
+        **handlers: Handler,
+    ) -> None:
+        self.tools: Sequence[ToolSpec] = [tool_spec(name, text="string") for name in handlers]
+        self.calls: list[RecordedCall] = []
+        self.requests: list[PermissionRequest] = []
+        self.questions: list[Question] = []
+        self._handlers = handlers
+        self._verdict = verdict or (lambda _: Allow())
+        self._answer = answer or Answer(text="no human is attached")
+
+    def is_orchestration(self, vendor_name: str) -> bool:
+        """Return whether a vendor's tool name is, or ends with, one of the handlers' names."""
+        return any(
+            vendor_name == name or vendor_name.endswith(f"_{name}") for name in self._handlers
+        )
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+    ) -> ToolOutcome:
+        """Keep the call and let its handler answer."""
+        self.calls.append(RecordedCall(name=name, arguments=dict(arguments), call_id=call_id))
+        return await self._handlers[name](**arguments)
+
+    async def authorize(self, request: PermissionRequest) -> Allow | Deny:
+        """Keep the request and return the verdict."""
+        self.requests.append(request)
+        return self._verdict(request)
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Keep the question and return the answer."""
+        self.questions.append(question)
+        return self._answer
+
+    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Refuse: this host offers its tools directly."""
+        raise NotImplementedError("RecordingHost has no MCP endpoint")
+
+
+def tool_spec(name: str, **properties: str) -> ToolSpec:
+    """Return an orchestration tool; `properties` are its arguments with their JSON types."""
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in properties.items()},
+    }
+    return ToolSpec(
+        name=name,
+        description=f"The tool {name}.",
+        input_schema=schema,
+        roles=frozenset(AgentRole),
+    )
+
+
+def answers(text: str, **fields: Any) -> Handler:
+    """Return a handler that always gives the same outcome."""
+
+    async def handler(**_: Any) -> ToolOutcome:
+        return ToolOutcome(text=text, **fields)
+
+    return handler
+
+
+completes = answers('{"ok":true}', ends_turn=True)  # answers task_complete
+
+
+def session_request(cwd: Path | str, **changes: Any) -> SessionRequest:
+    """Return the session request of a worker that has every native tool."""
+    given: dict[str, Any] = {
+        "agent_id": "a" * 32,
+        "name": "w1",
+        "role": AgentRole.WORKER,
+        "model": "scripted-1",
+        "system_prompt": "You are w1.",
+        "cwd": str(cwd),
+        "native_tools": NATIVE_TOOLS,
+    }
+    return SessionRequest(**{**given, **changes})
+
+
+def turn_context(text: str | None, *history: tuple[str, str]) -> AssembledContext:
+    """Return the context of a turn that begins with `text`; `history` is (role, content) pairs.
+
+    Without text the turn goes on where the last one stopped.
+    """
+    messages = [
+        AgentMessage(id=str(n), role=role, content=content, sequence=n, created_at=0)
+        for n, (role, content) in enumerate((*history, ("user", text or "")))
+    ]
+    return AssembledContext(
+        system_prompt="You are w1.",
+        history=messages[:-1],
+        current_message=messages[-1] if text is not None else None,
+        model="scripted-1",
+        provider="tested",
+        run_id="r",
+        session_label="s/w1",
+        role="worker",
+        toolset_name="worker",
+        workspace_path="/",
+    )
+
+
+async def run_turn(
+    session: ProviderSession, text: str | None, *history: tuple[str, str]
+) -> list[ProviderEvent]:
+    """Run a turn to its end and return its events, of which the last is the only TurnEnded.
+
+    Raises TimeoutError after 30 s, ValueError when the end is missing, repeated or not the last.
+    """
+    stream: AsyncGenerator[ProviderEvent, None] = session.run_turn(turn_context(text, *history))  # type: ignore[assignment]
+    async with asyncio.timeout(TURN_SECONDS), aclosing(stream):
+        events = [event async for event in stream]
+    ends = only(TurnEnded, events)
+    if len(ends) != 1 or events[-1] is not ends[0]:
+        raise ValueError(f"a turn ends with exactly one TurnEnded, its last event: {events}")
+    return events
+
+
+def only(kind: type[T], events: Iterable[object]) -> list[T]:
+    """Return the events of one kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def until(condition: Callable[[], object], *, timeout_s: float = 10.0) -> None:
+    """Return once something that nothing tells of is as it should be; raise TimeoutError else."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(_POLL_SECONDS)

@@ -23,6 +23,7 @@ from prsm_core.engine.spawning import (
     configured_servers,
     describe_child,
 )
+from prsm_core.engine.stopping import drain_sessions, stop_session
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 StepT = TypeVar("StepT", bound="Step")
 
-DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
 WAIT_MARGIN_SECONDS = 60.0
 
 
@@ -249,7 +249,7 @@ class AgentManager:
         """
         record = self.get(agent_id)
         self._check_restart(record)
-        await self._drain(record)
+        await drain_sessions([record], self.runtime.clock)
         self._check_restart(record)
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
@@ -357,6 +357,7 @@ class AgentManager:
     def _settle(self, record: AgentRecord) -> None:
         record.ended.set()
         self.runtime.router.unregister_agent(record.agent_id)
+        self.runtime.broker.forget(record.agent_id)
         for child in record.children:
             self.runtime.router.wake(child)
         if record.descriptor.parent_id is not None:
@@ -405,7 +406,7 @@ class AgentManager:
         First it can do nothing more, then its children end, then it does itself.
         """
         if not record.state.is_terminal:
-            await self.stop_session(record)
+            await stop_session(record, self.runtime.clock)
         await self._kill_children(record, reason)
         result = AgentResult(
             agent_id=record.agent_id,
@@ -422,33 +423,8 @@ class AgentManager:
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self._stopped = True
-        await asyncio.gather(*(self.stop_session(record) for record in self.agents.values()))
-
-    async def stop_session(self, record: AgentRecord) -> None:
-        """Cancel the agent's session and wait until it has let go of everything."""
-        task = record.task
-        if task is not None and not task.done():
-            if not task.cancelling():  # a second time would break off its cleaning up
-                task.cancel()
-            await self._ended_within(task, 2 * DRAIN_SECONDS)
-
-    async def drain_sessions(self, seconds: float) -> None:
-        """Give every session this time to end by itself, then stop it."""
-        late = [r for r in self.agents.values() if r.task is not None and not r.task.done()]
-        tasks = [record.task for record in late if record.task is not None]
-        if tasks:
-            await first_of(self.runtime.clock, seconds, lambda: asyncio.wait(tasks))
-        await asyncio.gather(*(self.stop_session(record) for record in late))
-
-    async def _ended_within(self, task: asyncio.Task[None], seconds: float) -> None:
-        await first_of(self.runtime.clock, seconds, lambda: asyncio.wait({task}))
-
-    async def _drain(self, record: AgentRecord) -> None:
-        task = record.task
-        if task is None or task.done():
-            return
-        await self._ended_within(task, DRAIN_SECONDS)
-        await self.stop_session(record)
+        clock = self.runtime.clock
+        await asyncio.gather(*(stop_session(record, clock) for record in self.agents.values()))
 
     # --- messages ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from prsm_core.engine.breaker import FAILURES
 from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat
 from prsm_core.engine.host import SessionHost
+from prsm_core.engine.intake import fit
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.slots import SlotLease
 from prsm_core.engine.turn_run import Prompt, TurnRun
@@ -428,7 +429,8 @@ class AgentSession:
         record = self.record
         if record.state.is_terminal:
             return
-        await self.manager.fail_agent(record, message, kind)
+        readable = self.manager.runtime.journal.redact(fit(message))
+        await self.manager.fail_agent(record, readable, kind)
 
 
 def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:

@@ -39,7 +39,8 @@ class Wait:
     """What a blocked call waits for.
 
     Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells
-    whether something committed ends it now. `state` is what the agent becomes, `on` the words for people.
+    whether something committed ends it now. `state` is what the agent becomes, `on` the words
+    for people.
     """
 
     state: AgentState

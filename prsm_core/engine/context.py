@@ -48,7 +48,7 @@ def build_role_prompt(
     lines = [f"Your name is {name}.", text]
     known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
     if known:
-        lines.append("Experts:\n" + "\n".join(known))
+        lines.append("Experts, for consult_expert where you have it:\n" + "\n".join(known))
     return "\n".join(lines)
 
 

@@ -40,6 +40,7 @@ from prsm_core.engine.spawning import (
     describe_master,
     resolve_model,
 )
+from prsm_core.engine.stopping import drain_sessions
 from prsm_core.engine.views import ConversationStore
 from prsm_core.errors import AgentSpawnError, ConfigError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
@@ -342,7 +343,8 @@ class OrchestrationEngine:
             return await self._finish("", "", None, 0)
         for child in self.manager.live_children(master):
             await self.manager.kill_tree(child, "the run has ended")
-        await self.manager.drain_sessions(CLOSING_SECONDS)
+        agents = self.manager.agents.values()
+        await drain_sessions(agents, self._config.clock, CLOSING_SECONDS)
         result = master.result or AgentResult(
             agent_id=master.agent_id, success=False, summary="", error="the master has no result"
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionContext
 from prsm_core.engine.human import ALLOWING, NO_ANSWER, NO_HUMAN
+from prsm_core.engine.intake import fit
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ class SessionHost:
         turn = self._session.turn
         if turn is None:
             raise RuntimeError("call_tool outside a turn")
-        return await turn.calls.run(name, arguments, call_id)
+        return await turn.calls.run(fit(name), fit(arguments), fit(call_id))
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks."""
         async with self._session.busy():
-            return await self._decide(request)
+            return await self._decide(fit(request))
 
     async def _decide(self, request: PermissionRequest) -> Allow | Deny:
         session = self._session
@@ -79,7 +80,7 @@ class SessionHost:
         """Ask a person; without one the answer's text says so."""
         runtime, record = self._session.manager.runtime, self._session.record
         async with self._session.busy():
-            answer, by = await runtime.desk.question(record, runtime.ids.request(), question)
+            answer, by = await runtime.desk.question(record, runtime.ids.request(), fit(question))
         if answer is None:
             return Answer(text=NO_HUMAN if by == "headless" else NO_ANSWER)
         return answer

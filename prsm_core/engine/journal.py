@@ -45,7 +45,7 @@ class Journal:
         self._clock = clock
         self._background = background
         self._on_events = on_events
-        self._redact = redact
+        self.redact = redact
         self.session_id = session_id
         self.run_id = ""
         self._facts: dict[str | None, list[Event]] = {}
@@ -70,7 +70,7 @@ class Journal:
             run=self.run_id,
             ts=self._clock.time(),
             agent=agent,
-            data=self._redact(data),
+            data=self.redact(data),
         )
 
     def run_step_id(self) -> str:

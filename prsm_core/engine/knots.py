@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.engine.stopping import stop_session
 from prsm_core.errors import DeadlockDetectedError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class KnotResolver:
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], event: Any) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
         error = DeadlockDetectedError(f"deadlock: {names}")
-        await self._manager.stop_session(victim)
+        await stop_session(victim, self._manager.runtime.clock)
         await self._manager.fail_agent(victim, error.message, error.code, events=(event,))
 
     def _event(

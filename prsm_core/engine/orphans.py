@@ -11,11 +11,14 @@ import json
 import logging
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
 from prsm_core.engine.process_table import (
     ProcessIdentity,
+    find_family,
+    find_remains,
     is_alive,
     kill_family,
     kill_remains,
@@ -76,27 +79,64 @@ class ProcessRecord:
 def end_orphans(state_dir: Path) -> int:
     """End what dead engines left behind, forget their records; return how many were alive."""
     ended = 0
-    for path in sorted((state_dir / "runs").glob(f"*{_SUFFIX}")):
-        identities = _read(path)
-        if identities and is_alive(identities[0]):
-            continue
+    for path, identities in _records_of_the_dead(state_dir):
         for process in identities[1:]:
             ended += _end(process)
         path.unlink(missing_ok=True)
     return ended
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """Processes that live on after their engine."""
+
+    engine: int  # its pid when it lived
+    pids: tuple[int, ...]
+
+
+def find_orphans(state_dir: Path) -> list[Orphans]:
+    """Return what dead engines left behind and still lives; touches nothing."""
+    found = []
+    for _, identities in _records_of_the_dead(state_dir):
+        pids = {pid for process in identities[1:] for pid in _survivors(process)}
+        if pids:
+            found.append(Orphans(engine=identities[0].pid, pids=tuple(sorted(pids))))
+    return found
+
+
+def _records_of_the_dead(state_dir: Path) -> Iterator[tuple[Path, list[ProcessIdentity]]]:
+    """Yield each record of an engine that is no more, and whom it names."""
+    for path in sorted((state_dir / "runs").glob(f"*{_SUFFIX}")):
+        identities = _read(path)
+        if not (identities and is_alive(identities[0])):
+            yield path, identities
+
+
+def _survivors(process: ProcessIdentity) -> list[int]:
+    """Return what `_end` would end."""
+    if _is_pid_of_another(process):
+        return []
+    if is_alive(process):
+        return find_family(process.pid)
+    return find_remains(process) if process.boot_id == _boot_id() else []
+
+
 def _end(process: ProcessIdentity) -> bool:
     """End a shim that still lives, or what is left of the session of one that does not."""
-    now = process_identity(process.pid)
-    if now is not None and now != process:
-        return False  # its pid is another's now, which it cannot be while its session has members
+    if _is_pid_of_another(process):
+        return False
     if is_alive(process):
         kill_family(process.pid)
         return True
     if process.boot_id == _boot_id():
         kill_remains(process)
     return False
+
+
+def _is_pid_of_another(process: ProcessIdentity) -> bool:
+    """Return whether the pid was given to another, which needs a session without members."""
+    now = process_identity(process.pid)
+    return now is not None and now != process
 
 
 def _boot_id() -> str:
@@ -107,7 +147,11 @@ def _boot_id() -> str:
 def _read(path: Path) -> list[ProcessIdentity]:
     """Return the identities of a record; a line that was cut off is left out."""
     found = []
-    for line in path.read_text(encoding="ascii", errors="replace").splitlines():
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:  # its engine has ended in order at this moment
+        return []
+    for line in text.splitlines():
         try:
             pid, start_time, boot_id = json.loads(line)
         except ValueError:

@@ -76,26 +76,37 @@ def kill_family(pid: int) -> None:
     _kill(pid)
 
 
+def find_family(pid: int) -> list[int]:
+    """Return a process and its descendants, as far as they live."""
+    members = [stat for stat in (_stat(pid), *_descendants(pid)) if stat is not None]
+    return [stat.pid for stat in members if stat.state not in DEAD]
+
+
 def kill_remains(shim: ProcessIdentity) -> None:
-    """SIGKILL what a shim that was itself killed left behind.
+    """SIGKILL what `find_remains` finds."""
+    for _ in range(KILL_ROUNDS):
+        remains = find_remains(shim)
+        if not remains:
+            return
+        for pid in remains:
+            _kill(pid)
+
+
+def find_remains(shim: ProcessIdentity) -> list[int]:
+    """Return what a shim that was itself killed left behind.
 
     These are the members of its session, and its daemons: children of this process that were
     born in a foreign session, which only an orphan can be. A daemon that leads its own session
     looks like a process somebody started on purpose and is left alone.
     """
     own_session = os.getsid(0)
-    for _ in range(KILL_ROUNDS):
-        remains = [
-            stat.pid
-            for stat in _all_processes()
-            if stat.state not in DEAD
-            and stat.start_time >= shim.start_time
-            and (stat.session == shim.pid or _is_adopted(stat, own_session))
-        ]
-        if not remains:
-            return
-        for pid in remains:
-            _kill(pid)
+    return [
+        stat.pid
+        for stat in _all_processes()
+        if stat.state not in DEAD
+        and stat.start_time >= shim.start_time
+        and (stat.session == shim.pid or _is_adopted(stat, own_session))
+    ]
 
 
 class OrphanReaper:

@@ -126,8 +126,8 @@ class ProviderRegistry:
 
     async def probe(self, name: str) -> ProviderStatus:
         """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
-        provider = await self.get(name)
         try:
+            provider = await self.get(name)
             async with asyncio.timeout(PROBE_SECONDS):
                 return await provider.probe()
         except PrsmError:
@@ -162,14 +162,16 @@ class ProviderRegistry:
             reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
             raise ProviderNotAvailableError(
-                "no provider is installed", hint="install one, for example: pip install prsm-codex"
+                "no provider is installed",
+                hint="install one, for example: pip install prsm-codex; prsm demo needs none",
             )
         raise reasons[0]
 
     def _candidates(self) -> list[str]:
-        """Configured providers first, then the others by name."""
-        configured = [name for name in self._settings.providers if name in self._specs]
-        return [*configured, *sorted(self._specs.keys() - set(configured))]
+        """Configured providers first, then the others by name; each must be selectable."""
+        selectable = {name for name, spec in self._specs.items() if spec.selectable}
+        configured = [name for name in self._settings.providers if name in selectable]
+        return [*configured, *sorted(selectable - set(configured))]
 
     async def aclose(self) -> None:
         """Close every provider that was built; one that fails to does not keep the others."""

@@ -248,7 +248,10 @@ def describe_master(
         reasoning_effort=choice.reasoning_effort,
         prompt=task,
         system_prompt=build_role_prompt(
-            AgentRole.MASTER, identity.alias, may_spawn=settings.engine.max_agent_depth > 0
+            AgentRole.MASTER,
+            identity.alias,
+            may_spawn=settings.engine.max_agent_depth > 0,
+            experts=settings.expert_profiles().values(),
         ),
         cwd=workspace,
         tools=READ_TOOLS if tools is None else tools,

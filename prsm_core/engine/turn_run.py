@@ -27,6 +27,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
+from prsm_core.engine.intake import fit
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
 from prsm_core.errors import PrsmError
 
@@ -202,7 +203,7 @@ class TurnRun:
             async with aclosing(stream):
                 async for event in stream:
                     self.clock.touch()
-                    await self._take(event)
+                    await self._take(fit(event))
                     if isinstance(event, TurnEnded):
                         break
         except asyncio.CancelledError:

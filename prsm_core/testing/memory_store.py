@@ -224,7 +224,7 @@ def _call_rows(turn: TurnEntry) -> Iterator[dict[str, Any]]:
 def _merged(entry: CallEntry, told: AgentToolCall | None) -> AgentToolCall:
     """Return an orchestration call with its stored answer, and where it stands in its turn."""
     call, close = replace(entry.call, orchestration=True), entry.close
-    if False:
+    if close is not None:
         error = close.result if close.status == "failed" else None
         call = replace(
             call, status=close.status, result=close.result, error=error, completed_at=close.at_ms

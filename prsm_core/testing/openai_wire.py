@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.playback import Conversation, Reply, strings
+from prsm_core.testing.playback import Conversation, Reply, pieces, strings
+from prsm_core.testing.scenario import DEFAULT_USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.testing.scenario import Call, HttpError, Step
-
-_MAX_PIECES = 32  # a text is streamed in at most so many deltas
 
 
 class OpenAIResponses:
@@ -113,7 +111,7 @@ def _response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[s
         "output": output,
     }
     if status != "in_progress":
-        response["usage"] = _usage(reply.step.usage)
+        response["usage"] = _usage(reply.step.usage or DEFAULT_USAGE)
     return response
 
 
@@ -177,10 +175,3 @@ def _deltas(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     else:
         kind = "response.function_call_arguments.delta"
         yield {**place, "type": kind, "delta": item["arguments"]}
-
-
-def pieces(text: str) -> list[str]:
-    """Split a text at words into at most 32 pieces that join to it again."""
-    words = re.findall(r"\S*\s*", text)[:-1] or [text]
-    size = -(-len(words) // _MAX_PIECES)
-    return ["".join(words[n : n + size]) for n in range(0, len(words), size)]

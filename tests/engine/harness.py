@@ -257,6 +257,9 @@ class RuleBroker:
         self.granted.add((agent_id, word))
         return {"agent": agent_id, "word": word}
 
+    def forget(self, agent_id):
+        """Forget nothing: it counts nothing."""
+
 
 class HeldStore(SqliteStore):
     """The real store; a FakeClock stands still while its threads work."""

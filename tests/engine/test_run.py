@@ -97,6 +97,24 @@ async def test_the_master_bypasses_permissions_with_read_only_tools(team):
     assert not seen["tools"] & {"ask_parent", "report_progress", "run_bash"}
 
 
+@pytest.mark.requirement("E1", "E2")
+async def test_the_master_gets_its_template_the_experts_and_the_task(opened):
+    experts = {"sql": {"description": "Knows the schema.", "system_prompt": "You know SQL."}}
+    prompts = []
+
+    async def master(agent):
+        prompts.append((agent.context.system_prompt, agent.text))
+        await agent.complete("all read")
+
+    async with opened(settings={"experts": experts}) as team:
+        result = await team.run("count the tables", master=master)
+    assert (result.status, result.summary) == ("completed", "all read")
+    [(system, task)] = prompts
+    assert system.startswith("Your name is master.")
+    assert "- sql: Knows the schema." in system
+    assert task == "count the tables"
+
+
 async def test_a_run_in_plan_mode_has_a_master_in_plan_mode(team):
     await team.run("do it", {"mode": PermissionMode.PLAN})
     [request] = team.provider.requests["master"]

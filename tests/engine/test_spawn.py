@@ -234,7 +234,6 @@ async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_paren
 # --- reuse ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("E51")
 async def test_a_finished_child_that_fits_is_used_again(as_master):
     async def script(agent, team):
         first = await agent.call("spawn_child", prompt="one")

@@ -141,7 +141,7 @@ class Twins(RuleBasedStateMachine):
         return agent.state, agent.incarnation
 
     def control(self, data, name: str, act: str, **fields) -> bool:
-        changes = ()
+        changes: tuple[StateChange, ...] = ()
         state, incarnation = self.likely(data, name)
         if act in {"state", "restart"}:
             changes = (StateChange(source=state, target=data.draw(STATES)),)
@@ -282,4 +282,4 @@ class Twins(RuleBasedStateMachine):
 
 
 TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTwins.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from prsm_core.testing.openai_wire import OpenAIResponses, pieces
+from prsm_core.testing.openai_wire import OpenAIResponses
 from prsm_core.testing.playback import Reply
 from prsm_core.testing.scenario import HttpError, Scenario
 
@@ -130,9 +127,3 @@ def test_a_request_is_read_into_prompts_system_texts_and_outputs():
 def test_an_input_that_is_a_text_is_a_prompt():
     assert WIRE.read({"input": "hello"}).user == ("hello",)
     assert WIRE.read({}).user == ()
-
-
-@given(st.text(min_size=1))
-def test_the_pieces_of_a_text_are_few_and_join_to_it(text):
-    assert "".join(pieces(text)) == text
-    assert len(pieces(text)) <= 32

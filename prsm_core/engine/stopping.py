@@ -1,0 +1,38 @@
+"""Stopping sessions: time to end by themselves, then a cancel; nobody waits without end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.clocks import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.engine.records import AgentRecord
+    from prsm_core.interfaces.clock import Clock
+
+DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
+STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everything
+
+
+async def stop_session(record: AgentRecord, clock: Clock) -> None:
+    """Cancel an agent's session and wait until it has let go of everything."""
+    task = record.task
+    if task is None or task.done():
+        return
+    if not task.cancelling():  # a second time would break off its cleaning up
+        task.cancel()
+    await first_of(clock, STOP_SECONDS, lambda: asyncio.wait({task}))
+
+
+async def drain_sessions(
+    records: Iterable[AgentRecord], clock: Clock, seconds: float = DRAIN_SECONDS
+) -> None:
+    """Give the sessions of agents this time to end by themselves, then stop them."""
+    late = [record for record in records if record.task is not None and not record.task.done()]
+    tasks = [record.task for record in late if record.task is not None]
+    if tasks:
+        await first_of(clock, seconds, lambda: asyncio.wait(tasks))
+    await asyncio.gather(*(stop_session(record, clock) for record in late))

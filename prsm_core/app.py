@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
+from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.background import Background
@@ -25,16 +26,16 @@ from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.session_lock import SessionLock
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree
-from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.errors import ConfigError, PluginError, PrsmError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.interfaces.sink import EventSinkSpec
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
@@ -203,9 +204,10 @@ async def open_app(
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    Raises:
-        SessionOwnedError: another process owns it.
+    Raises SessionOwnedError when another process owns it, PluginError when a plugin that was
+    asked for by name, or whose check is required, is not active.
     """
+    _check_plugins(options, settings, plugins)
     clock = SystemClock()
     ids = Ids(clock.time)
     tools = ToolTable()
@@ -231,6 +233,7 @@ async def open_app(
                 clock=clock,
                 ids=ids,
                 state_dir=private_dir(paths.state),
+                redactor=Redactor(known_secrets(settings, os.environ)),
                 trusted=trusted,
                 sinks=tuple(plugins.collect(EventSinkSpec).values()),
                 sink_settings=_sink_settings(),
@@ -241,6 +244,21 @@ async def open_app(
                 ControlServer(app, lock, start_soon=engine.start_soon, clock=clock),
             ):
                 yield app
+
+
+def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
+    """Refuse to go on without what the user named; a policy that is missing must not fail open."""
+    provider = options.provider or settings.defaults.provider
+    if provider is not None:
+        plugins.check_not_refused(ProviderSpec, provider)
+    for name in settings.permissions.required:
+        try:
+            plugins.implementation(plugins.get(PermissionCheckSpec, name))
+        except PluginError as error:
+            idle = [f"plugin {r.name} is {r.state}: {r.error}" for r in plugins.records if r.error]
+            raise PluginError(
+                f"permissions.required: {error.message}", hint="; ".join(idle) or error.hint
+            ) from error
 
 
 def _ledger(paths: Paths) -> Path:
@@ -269,15 +287,6 @@ def _build_broker(
     )
 
 
-def _secrets(settings: Settings) -> Iterator[str]:
-    """Yield the values of the variables that hold the providers' keys."""
-    for provider in settings.providers.values():
-        names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
-        for name in names:
-            if name is not None and os.environ.get(name):
-                yield os.environ[name]
-
-
 def _sink_settings() -> dict[str, dict[str, str]]:
     """Return the settings of sinks: PRSM_JSONL names the file of the jsonl sink."""
     path = os.environ.get("PRSM_JSONL")
@@ -287,9 +296,16 @@ def _sink_settings() -> dict[str, dict[str, str]]:
 async def probe_providers(
     settings: Settings, plugins: PluginManager, *, paths: Paths
 ) -> Mapping[str, ProviderStatus]:
-    """Probe every installed provider at once; what goes wrong is its status."""
+    """Probe every installed provider at once; what goes wrong is its status.
+
+    One that runs only when it is named is left out, unless the settings name it.
+    """
     clock = SystemClock()
-    specs = plugins.collect(ProviderSpec)
+    specs = {
+        name: spec
+        for name, spec in plugins.collect(ProviderSpec).items()
+        if spec.selectable or name in settings.providers
+    }
     broken: list[tuple[str, Exception]] = []
     async with (
         ProcessLauncher(clock) as launcher,

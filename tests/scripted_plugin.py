@@ -6,10 +6,11 @@ from prsm_core import ProviderSpec, hookimpl
 from tests.engine.harness import ScriptedProvider
 
 behaviours: dict = {}
+failures: list[Exception] = []  # of behaviours
 
 
 def build(settings, services):
-    return ScriptedProvider(services=services, behaviours=behaviours)
+    return ScriptedProvider(services=services, behaviours=behaviours, failures=failures)
 
 
 @hookimpl

@@ -21,11 +21,13 @@ from tests.engine.harness import DEADLINE, complete
 
 
 @pytest.fixture
-def behaviours(monkeypatch):
-    """What the agents of the plugin do, by name."""
+def behaviours():
+    """What the agents of the plugin do, by name; one that fails fails the test."""
     scripted_plugin.behaviours.clear()
+    scripted_plugin.failures.clear()
     yield scripted_plugin.behaviours
-    scripted_plugin.behaviours.clear()
+    for failure in scripted_plugin.failures:
+        raise failure
 
 
 @pytest.fixture
@@ -199,6 +201,24 @@ async def test_a_deny_rule_holds_for_run_bash_and_is_told(opened, behaviours):
 
     behaviours.update(master=master, a=a)
     async with opened(settings={"permissions": {"deny": ["shred"]}}) as app:
+        run = await app.start_run("x")
+        assert (await run.result()).status == "completed"
+
+
+async def test_a_new_life_may_run_again_what_the_old_one_repeated(opened, behaviours):
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x", name="a", wait=True)
+        await agent.call("restart_child", child_id="a", prompt="y", wait=True)
+        await agent.complete()
+
+    async def a(agent):
+        for _ in range(3):
+            await agent.call("run_bash", command="echo hi")
+        assert await agent.refused("run_bash", command="echo hi") == "permission_denied"
+        await agent.complete()
+
+    behaviours.update(master=master, a=a)
+    async with opened() as app:
         run = await app.start_run("x")
         assert (await run.result()).status == "completed"
 

@@ -17,8 +17,11 @@ from prsm_core.cli.launch import Launch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
+    "demo": ("prsm_core.cli.demo:demo", "Watch a scripted team at work: no model, no key."),
     "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.events:events", "Print the events of a session."),
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
@@ -26,6 +29,7 @@ COMMANDS = {
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
+    "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
@@ -46,6 +50,17 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the table; click's own way would import every command for its summary."""
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=summary)
+            for name, (_, summary) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table; click's own way would import every command for its summary."""
         with formatter.section("Commands"):
@@ -57,7 +72,7 @@ class LazyGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show debug messages and tracebacks.")
 @click.option("--no-plugins", is_flag=True, help="Load the built-in plugins only.")
 @click.version_option(package_name="prsm-core", prog_name="prsm")
 @click.pass_context

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.cli.options import json_option, workspace_option
+from prsm_core.config.secrets import SECRET_NAME
 
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
 HIDDEN = "(hidden)"
 
-_SECRET = re.compile(r"(?:key|token|secret|password|credential)s?$", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
@@ -86,5 +86,5 @@ def hide_secrets(value: Any, key: str = "") -> Any:
         # The environment of a profile holds names of variables, never values.
         return value if key == "profiles" else [hide_secrets(item, key) for item in value]
     if isinstance(value, str):
-        return HIDDEN if _SECRET.search(key) else _USER_INFO.sub(HIDDEN, value)
+        return HIDDEN if SECRET_NAME.search(key) else _USER_INFO.sub(HIDDEN, value)
     return value

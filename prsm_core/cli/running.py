@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prsm_core.app import open_app
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.setup import load_setup
+from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes import install_child_watcher
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
     from prsm_core.interfaces.frontend import Frontend
     from prsm_core.plugins import PluginManager
+
+_log = logging.getLogger("prsm.cli")
 
 PRIVATE = 0o077  # nothing the engine writes is for other users
 
@@ -50,44 +59,77 @@ def run_task(launch: Launch, request: Request) -> int:
     """
     os.umask(PRIVATE)
     setup = load_setup(launch, request.workspace, sets=request.sets)
-    spec = choose_frontend(setup.plugins, request)
+    spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
     install_child_watcher()
     return asyncio.run(_run(setup, request, spec))
 
 
-def choose_frontend(plugins: PluginManager, request: Request) -> FrontendSpec:
+def choose_frontend(
+    plugins: PluginManager, ui: str | None, *, on_ask: str | None = None
+) -> FrontendSpec:
     """Return the frontend that was asked for, else the console.
 
     Nobody can be asked when --on-ask answers already, or when the console was not asked for by
     name and stdin is no terminal: then the frontend counts as not interactive.
     """
-    spec = plugins.get(FrontendSpec, request.ui or "console")
-    attended = request.ui is not None or (sys.stdin is not None and sys.stdin.isatty())
-    if request.on_ask is not None or not attended:
+    spec = plugins.get(FrontendSpec, ui or "console")
+    attended = ui is not None or (sys.stdin is not None and sys.stdin.isatty())
+    if on_ask is not None or not attended:
         spec = replace(spec, interactive=False)
     return spec
 
 
-async def _run(setup: Setup, request: Request, spec: FrontendSpec) -> int:
-    _cancel_on_signals()
-    factory = setup.plugins.implementation(setup.plugins.get(FrontendSpec, spec.name))
+def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> Frontend:
+    """Build the frontend that was chosen."""
+    factory = plugins.implementation(plugins.get(FrontendSpec, spec.name))
     frontend: Frontend = factory({"interactive": spec.interactive})
+    return frontend
+
+
+async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
+    """Run the frontend on an engine of its own and return the exit code."""
     try:
-        options = await _options(setup, request)
-        async with open_app(
-            options,
-            setup.settings,
-            setup.plugins,
-            paths=setup.paths,
-            frontend=spec,
-            trusted=setup.trusted,
-        ) as app:
-            return await frontend.run(app)
+        with _run_log(setup):
+            async with open_app(
+                options,
+                setup.settings,
+                setup.plugins,
+                paths=setup.paths,
+                frontend=spec,
+                trusted=setup.trusted,
+            ) as app:
+                return await frontend.run(app)
     except asyncio.CancelledError:
         if isinstance(frontend, JsonFrontend):
-            async with open_ledger(request.workspace) as store:
+            async with open_ledger(options.workspace) as store:
                 await frontend.print_rest(store)
+        raise
+
+
+@contextmanager
+def _run_log(setup: Setup) -> Iterator[None]:
+    """Keep what is logged inside in the state folder, without the secrets of the settings."""
+    redactor = Redactor(known_secrets(setup.settings, os.environ))
+    with log_to_file(setup.paths.state / "logs", redactor.text):
+        _log.info("a run begins in %s", setup.paths.workspace)
+        yield
+        _log.info("the run ends")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGINT and SIGTERM cancel the running task, which then raises KeyboardInterrupt."""
+    _cancel_on_signals()
+    try:
+        yield
+    except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+async def _run(setup: Setup, request: Request, spec: FrontendSpec) -> int:
+    frontend = build_frontend(setup.plugins, spec)
+    with interruptible():
+        return await drive(setup, await _options(setup, request), spec, frontend)
 
 
 async def _options(setup: Setup, request: Request) -> RunOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import Paths, Settings
+
+
+_log = logging.getLogger("prsm.cli")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +60,18 @@ def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> S
         environ=os.environ,
         sets=sets,
         trusted=trusted,
-        known_plugins=_provider_names(plugins) if launch.load_plugins else None,
+        known_plugins=provider_names(plugins) if launch.load_plugins else None,
     )
+    for key, source in loaded.sources.items():
+        _log.debug("%s is set by %s", key, source)
+    for record in plugins.records:
+        _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
     for notice in (*loaded.notices, *plugins.notices):
         click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
     return Setup(paths=paths, settings=loaded.settings, plugins=plugins, trusted=trusted)
 
 
-def _provider_names(plugins: PluginManager) -> list[str]:
+def provider_names(plugins: PluginManager) -> list[str]:
     """Return the registered providers, and the plugins that could not register theirs."""
     silent = {record.name for record in plugins.records if record.error is not None}
     return sorted(silent.union(plugins.collect(ProviderSpec)))

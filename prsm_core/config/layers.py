@@ -9,8 +9,10 @@ from typing import Any
 from prsm_core.config.document import Document, KeyPath
 from prsm_core.errors import ConfigError
 
+# What holds even of a workspace that is not trusted.
+ALWAYS_HELD = (("permissions", "deny"), ("permissions", "ask"))
 # Lists that every layer adds to and none can shorten.
-ADDED_UP = (("permissions", "deny"), ("permissions", "ask"))
+ADDED_UP = (*ALWAYS_HELD, ("permissions", "required"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from prsm_core.config.document import read_document
 from prsm_core.config.explain import explain, nearest
-from prsm_core.config.layers import ADDED_UP, Layer, Layers
+from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
 from prsm_core.config.paths import temp_notice
 from prsm_core.config.schema import Settings
@@ -104,7 +104,7 @@ def _workspace_layers(paths: Paths, trusted: bool, notices: list[str]) -> Iterat
             f"{paths.workspace_dir} is not trusted: only its deny and ask rules hold "
             "(`prsm trust` shows and trusts it)"
         )
-    yield _file_layer(paths.workspace_config).only(*ADDED_UP)
+    yield _file_layer(paths.workspace_config).only(*ALWAYS_HELD)
 
 
 def _refuse_links(path: Path) -> None:

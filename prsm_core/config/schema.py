@@ -330,6 +330,9 @@ class PermissionSettings(Section):
     trusted: tuple[Text, ...] = Field(
         default=(), description="Permission checks of plugins whose Allow counts."
     )
+    required: tuple[Text, ...] = Field(
+        default=(), description="Permission checks of plugins without which no run starts."
+    )
 
 
 class BudgetSettings(Section):

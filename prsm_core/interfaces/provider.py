@@ -247,13 +247,15 @@ ProviderFactory = Callable[[Mapping[str, Any], ProviderServices], Provider]
 class ProviderSpec:
     """Registers a provider; `factory(settings, services)` builds one configuration of it.
 
-    `settings` is the provider's own section of the configuration, a plain mapping.
+    `settings` is the provider's own section of the configuration, a plain mapping. A run that
+    names no provider takes one that is selectable.
     """
 
     name: str
     summary: str
     factory: str | ProviderFactory
     executables: tuple[str, ...] = ()
+    selectable: bool = True
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -4,7 +4,7 @@ sqlite      SqliteStore, the public face      apply       what each kind of step
 connection  lock and pragmas of the file      migrations  versions of the schema
 writer      the writer thread                 reader      the reading thread
 tail        followers of the event log        limits      bounds of queue, waits, log
-codec       JSON
+codec       JSON                              inspection  a look that changes nothing
 agents · ledger · inbox · requests · runs · event_log own the tables of their names; agent_rows
 reads agents back.
 """

@@ -95,7 +95,7 @@ def open_writer(path: Path, lock: LedgerLock) -> sqlite3.Connection:
     """Open the ledger for writing, created or upgraded where needed."""
     with lock.held():
         _create(path)
-        conn = _connect(path, "rw")
+        conn = open_unlocked(path, "rw")
         try:
             # First of all: nothing may change in a file that is no ledger of ours.
             check_version(conn, len(load_migrations()))
@@ -123,7 +123,7 @@ def require_file(path: Path) -> None:
 def open_reader(path: Path, lock: LedgerLock) -> sqlite3.Connection:
     """Open an existing ledger for reading."""
     with lock.held():
-        conn = _connect(path, "ro")
+        conn = open_unlocked(path, "ro")
         try:
             require_current(conn)
             conn.row_factory = sqlite3.Row
@@ -151,12 +151,19 @@ def _create(path: Path) -> None:
         return
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def sqlite_version() -> str:
+    """Return the version of SQLite; raise StoreError when it is too old for ledgers."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise StoreError(
             f"SQLite {sqlite3.sqlite_version} is too old: the ledger uses STRICT tables",
             hint="Use a Python built with SQLite 3.37 or later.",
         )
+    return sqlite3.sqlite_version
+
+
+def open_unlocked(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a file in a mode of SQLite's URIs; the caller holds the lock, or needs none."""
+    sqlite_version()
     conn = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,

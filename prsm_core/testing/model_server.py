@@ -26,10 +26,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from prsm_core.builtin.script.steps import FOREVER
 from prsm_core.errors import PrsmError
 from prsm_core.testing.openai_wire import OpenAIResponses
 from prsm_core.testing.playback import Conversation, Player, Reply
-from prsm_core.testing.scenario import FOREVER, HttpError, Scenario, Step
+from prsm_core.testing.scenario import HttpError, Scenario, Step
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -6,8 +6,8 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.builtin.script.reading import DEFAULT_USAGE
 from prsm_core.testing.playback import Conversation, Reply, pieces, strings
-from prsm_core.testing.scenario import DEFAULT_USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,6 +1,7 @@
 """The built-ins are registered by the same hooks as everybody else's."""
 
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 from prsm_core.plugins import PluginManager
 
@@ -20,6 +21,13 @@ def test_the_built_in_plugin_is_active_and_contributes_two_frontends_and_a_sink(
         "json": False,
     }
     assert list(plugins.collect(EventSinkSpec)) == ["jsonl"]
+
+
+def test_the_script_provider_is_there_for_those_who_name_it():
+    plugins = load()
+    [script] = plugins.collect(ProviderSpec).values()
+    assert (script.name, script.selectable) == ("script", False)
+    assert callable(plugins.implementation(script))
 
 
 def test_every_factory_builds_what_it_promises():

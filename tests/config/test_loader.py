@@ -101,6 +101,14 @@ def test_deny_and_ask_rules_of_all_layers_add_up_and_none_can_drop_one(rules, ve
     in_a_place(check)
 
 
+def test_no_layer_drops_a_required_check_and_an_untrusted_workspace_adds_none(place):
+    place.user("permissions: {required: [no-force-push]}")
+    place.workspace("permissions: {required: [licence]}")
+    place.environ["PRSM__PERMISSIONS__REQUIRED"] = "[]"
+    assert place.load().settings.permissions.required == ("no-force-push", "licence")
+    assert place.load(trusted=False).settings.permissions.required == ("no-force-push",)
+
+
 def test_a_layer_with_empty_rules_or_an_empty_section_drops_no_rule(place):
     place.user("permissions: {deny: [rm]}")
     place.workspace("permissions:\n")

@@ -37,6 +37,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "deny": "[[git, push]]",
         "tools": "{WebFetch: deny}",
         "trusted": "[a]",
+        "required": "[a]",
     },
     "budgets": {"tokens": 5, "usd": 0.5, "turns": 5, "spawns": 5},
     "models": {"fast": "{provider: p, model_id: m}"},

@@ -7,11 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from prsm_core.engine.orphans import ProcessRecord, end_orphans, recorded_processes
-from prsm_core.engine.process_table import is_alive, process_identity
+from prsm_core.engine.orphans import (
+    Orphans,
+    ProcessRecord,
+    end_orphans,
+    find_orphans,
+    recorded_processes,
+)
+from prsm_core.engine.process_table import find_family, is_alive, process_identity
 
 
 @pytest.fixture
@@ -84,3 +91,37 @@ def test_a_record_lives_as_long_as_its_engine(tmp_path):
         (path,) = (tmp_path / "runs").iterdir()
         assert path.stat().st_mode & 0o777 == 0o600
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_orphans_are_found_without_being_touched(tmp_path, sleeper):
+    engine = dead_process()
+    write_record(tmp_path, engine, process_identity(sleeper.pid))
+    before = [(p.name, p.read_bytes()) for p in (tmp_path / "runs").iterdir()]
+    assert find_orphans(tmp_path) == [Orphans(engine=engine.pid, pids=(sleeper.pid,))]
+    assert [(p.name, p.read_bytes()) for p in (tmp_path / "runs").iterdir()] == before
+    assert is_alive(process_identity(sleeper.pid))
+
+
+def test_what_a_shim_that_was_killed_too_left_behind_is_found(tmp_path):
+    lead = "import subprocess; subprocess.Popen(['sleep', '1000']); input()"
+    shim = subprocess.Popen(
+        [sys.executable, "-c", lead], stdin=subprocess.PIPE, start_new_session=True
+    )
+    identity = process_identity(shim.pid)
+    deadline = time.monotonic() + 60
+    while len(find_family(shim.pid)) < 2:
+        assert time.monotonic() < deadline
+    (member,) = set(find_family(shim.pid)) - {shim.pid}
+    shim.kill()
+    shim.communicate()
+    write_record(tmp_path, dead_process(), identity)
+    [found] = find_orphans(tmp_path)
+    assert found.pids == (member,)
+    end_orphans(tmp_path)
+    assert find_orphans(tmp_path) == []
+
+
+def test_a_living_engine_has_no_orphans(tmp_path, sleeper):
+    write_record(tmp_path, process_identity(os.getpid()), process_identity(sleeper.pid))
+    assert find_orphans(tmp_path) == []
+    assert find_orphans(tmp_path / "nowhere") == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import command
+from prsm_codex.deadline import deadline
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_core.errors import ProviderNotAvailableError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
+_STOP_GRACE = 2.0  # it ends within a tenth of a second where nothing is wrong
 _CLIENT = {
     "clientInfo": {"name": "prsm", "title": "PRSM", "version": "0.1"},
     "capabilities": {"experimentalApi": True},
@@ -47,6 +49,7 @@ class AppServer:
 
     def __init__(self, process: Process, services: ProviderServices) -> None:
         self._process = process
+        self._services = services
         self._threads: dict[str, Thread] = {}
         self._ended = asyncio.Event()
         self.rpc = Rpc(process, services, self)
@@ -72,9 +75,9 @@ class AppServer:
             await server.rpc.notify("initialized")
         except RpcError as error:
             process.kill()
-            tail = error.tail.strip() if isinstance(error, RpcClosedError) else ""
+            why = error.why if isinstance(error, RpcClosedError) else error.message
             raise ProviderNotAvailableError(
-                f"codex app-server did not start: {error.message}\n{tail}".strip(),
+                f"codex app-server did not start: {why}",
                 hint="Run `codex app-server` by hand, or `codex doctor`.",
             ) from error
         return server
@@ -101,9 +104,9 @@ class AppServer:
         if self._threads:
             self._process.kill()
         else:
-            await self._process.stop()
+            await self._process.stop(_STOP_GRACE)
         with contextlib.suppress(TimeoutError):  # then nobody reads any more
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with deadline(self._services, _CLOSE_SECONDS):
                 await self._ended.wait()
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:

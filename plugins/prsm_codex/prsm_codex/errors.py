@@ -34,7 +34,12 @@ _MESSAGES = (
     ("Missing environment variable", ErrorKind.AUTH_FAILURE, False),
 )
 _TAIL_LINES = 5
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LINE = 500  # characters; a server may answer with a whole page
+_TERMINAL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
+    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
+)
 _NOISE = (
     "could not create PATH aliases",
     "could not find bubblewrap",
@@ -50,7 +55,7 @@ def agent_error(error: Mapping[str, Any]) -> AgentError:
     kind, retryable = _classify(error.get("codexErrorInfo"), message)
     return AgentError(
         kind=kind,
-        message=_readable(message),
+        message=one_line(_readable(message)),
         retryable=retryable,
         retry_after_s=retry_after(message),
     )
@@ -108,8 +113,14 @@ def _readable(message: str) -> str:
     return str(body["message"]) if body and body.get("message") else message
 
 
+def one_line(text: str) -> str:
+    """Return a text as one line for a person, without terminal control and not too long."""
+    line = " ".join(_TERMINAL.sub("", text).split())
+    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
+
+
 def readable_tail(stderr: str) -> str:
-    """Return the last telling lines of a stderr, without colours and known noise."""
-    lines = (_ANSI.sub("", line).strip() for line in stderr.splitlines())
+    """Return the last telling lines of a stderr, without known noise and terminal control."""
+    lines = (one_line(line) for line in stderr.split("\n"))
     telling = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
     return "\n".join(telling[-_TAIL_LINES:])

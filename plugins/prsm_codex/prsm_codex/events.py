@@ -24,6 +24,7 @@ from prsm_core.domain.usage import TokenUsage
 Json = Mapping[str, Any]
 _DENIED = "declined"
 _NEVER_ENDED = "still running when the turn ended"
+_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _COUNTS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -46,10 +47,11 @@ class Translator:
         self._thinking: list[str] = []
         self._unbegun: set[str] = set()
         self._response_ended = False
+        self._ended: set[str] = set()  # items of the turn that were told to be complete
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
-            "item/agentMessage/delta": lambda p: [TextDelta(str(p.get("delta", "")))],
-            "item/reasoning/summaryTextDelta": lambda p: [ThinkingDelta(str(p.get("delta", "")))],
-            "item/reasoning/textDelta": lambda p: [ThinkingDelta(str(p.get("delta", "")))],
+            "item/agentMessage/delta": lambda p: self._delta(TextDelta, p),
+            "item/reasoning/summaryTextDelta": lambda p: self._delta(ThinkingDelta, p),
+            "item/reasoning/textDelta": lambda p: self._delta(ThinkingDelta, p),
             "item/started": self._item_started,
             "item/completed": self._item_completed,
             "rawResponseItem/completed": self._raw_item,
@@ -85,6 +87,7 @@ class Translator:
         if self._thinking:
             events.append(AssistantMessage("", thinking=self._thoughts()))
         self.open_calls.clear()
+        self._ended.clear()
         self._unbegun.clear()
         self._response_ended = False
         return events
@@ -100,10 +103,19 @@ class Translator:
         self._thinking.clear()
         return text or None
 
+    def _delta(
+        self, kind: type[TextDelta] | type[ThinkingDelta], params: Json
+    ) -> list[ProviderEvent]:
+        if params.get("itemId") in self._ended:
+            return []  # too late: the whole text was told
+        return [kind(str(params.get("delta", "")))]
+
     def _item_started(self, params: Json) -> list[ProviderEvent]:
         item = _mapping(params.get("item"))
         call_id = str(item.get("id", ""))
         tool = _tool(item)
+        if call_id in self._ended or call_id in self.open_calls:
+            return []  # told twice, or too late
         if tool is None:
             # an orchestration call has begun when it is asked for, not when it is announced
             return [] if item.get("type") == "dynamicToolCall" else self.begun(call_id)
@@ -113,6 +125,9 @@ class Translator:
     def _item_completed(self, params: Json) -> list[ProviderEvent]:
         item = _mapping(params.get("item"))
         call_id, kind = str(item.get("id", "")), item.get("type")
+        if call_id and call_id in self._ended:
+            return []  # told twice
+        self._ended.add(call_id)
         if kind == "agentMessage":
             text = str(item.get("text", ""))
             return [AssistantMessage(text, thinking=self._thoughts())] if text else []
@@ -163,10 +178,10 @@ class Translator:
         counts = {
             name: value
             for name, key in _COUNTS.items()
-            if type(value := total.get(key)) is int and value >= 0
+            if type(value := total.get(key)) is int and 0 <= value <= _MAX_COUNT
         }
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
-        self._total = counts
+        self._total |= counts
         if not any(growth.values()) or min(growth.values()) < 0:
             return []
         return [UsageReported(TokenUsage(**growth))]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING
 
+from prsm_codex.deadline import deadline
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def version(command: tuple[str, ...], services: ProviderServices) -> str |
         raise ProviderNotAvailableError(error.message, hint=hint) from error
     text = ""
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with deadline(services, _SECONDS):
             process.close_stdin()
             async for line in process.lines():
                 text = text or line.decode(errors="replace")

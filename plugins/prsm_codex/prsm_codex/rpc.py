@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_codex.deadline import deadline
+from prsm_codex.errors import one_line, readable_tail
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
@@ -16,8 +20,9 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on
+_LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
-_TAIL = 2000
+_SIGNALLED = 128
 
 Json = dict[str, Any]
 METHOD_NOT_FOUND = -32601
@@ -31,12 +36,13 @@ class RpcError(ProcessError):
 
 
 class RpcClosedError(RpcError):
-    """The app-server has ended; `tail` is the end of its stderr."""
+    """The app-server has ended; `why` is the reason, `tail` the last telling lines of stderr."""
 
     code = "codex_ended"
 
-    def __init__(self, message: str, *, tail: str = "") -> None:
-        super().__init__(message, hint="The next turn starts it again.")
+    def __init__(self, why: str, *, tail: str = "") -> None:
+        super().__init__(f"codex app-server ended: {why}", hint="The next turn starts it again.")
+        self.why = why
         self.tail = tail
 
 
@@ -91,6 +97,7 @@ class Rpc:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._open = 0
         self._writing = asyncio.Lock()
+        self._over = asyncio.Event()  # the process has ended, and `closed` says how
         self.closed: RpcClosedError | None = None
         self.bad_lines = 0
 
@@ -99,11 +106,17 @@ class Rpc:
         self._services.start_soon(self._read, name="codex app-server reader")
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout_s: float = REQUEST_SECONDS
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float = REQUEST_SECONDS,
+        vital: bool = True,
     ) -> Json:
         """Ask the server and return its result.
 
-        Raises RpcError for an error or silence, RpcClosedError when the server has ended.
+        A server that leaves a vital request unanswered is ended: it would leave the others, too.
+        Raises RpcError for an error, RpcClosedError when the server has ended.
         """
         if self.closed:
             raise self.closed
@@ -111,14 +124,25 @@ class Rpc:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = future
         try:
-            async with asyncio.timeout(timeout_s):
+            async with deadline(self._services, timeout_s):
                 await self.send({"id": number, "method": method, "params": params})
                 result = await future
         except TimeoutError as error:
-            raise RpcError(f"codex did not answer {method} within {timeout_s:g} s") from error
+            silence = f"it did not answer {method} within {timeout_s:g} s"
+            if not vital:
+                raise RpcError(f"codex app-server: {silence}") from error
+            raise self.hang_up(silence) from error
         finally:
             self._pending.pop(number, None)
+            if future.done() and not future.cancelled():
+                future.exception()  # told by `send` already, and else it would be logged
         return result if isinstance(result, dict) else {}
+
+    def hang_up(self, why: str) -> RpcClosedError:
+        """End a server that cannot be talked with; the next turn of each agent starts a new one."""
+        self._process.kill()
+        self.closed = self.closed or self._ended(why)
+        return self.closed
 
     async def post(self, method: str, params: Mapping[str, Any]) -> None:
         """Ask the server without waiting for its answer."""
@@ -135,24 +159,28 @@ class Rpc:
             async with self._writing:
                 await self._process.write(line)
         except ProcessError as error:
-            self._process.kill()
-            self.closed = self.closed or self._ended(error.message)
-            raise self.closed from error
+            raise await self._lost() from error
+
+    async def _lost(self) -> RpcClosedError:
+        """Return why nothing can be written: how the server ended, if it did."""
+        with contextlib.suppress(TimeoutError):
+            async with deadline(self._services, _LOST_SECONDS):
+                await self._over.wait()
+        return self.closed or self.hang_up("it closed its input")
 
     async def _read(self) -> None:
-        reason = "it closed its output"
         try:
             async for line in self._process.lines():
                 await self._take(line)
         except ProcessError as error:
-            reason = error.message
-            self._process.kill()
-        await self._close(reason)
+            self.hang_up(error.message)
+        await self._close()
 
     async def _take(self, line: bytes) -> None:
-        """Take one line; one of a wrong shape is counted and skipped."""
+        """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
-            await self._route(json.loads(line))
+            text = line.decode("utf-8", "replace").removeprefix("\ufeff")
+            await self._route(json.loads(text, strict=False))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             self.bad_lines += 1
 
@@ -176,7 +204,7 @@ class Rpc:
             future.set_result(message.get("result"))
         else:
             text = error.get("message") if isinstance(error, dict) else None
-            future.set_exception(RpcError(str(text or error)))
+            future.set_exception(RpcError(one_line(str(text or error))))
 
     def _ask(self, request: ServerRequest) -> None:
         if self._open >= _MAX_OPEN:
@@ -198,22 +226,33 @@ class Rpc:
         finally:
             self._open -= 1
 
-    async def _close(self, reason: str) -> None:
+    async def _close(self) -> None:
         try:
-            async with asyncio.timeout(_EXIT_SECONDS):
-                code = await self._process.wait()
+            async with deadline(self._services, _EXIT_SECONDS):
+                how = _how(await self._process.wait())
         except TimeoutError:
-            self._process.kill()
-            code = None
-        ended = f"exit code {code}" if code is not None else "killed"
-        self.closed = self._ended(f"{reason} ({ended})")
+            how = "it closed its output and went on running"
+        self.closed = self.hang_up(how)
+        self._over.set()
         for future in self._pending.values():
             if not future.done():
                 future.set_exception(self.closed)
         await self._peer.on_closed(self.closed)
 
     def _ended(self, why: str) -> RpcClosedError:
+        """Return the end as an error: the reason, and in the same line what stderr says of it."""
         if self.bad_lines:
             why = f"{why}; {self.bad_lines} of its lines were not understood"
-        tail = self._process.stderr_tail[-_TAIL:]
-        return RpcClosedError(f"codex app-server ended: {why}", tail=tail)
+        tail = readable_tail(self._process.stderr_tail)
+        cause = f": {tail.splitlines()[-1]}" if tail else ""
+        return RpcClosedError(f"{why}{cause}", tail=tail)
+
+
+def _how(code: int) -> str:
+    """Return how a process ended; a code above 128 stands for a signal."""
+    if code <= _SIGNALLED:
+        return f"exit code {code}"
+    number = code - _SIGNALLED
+    name = Signals(number).name if number in set(Signals) else "unknown"
+    memory = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"killed by signal {number}, {name}{memory}"

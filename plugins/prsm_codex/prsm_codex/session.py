@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command
-from prsm_codex.errors import agent_error, readable_tail, stop_reason
+from prsm_codex.deadline import deadline
+from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
 from prsm_codex.responder import Responder
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _THREAD_SECONDS = 120.0  # MCP servers start meanwhile
 _INTERRUPT_SECONDS = 2.0
+_HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
 _SIBLING_SECONDS = 0.05  # a call beside task_complete still runs: do not wait for it
 _USAGE_SECONDS = 2.0
@@ -97,12 +98,13 @@ class CodexSession(ProviderSession):
             return
         server.detach(thread)
         if not server.closed:
-            await self._ask("thread/backgroundTerminals/clean", timeout_s=_CLEAN_SECONDS)
+            clean = "thread/backgroundTerminals/clean"
+            await self._ask(clean, timeout_s=_CLEAN_SECONDS, vital=False)
 
     async def _start_thread(self, server: AppServer) -> None:
         params = command.thread_start(self._request, self._host.tools, self._config)
         result = await server.rpc.request("thread/start", params, timeout_s=_THREAD_SECONDS)
-        self.resume_token = str(result["thread"]["id"])
+        self.resume_token = _id_of(result, "thread")
         self._server = server
         server.attach(self.resume_token, self)
 
@@ -147,8 +149,8 @@ class CodexSession(ProviderSession):
         if self._turn is not None:
             raise OrchestrationError(f"{self._request.name}: a turn is running already")
         turn = self._turn = Turn()
+        begin = self._services.start_soon(self._begin, turn, context, name="codex turn")
         try:
-            await self._begin(turn, context)
             while True:
                 event = await turn.next()
                 yield event
@@ -157,10 +159,12 @@ class CodexSession(ProviderSession):
         finally:
             if not turn.over.is_set():
                 await self._stop(turn)
+            begin.cancel()
             turn.leave()
             self._turn = None
 
     async def _begin(self, turn: Turn, context: AssembledContext) -> None:
+        """Start the turn; whatever keeps it from starting ends it."""
         try:
             server = await self._ready()  # a resume tells whether the last prompt has arrived
             text, message_id = self._prompt(context), str(uuid.uuid4())
@@ -168,17 +172,20 @@ class CodexSession(ProviderSession):
             params = command.turn_start(self.resume_token or "", text, self._request, message_id)
             turn.sent = True
             result = await server.rpc.request("turn/start", params)
+            turn.begin(_id_of(result, "turn"))
         except RpcClosedError as error:
             await self.on_closed(error)
         except PrsmError as error:
-            failed = AgentError(
-                kind=ErrorKind.UNKNOWN,
-                message=f"codex: {error.message}",
-                retryable=not self.reusable,
-            )
-            await turn.put([TurnEnded(StopReason.ERROR, failed)])
-        else:
-            turn.begin(str(result["turn"]["id"]))
+            await self._refused(turn, error.message)
+        except Exception as error:
+            await self._refused(turn, f"{type(error).__name__}: {error}")
+            raise
+
+    async def _refused(self, turn: Turn, why: str) -> None:
+        error = AgentError(
+            kind=ErrorKind.UNKNOWN, message=f"codex: {why}", retryable=not self.reusable
+        )
+        await turn.put([TurnEnded(StopReason.ERROR, error)])
 
     def _prompt(self, context: AssembledContext) -> str | None:
         """Return the text to send: a prompt that was lost in a crash comes first."""
@@ -209,17 +216,21 @@ class CodexSession(ProviderSession):
         if not turn.sent:
             await self._finish(turn, StopReason.ABORTED, None)
             return
+        if not turn.interrupting:
+            turn.interrupting = True
+            self._services.start_soon(self._interrupt, turn, name="codex interrupt")
         try:
-            async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await turn.known.wait()
-                if not turn.interrupting:
-                    turn.interrupting = True
-                    await self._ask("turn/interrupt", turnId=turn.id)
+            async with deadline(self._services, _INTERRUPT_SECONDS):
                 await turn.over.wait()
         except TimeoutError:
             self.reusable = False  # Codex may still be in that turn
             notice = Notice("warning", "Codex did not confirm the end of the turn.")
             await self._finish(turn, self._stopped(turn), None, notice)
+
+    async def _interrupt(self, turn: Turn) -> None:
+        await turn.known.wait()
+        if turn.id is not None:
+            await self._ask("turn/interrupt", timeout_s=_HUNG_SECONDS, turnId=turn.id)
 
     def _stopped(self, turn: Turn) -> StopReason:
         return StopReason.END_TURN if turn.completing else StopReason.ABORTED
@@ -231,13 +242,15 @@ class CodexSession(ProviderSession):
         ended = TurnEnded(reason, error)
         await turn.put([*notices, *self._translator.finish(), ended])
 
-    async def _ask(self, method: str, *, timeout_s: float = 10.0, **params: Any) -> bool:
+    async def _ask(
+        self, method: str, *, timeout_s: float = _HUNG_SECONDS, vital: bool = True, **params: Any
+    ) -> bool:
         """Ask something about the thread whose refusal changes nothing; return whether it went."""
         if self._server is None:
             return False
         params["threadId"] = self.resume_token
         try:
-            await self._server.rpc.request(method, params, timeout_s=timeout_s)
+            await self._server.rpc.request(method, params, timeout_s=timeout_s, vital=vital)
         except RpcError:
             return False  # `no active turn`, or the server has ended: what was wanted
         return True
@@ -266,8 +279,7 @@ class CodexSession(ProviderSession):
         turn = self._turn
         if turn is None or turn.over.is_set():
             return
-        tail = readable_tail(error.tail)
-        notice = Notice("error", f"{error.message}\n{tail}".strip())
+        notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         if turn.completing:
             await self._finish(turn, StopReason.END_TURN, None, notice)
             return
@@ -329,13 +341,24 @@ def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:
     return item.get("call_id") == turn.completing and item.get("type") == "function_call_output"
 
 
+def _id_of(result: Mapping[str, Any], kind: str) -> str:
+    named = result.get(kind)
+    found = named.get("id") if isinstance(named, dict) else None
+    if not isinstance(found, str):
+        raise RpcError(f"codex answered without the id of the {kind}")
+    return found
+
+
 def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:
-    page = (resumed.get("initialTurnsPage") or {}).get("data") or ()
-    return page[0] if page else {}
+    page = resumed.get("initialTurnsPage")
+    turns = page.get("data") if isinstance(page, dict) else None
+    last = turns[0] if isinstance(turns, list) and turns else None
+    return last if isinstance(last, dict) else {}
 
 
 def _items(turn: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return turn.get("items") or ()
+    items = turn.get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _was_completed(turn: Mapping[str, Any]) -> bool:

@@ -25,7 +25,7 @@ class Turn:
         self._requests: dict[ServerRequest, asyncio.Task[object] | None] = {}
         self._left = False
         self.id: str | None = None
-        self.known = asyncio.Event()  # the id is known
+        self.known = asyncio.Event()  # the id is known, or nobody needs it any more
         self.over = asyncio.Event()  # TurnEnded is in the queue
         self.sent = False  # the vendor may know of the turn
         self.interrupting = False
@@ -68,6 +68,7 @@ class Turn:
     def leave(self) -> None:
         """Read no further; nobody waits for the queue from now on."""
         self._left = True
+        self.known.set()  # whoever waits for the id of a turn that never began
         self._cancel_work()
         while not self._events.empty():
             self._events.get_nowait()

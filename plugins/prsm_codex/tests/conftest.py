@@ -1,11 +1,16 @@
-"""The real Codex, where there is one."""
+"""The real Codex, where there is one, in front of a loopback model server."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import uuid
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+
+from plugins.prsm_codex.tests.live import KEY, Live, open_live
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +20,27 @@ def binary() -> str:
     if not Path(path).is_file():
         pytest.skip("the codex CLI is not installed: npm is missing or cannot reach its registry")
     return path
+
+
+@pytest.fixture
+def state_dir():
+    """A folder outside the temp directory, as the engine gives one."""
+    path = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    path.mkdir(parents=True)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def codex(binary, state_dir, monkeypatch, tmp_path):
+    """Opens a model server that plays steps, and a provider that uses it."""
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+
+    @asynccontextmanager
+    async def opened(*steps, **lanes):
+        scenario = {"lanes": {**lanes, "w1": {"marker": "", "steps": list(steps)}}}
+        live: Live
+        async with open_live(binary, scenario, state_dir, tmp_path) as live:
+            yield live
+
+    return opened

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 VERSION = "codex-cli 0.169.0"
@@ -133,10 +134,8 @@ class Turn:
     def interrupt(self) -> None:
         self.interrupted.set()
         if self.connection is not None:
-            try:
+            with suppress(OSError):  # it has ended by itself
                 self.connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it has ended by itself
 
     # --- playing it with the model ---
 
@@ -165,7 +164,7 @@ class Turn:
                 break
             kind, item = event["type"], event.get("item", {})
             if kind == "response.output_text.delta":
-                self.tell("item/agentMessage/delta", itemId="m", delta=event["delta"])
+                self.tell("item/agentMessage/delta", itemId=event["item_id"], delta=event["delta"])
             elif kind == "response.output_item.done":
                 self._item(item)
                 calls += [item] if item["type"] == "function_call" else []
@@ -184,7 +183,8 @@ class Turn:
         self.thread.add(item)
         if item["type"] == "message":
             text = item["content"][0]["text"]
-            self.tell("item/completed", item={"type": "agentMessage", "id": "m", "text": text})
+            told = {"type": "agentMessage", "id": item["id"], "text": text}
+            self.tell("item/completed", item=told)
         self.tell("rawResponseItem/completed", item=item)
 
     def _work(self, calls: list[dict]) -> None:
@@ -301,15 +301,14 @@ class Server:
                 self.wire.settle(message)
             elif "id" in message:
                 self._answer(message)
+        if "end" in self._fault:
+            self._fault["end"](self)
 
     def _answer(self, message: dict) -> None:
         method, params = message["method"], message["params"]
-        handler = self._fault.get(method) or getattr(self, _named(method), None)
+        handler = self._fault.get(method) or getattr(self, _named(method), self.unknown)
         try:
-            if handler is None:
-                raise RefusedError(f"{method} is not known")
-            bound = handler is self._fault.get(method)
-            result = handler(self, message) if bound else handler(params)
+            result = handler(self, params) if method in self._fault else handler(params)
         except RefusedError as error:
             error_body = {"code": -32600, "message": str(error)}
             self.wire.say({"id": message["id"], "error": error_body})
@@ -317,10 +316,11 @@ class Server:
         if result is not None:
             self.wire.say({"id": message["id"], "result": result})
         if method == "turn/start" and result is not None:
-            self._run(self.threads[params["threadId"]])
+            self._run(self.threads[params["threadId"]].turn)
 
-    def _run(self, thread: Thread) -> None:
-        turn = thread.turn
+    def _run(self, turn: Turn | None) -> None:
+        if turn is None:
+            return
         turn.tell("turn/started", turn={"id": turn.id, "status": "inProgress"})
         play = self._fault.get("turn")
         target = turn.run if play is None else lambda: play(turn)
@@ -333,6 +333,9 @@ class Server:
         return thread
 
     # --- the methods of the client ---
+
+    def unknown(self, _: dict) -> dict:
+        raise RefusedError("this method is not known")
 
     def initialize(self, _: dict) -> dict:
         return {"userAgent": "fake", "codexHome": str(self.home)}

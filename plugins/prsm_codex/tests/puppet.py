@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex.provider import build
 
-from plugins.prsm_codex.tests.doubles import Host, LoopClock, request, until
-from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ProcessError
+from prsm_core.testing.doubles import RecordingHost, open_background, session_request, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from prsm_codex.provider import CodexProvider
     from prsm_codex.session import CodexSession
 
+    from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
 
 THREAD = "thread-1"
 TURN = "turn-1"
 
 
-class FakeCodex:
+class Puppet:
     """A Process; `answers` maps a method to what is answered (None: nothing)."""
 
     pid = 1
@@ -127,7 +128,7 @@ class FakeCodex:
         return answer
 
 
-class VersionProcess(FakeCodex):
+class VersionProcess(Puppet):
     """`codex --version`."""
 
     def __init__(self) -> None:
@@ -136,14 +137,16 @@ class VersionProcess(FakeCodex):
         self._end("exited")
 
 
-class FakeServices:
+class PuppetServices:
     """ProviderServices that hand out fake processes."""
 
-    def __init__(self, state_dir, background: Background, make: Callable[[], FakeCodex]) -> None:
+    def __init__(
+        self, state_dir, background: Background, make: Callable[[], Puppet], clock: Clock
+    ) -> None:
         self.state_dir = state_dir
-        self.clock: Clock = LoopClock()
+        self.clock = clock
         self.argvs: list[tuple[str, ...]] = []
-        self.codex: list[FakeCodex] = []
+        self.codex: list[Puppet] = []
         self._background = background
         self._make = make
 
@@ -163,25 +166,29 @@ class FakeServices:
 
 @asynccontextmanager
 async def open_fake(
-    state_dir: Path, **answers: Any
-) -> AsyncIterator[tuple[CodexProvider, FakeServices]]:
-    """Yield a provider over fake app-servers, and its services."""
-    errors: list[tuple[str, Exception]] = []
-    async with Background(lambda name, error: errors.append((name, error))) as background:
-        services = FakeServices(state_dir, background, lambda: FakeCodex(**answers))
+    state_dir: Path, *, clock: Clock | None = None, **answers: Any
+) -> AsyncIterator[tuple[CodexProvider, PuppetServices]]:
+    """Yield a provider over puppets, and its services."""
+    async with open_background() as background:
+        services = PuppetServices(
+            state_dir, background, lambda: Puppet(**answers), clock or SystemClock()
+        )
         provider = build({"base_url": "http://127.0.0.1:1/v1"}, services)
         yield provider, services
         await provider.aclose()
-    assert errors == []
 
 
 @asynccontextmanager
 async def open_session(
-    state_dir: Path, host: Host | None = None, **answers: Any
-) -> AsyncIterator[tuple[CodexSession, FakeCodex]]:
-    """Yield a session and the fake app-server behind it."""
+    state_dir: Path,
+    host: RecordingHost | None = None,
+    *,
+    clock: Clock | None = None,
+    **answers: Any,
+) -> AsyncIterator[tuple[CodexSession, Puppet]]:
+    """Yield a session and the puppet behind it."""
     async with (
-        open_fake(state_dir, **answers) as (provider, services),
-        provider.open_session(request(state_dir), host or Host()) as session,
+        open_fake(state_dir, clock=clock, **answers) as (provider, services),
+        provider.open_session(session_request(state_dir), host or RecordingHost()) as session,
     ):
         yield session, services.codex[-1]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from prsm_codex import command
 from prsm_codex.config import CodexConfig
 
-from plugins.prsm_codex.tests.doubles import request, tool
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import McpServer
+from prsm_core.testing.doubles import session_request, tool_spec
 
 CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")
 COMMON = (
@@ -87,7 +87,9 @@ def test_the_key_is_in_the_environment_and_never_in_the_command_line():
 
 
 def test_a_thread_starts_untrusted_read_only_and_resumable():
-    params = command.thread_start(request("/w"), [tool("ask_parent", text="string")], CUSTOM)
+    params = command.thread_start(
+        session_request("/w"), [tool_spec("ask_parent", text="string")], CUSTOM
+    )
     assert params == {
         "cwd": "/w",
         "approvalPolicy": "untrusted",
@@ -114,16 +116,16 @@ def test_a_thread_starts_untrusted_read_only_and_resumable():
 
 
 def test_codex_chooses_the_model_where_none_is_wanted():
-    params = command.thread_start(request("/w", model="default"), [], CodexConfig())
+    params = command.thread_start(session_request("/w", model="default"), [], CodexConfig())
     assert not {"model", "modelProvider"} & set(params)
 
 
 def test_a_resume_gives_the_settings_again_and_reads_one_turn_only():
-    params = command.thread_resume("t1", request("/w"), CUSTOM)
+    params = command.thread_resume("t1", session_request("/w"), CUSTOM)
     assert params["threadId"] == "t1"
     assert params["excludeTurns"] is True
     assert params["initialTurnsPage"]["limit"] == 1
-    assert params["config"] == command.thread_config(request("/w"), CUSTOM)
+    assert params["config"] == command.thread_config(session_request("/w"), CUSTOM)
     assert not {"dynamicTools", "experimentalRawEvents", "ephemeral"} & set(params)
 
 
@@ -137,7 +139,9 @@ def test_a_resume_gives_the_settings_again_and_reads_one_turn_only():
     ],
 )
 def test_an_agent_is_offered_no_more_than_its_tools(tools, lean, expected):
-    settings = command.thread_config(request("/w", native_tools=tools), CodexConfig(lean=lean))
+    settings = command.thread_config(
+        session_request("/w", native_tools=tools), CodexConfig(lean=lean)
+    )
     names = ("features.shell_tool", "features.view_image", "web_search")
     assert tuple(settings[name] for name in names) == expected
 
@@ -147,7 +151,7 @@ def test_mcp_servers_are_required_and_asked_for():
         "docs": McpServer(command="docs-mcp", args=("-v",), env={"A": "b"}),
         "web": McpServer(url="http://127.0.0.1:1/mcp", headers={"X": "y"}),
     }
-    settings = command.thread_config(request("/w", mcp_servers=servers), CodexConfig())
+    settings = command.thread_config(session_request("/w", mcp_servers=servers), CodexConfig())
     docs, web = settings["mcp_servers.docs"], settings["mcp_servers.web"]
     assert docs["required"] is web["required"] is True
     assert (docs["command"], docs["args"], docs["env"]) == ("docs-mcp", ["-v"], {"A": "b"})
@@ -164,12 +168,12 @@ def test_mcp_servers_are_required_and_asked_for():
     ],
 )
 def test_only_an_agent_that_may_edit_gets_a_writable_sandbox(changes, sandbox):
-    params = command.turn_start("t1", "hi", request("/w", **changes), "m1")
+    params = command.turn_start("t1", "hi", session_request("/w", **changes), "m1")
     assert params["sandboxPolicy"] == {"type": sandbox}
     assert params["input"] == [{"type": "text", "text": "hi"}]
 
 
 def test_a_turn_that_goes_on_has_no_input():
-    params = command.turn_start("t1", None, request("/w", reasoning_effort="low"), "m1")
+    params = command.turn_start("t1", None, session_request("/w", reasoning_effort="low"), "m1")
     assert params["input"] == []
     assert params["effort"] == "low"

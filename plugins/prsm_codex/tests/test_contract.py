@@ -17,9 +17,12 @@ OPTIONS = [{"label": label, "description": label} for label in "AB"]
 QUESTION = {"id": "q1", "header": "Pick", "question": "A or B?", "options": OPTIONS}
 
 
+STEP = {"call": {"tool": "request_user_input", "arguments": {"questions": [QUESTION]}}}
+
+
 class CodexContract(ProviderContract):
     command = FAKE
-    question_step = {"call": {"tool": "request_user_input", "arguments": {"questions": [QUESTION]}}}
+    question_step = STEP
 
     def build(self, settings, services):
         return build(settings, services)

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from prsm_codex.events import Translator
 
-from plugins.prsm_codex.tests.doubles import only
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
@@ -20,6 +19,7 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     UsageReported,
 )
+from prsm_core.testing.doubles import only
 
 DATA = Path(__file__).parent / "data"
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from prsm_codex.prompt import turn_text
 
-from plugins.prsm_codex.tests.doubles import context
+from prsm_core.testing.doubles import turn_context
 
 
 def test_a_prompt_is_sent_as_it_is():
-    assert turn_text(context("do it")) == "do it"
+    assert turn_text(turn_context("do it")) == "do it"
 
 
 def test_without_a_prompt_there_is_no_text():
-    assert turn_text(context(None)) is None
+    assert turn_text(turn_context(None)) is None
 
 
 def test_the_lost_history_stands_before_the_prompt():
-    text = turn_text(context("now this", ("user", "count"), ("assistant", "1, 2")))
+    text = turn_text(turn_context("now this", ("user", "count"), ("assistant", "1, 2")))
     assert text == (
         "<conversation_so_far>\n[user]\ncount\n\n[assistant]\n1, 2\n</conversation_so_far>\n\n"
         "now this"
@@ -24,6 +24,6 @@ def test_the_lost_history_stands_before_the_prompt():
 
 
 def test_a_history_without_a_prompt_asks_to_go_on():
-    text = turn_text(context(None, ("user", "count")))
+    text = turn_text(turn_context(None, ("user", "count")))
     assert text is not None
     assert text.endswith("Continue where the conversation stopped.")

@@ -6,14 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from prsm_codex import CodexConfig, CodexProvider, probe
+from prsm_codex import CodexConfig, CodexProvider
 from prsm_codex.app_server import prepare_home
 from prsm_codex.plugin import prsm_providers
 from prsm_codex.provider import build
 
-from plugins.prsm_codex.tests.doubles import Host, open_services, request
 from plugins.prsm_codex.tests.puppet import open_fake
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
+from prsm_core.testing.doubles import RecordingHost, open_services, session_request
+from prsm_core.testing.fake_clock import FakeClock
 
 CUSTOM = {"base_url": "http://127.0.0.1:1/v1"}
 
@@ -31,8 +32,8 @@ def program(tmp_path):
     return write
 
 
-async def probed(tmp_path, settings):
-    async with open_services(tmp_path) as services:
+async def probed(tmp_path, settings, clock=None):
+    async with open_services(tmp_path, clock=clock) as services:
         return await build({**CUSTOM, **settings}, services).probe()
 
 
@@ -71,12 +72,14 @@ async def test_a_program_that_cannot_run_is_unavailable(tmp_path):
     assert not status.available
 
 
-@pytest.mark.parametrize("script", ["echo noise; exit 7", "exec sleep 60", "yes"])
+@pytest.mark.parametrize(
+    ("script", "clock"),
+    [("echo noise; exit 7", None), ("exec sleep 60", FakeClock()), ("yes", FakeClock())],
+)
 async def test_a_program_that_tells_no_version_is_usable_but_unknown(
-    tmp_path, program, script, monkeypatch
+    tmp_path, program, script, clock
 ):
-    monkeypatch.setattr(probe, "_SECONDS", 0.5)
-    status = await probed(tmp_path, {"command": program(script)})
+    status = await probed(tmp_path, {"command": program(script)}, clock)
     assert status.available
     assert status.version is None
     assert status.reason == "version unknown was not tested"
@@ -87,7 +90,7 @@ async def test_an_agent_of_an_old_codex_is_refused_with_the_same_text(tmp_path, 
     async with open_services(tmp_path) as services:
         provider = build(settings, services)
         with pytest.raises(ProviderNotAvailableError, match=r"0\.12\.0 is too old"):
-            await provider.open_session(request(tmp_path), Host()).__aenter__()
+            await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
 
 
 async def test_a_program_that_is_no_app_server_is_refused_with_its_stderr(tmp_path, program):
@@ -95,7 +98,7 @@ async def test_a_program_that_is_no_app_server_is_refused_with_its_stderr(tmp_pa
     async with open_services(tmp_path) as services:
         provider = build({**CUSTOM, "command": program(script)}, services)
         with pytest.raises(ProviderNotAvailableError, match="no such"):
-            await provider.open_session(request(tmp_path), Host()).__aenter__()
+            await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
 
 
 async def test_a_missing_key_is_named(tmp_path, program, monkeypatch):
@@ -107,7 +110,7 @@ async def test_a_missing_key_is_named(tmp_path, program, monkeypatch):
     async with open_services(tmp_path) as services:
         provider = build(settings, services)
         with pytest.raises(ProviderNotAvailableError, match="THE_KEY"):
-            await provider.open_session(request(tmp_path), Host()).__aenter__()
+            await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
 
 
 async def test_without_a_login_codex_is_not_available(tmp_path, program, monkeypatch):

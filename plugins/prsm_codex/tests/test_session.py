@@ -6,23 +6,23 @@ import asyncio
 from typing import Any
 
 import pytest
-from prsm_codex import session as session_module
 from prsm_codex.rpc import RpcError
 
-from plugins.prsm_codex.tests.doubles import (
-    Host,
-    completes,
-    context,
-    only,
-    request,
-    run_turn,
-    until,
-)
 from plugins.prsm_codex.tests.puppet import THREAD, TURN, open_fake, open_session
-from prsm_core.domain.permissions import Deny
+from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, Notice, StopReason, TextDelta, ToolCallFinished
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
+from prsm_core.testing.doubles import (
+    RecordingHost,
+    completes,
+    only,
+    run_turn,
+    session_request,
+    turn_context,
+    until,
+)
+from prsm_core.testing.fake_clock import FakeClock
 
 
 def start(session, text="hi"):
@@ -64,7 +64,7 @@ async def test_more_permissions_are_never_granted(tmp_path):
 
 @pytest.mark.parametrize(("denied", "action"), [(False, "accept"), (True, "decline")])
 async def test_an_mcp_tool_is_asked_for_by_its_canonical_name(tmp_path, denied, action):
-    host = Host(verdict=lambda _: Deny("no") if denied else None)
+    host = RecordingHost(verdict=lambda _: Deny("no") if denied else Allow())
     meta = {"codex_approval_kind": "mcp_tool_call", "tool_name": "find", "tool_params": {"q": 1}}
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
@@ -78,7 +78,7 @@ async def test_an_mcp_tool_is_asked_for_by_its_canonical_name(tmp_path, denied, 
 
 
 async def test_a_form_of_an_mcp_server_is_declined(tmp_path):
-    host = Host()
+    host = RecordingHost()
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -90,7 +90,7 @@ async def test_a_form_of_an_mcp_server_is_declined(tmp_path):
 
 
 async def test_input_to_a_terminal_is_declined(tmp_path):
-    host = Host()
+    host = RecordingHost()
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -103,7 +103,7 @@ async def test_input_to_a_terminal_is_declined(tmp_path):
 
 @pytest.mark.parametrize("extra", ["additionalPermissions", "networkApprovalContext"])
 async def test_a_command_that_asks_for_more_than_itself_is_declined(tmp_path, extra):
-    host = Host()
+    host = RecordingHost()
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -115,7 +115,7 @@ async def test_a_command_that_asks_for_more_than_itself_is_declined(tmp_path, ex
 
 
 async def test_a_refused_mcp_tool_is_explained_in_the_turn(tmp_path):
-    host = Host(verdict=lambda _: Deny("not here"))
+    host = RecordingHost(verdict=lambda _: Deny("not here"))
     meta = {"codex_approval_kind": "mcp_tool_call", "tool_name": "find"}
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
@@ -144,7 +144,7 @@ async def test_after_task_complete_everything_else_is_refused(tmp_path):
         await forever.wait()
         return ToolOutcome(text="too late")
 
-    host = Host(task_complete=completes, waits=waits)
+    host = RecordingHost(task_complete=completes, waits=waits)
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -166,12 +166,11 @@ async def test_after_task_complete_everything_else_is_refused(tmp_path):
         events = await turn
         forever.set()
     assert events[-1].stop_reason is StopReason.END_TURN
-    assert [name for name, _, _ in host.calls] == ["waits", "task_complete"]
+    assert [call.name for call in host.calls] == ["waits", "task_complete"]
 
 
-async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_module, "_INTERRUPT_SECONDS", 0.05)
-    async with open_session(tmp_path) as (session, codex):
+async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path):
+    async with open_session(tmp_path, clock=FakeClock()) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
         codex.tell("item/agentMessage/delta", itemId="m", delta="a")
@@ -206,7 +205,7 @@ async def test_a_pending_call_is_cancelled_with_its_turn_and_not_answered(tmp_pa
         finally:
             cancelled.set()
 
-    host = Host(waits=waits)
+    host = RecordingHost(waits=waits)
     async with open_session(tmp_path, host) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -299,7 +298,7 @@ async def test_a_first_turn_that_never_reached_the_disk_begins_a_new_thread(tmp_
     lost = {"thread/resume": RpcError("no rollout found")}
     async with (
         open_fake(tmp_path, **lost) as (provider, services),
-        provider.open_session(request(tmp_path), Host()) as session,
+        provider.open_session(session_request(tmp_path), RecordingHost()) as session,
     ):
         turn = start(session, "the task")
         await services.codex[0].sent("turn/start")
@@ -313,12 +312,10 @@ async def test_a_first_turn_that_never_reached_the_disk_begins_a_new_thread(tmp_
     assert sent["params"]["input"] == [{"type": "text", "text": "the task"}]
 
 
-async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_module, "_SIBLING_SECONDS", 0.01)
-    monkeypatch.setattr(session_module, "_USAGE_SECONDS", 0.01)
-    monkeypatch.setattr(session_module, "_INTERRUPT_SECONDS", 0.05)
-    async with open_session(tmp_path, Host(task_complete=completes)) as (session, codex):
-        stream = session.run_turn(context("hi"))
+async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path):
+    host = RecordingHost(task_complete=completes)
+    async with open_session(tmp_path, host, clock=FakeClock()) as (session, codex):
+        stream = session.run_turn(turn_context("hi"))
         first = asyncio.ensure_future(stream.__anext__())
         await codex.sent("turn/start")
         codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
@@ -350,7 +347,7 @@ async def test_a_thread_that_is_refused_says_why(tmp_path):
         _,
     ):
         with pytest.raises(ProviderNotAvailableError, match="MCP server down"):
-            await provider.open_session(request(tmp_path), Host()).__aenter__()
+            await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
 
 
 async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):
@@ -361,11 +358,69 @@ async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):
 
 async def test_the_provider_kills_while_agents_are_attached_and_stops_otherwise(tmp_path):
     async with open_fake(tmp_path) as (provider, services):
-        async with provider.open_session(request(tmp_path), Host()):
+        async with provider.open_session(session_request(tmp_path), RecordingHost()):
             await provider.aclose()
         assert services.codex[0].ended == "killed"
-        async with provider.open_session(request(tmp_path), Host()):
+        async with provider.open_session(session_request(tmp_path), RecordingHost()):
             pass
         await provider.aclose()
         assert services.codex[1].ended == "stopped"
     assert [argv[-1] for argv in services.argvs if "app-server" not in argv] == ["--version"]
+
+
+async def test_a_turn_that_never_started_is_interrupted_in_time(tmp_path):
+    clock, unanswered = FakeClock(autojump=False), {"turn/start": None}
+    async with open_session(tmp_path, clock=clock, **unanswered) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        interrupt = asyncio.ensure_future(session.interrupt())
+        await clock.advance(2)
+        await interrupt
+        assert (await turn)[-1].stop_reason is StopReason.ABORTED
+
+
+@pytest.mark.parametrize("silent", ["turn/start", "turn/interrupt"])
+async def test_a_server_that_answers_nobody_is_ended_and_the_next_turn_starts_another(
+    tmp_path, silent
+):
+    async with (
+        open_fake(tmp_path, clock=FakeClock(), **{silent: None}) as (provider, services),
+        provider.open_session(session_request(tmp_path), RecordingHost()) as session,
+    ):
+        hung = services.codex[0]
+        turn = start(session)
+        await hung.sent("turn/start")
+        if silent == "turn/interrupt":
+            await session.interrupt()
+        events = await turn
+        await until(lambda: hung.ended == "killed")
+        assert events[-1].stop_reason is not StopReason.END_TURN
+        turn = start(session, None)
+        await until(lambda: len(services.codex) == 2)
+        await services.codex[1].sent("thread/resume")
+        services.codex[1].kill()
+        assert (await turn)[-1].error.retryable
+
+
+async def test_a_server_that_is_slow_to_clean_up_is_left_alone(tmp_path):
+    slow = {"thread/backgroundTerminals/clean": None}
+    async with open_fake(tmp_path, clock=FakeClock(), **slow) as (provider, services):
+        async with provider.open_session(session_request(tmp_path), RecordingHost()):
+            pass
+        assert services.codex[0].ended is None
+
+
+async def test_an_item_that_is_told_again_or_too_late_is_not_news(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        item = {"type": "commandExecution", "id": "c", "command": "ls", "status": "completed"}
+        for method in ("item/completed", "item/started", "item/completed"):
+            codex.tell(method, item=item)
+        message = {"type": "agentMessage", "id": "m", "text": "once"}
+        codex.tell("item/completed", item=message)
+        codex.tell("item/agentMessage/delta", itemId="m", delta="once")
+        codex.tell("item/completed", item=message)
+        codex.complete()
+        kinds = [type(event).__name__ for event in await turn]
+    assert kinds == ["ToolCallStarted", "ToolCallFinished", "AssistantMessage", "TurnEnded"]

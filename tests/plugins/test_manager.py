@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import subprocess
 import sys
-from importlib.metadata import distributions
-from itertools import count
-from textwrap import dedent
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from prsm_core import (
     EventSinkSpec,
@@ -23,69 +17,10 @@ from prsm_core import (
     PluginError,
     ProviderSpec,
 )
-from prsm_core.plugins import PluginManager, PluginState, _satisfies, load_object
+from prsm_core.plugins import PluginState, load_object
+from tests.site_folder import provider
 
 KINDS = (ProviderSpec, PermissionCheckSpec, ModelScorerSpec, EventSinkSpec, FrontendSpec)
-NUMBERS = count()
-HEAD = "from prsm_core import *\nfrom prsm_core import hookimpl\n"
-
-
-def provider(*names):
-    """Return code that contributes providers."""
-    lines = [
-        f'    yield ProviderSpec(name={name!r}, summary="", factory="json:loads")' for name in names
-    ]
-    return "\n".join(["@hookimpl", "def prsm_providers():", *lines, ""])
-
-
-class Site:
-    """A folder of real installed distributions, each with one plugin module."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.modules = []
-
-    def add(self, name, code, *, distribution=None, version="1.0", requires=()):
-        """Install a distribution whose entry point `name` is a module with `code`."""
-        distribution = distribution or f"prsm-{name}"
-        module = f"plugin_{next(NUMBERS)}_{name.replace('-', '_')}"
-        self.modules.append(module)
-        (self.folder / f"{module}.py").write_text(HEAD + dedent(code))
-        info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
-        info.mkdir()
-        lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
-        lines += [f"Requires-Dist: {requirement}" for requirement in requires]
-        (info / "METADATA").write_text("\n".join(lines) + "\n")
-        (info / "entry_points.txt").write_text(f"[prsm]\n{name} = {module}\n")
-        importlib.invalidate_caches()
-        return module
-
-    def builtin(self, name, code):
-        """Write a module that no distribution names; return it as `load` wants it."""
-        module = f"builtin_{next(NUMBERS)}_{name}"
-        self.modules.append(module)
-        (self.folder / f"{module}.py").write_text(HEAD + dedent(code))
-        importlib.invalidate_caches()
-        return (name, module)
-
-    def load(self, environ=None, **options):
-        points = [
-            point
-            for found in distributions(path=[str(self.folder)])
-            for point in found.entry_points.select(group="prsm")
-        ]
-        return PluginManager.load(environ=environ or {}, entry_points=points, **options)
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch):
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    site = Site(folder)
-    yield site
-    for module in site.modules:
-        sys.modules.pop(module, None)
 
 
 def states(manager):
@@ -360,22 +295,6 @@ def test_a_plugin_for_another_version_of_the_core_is_not_imported(site, requirem
 def test_a_pin_that_holds_or_is_not_on_the_core_is_no_fault(site, requirement):
     site.add("fine", provider("fine"), requires=[requirement])
     assert states(site.load()) == {"fine": "active"}
-
-
-VERSIONS = st.lists(st.integers(0, 3), min_size=1, max_size=3)
-
-
-@given(VERSIONS, VERSIONS, st.sampled_from(["<", "<=", ">", ">="]))
-def test_bounds_compare_releases_as_numbers_with_missing_ones_zero(one, two, sign):
-    padded = [part + [0] * (3 - len(part)) for part in (one, two)]
-    text = [".".join(map(str, part)) for part in (one, two)]
-    expected = {
-        "<": padded[0] < padded[1],
-        "<=": padded[0] <= padded[1],
-        ">": padded[0] > padded[1],
-        ">=": padded[0] >= padded[1],
-    }
-    assert _satisfies(text[0], f"{sign}{text[1]}") == expected[sign]
 
 
 @pytest.mark.parametrize("reference", ["no.such:thing", "json:nothing", "json", ":x", "json:"])

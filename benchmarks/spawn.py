@@ -1,0 +1,77 @@
+"""spawn: children spawned and finished, one after the other or by one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import compared
+from benchmarks.reference import ReferenceEngine, reference_cost
+from benchmarks.team import DONE, run_cost
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Finding, Plan
+    from benchmarks.team import Behave, Calls
+
+CHILDREN = 1000
+GOAL = 10.0
+
+
+def measure(plan: Plan) -> list[Finding]:
+    """Compare a child's whole life with that of a task in the reference."""
+    count = plan.count(CHILDREN)
+    cases = {"by a call each": one_by_one(count), "by one call": at_once(count)}
+    return [
+        compared(
+            "spawn",
+            f"{count} children {case}",
+            lambda behave=behave: 1e6 * run_cost(behave) / count,  # type: ignore[misc]
+            lambda: 1e6 * plain_cost(count) / count,
+            plan,
+            goal=GOAL,
+        )
+        for case, behave in cases.items()
+    ]
+
+
+def one_by_one(count: int) -> Behave:
+    """The master spawns each child by a call, then waits for each result."""
+
+    def behave(prompt: str) -> Calls:
+        if prompt == "lead":
+            for number in range(count):
+                yield "spawn_child", {"prompt": "work", "name": f"c{number}"}
+            for _ in range(count):
+                yield "wait_for_message", {}
+        yield DONE
+
+    return behave
+
+
+def at_once(count: int) -> Behave:
+    """The master spawns all children by one call, then waits for each result."""
+
+    def behave(prompt: str) -> Calls:
+        if prompt == "lead":
+            children = [{"prompt": "work", "name": f"c{number}"} for number in range(count)]
+            yield "spawn_children_parallel", {"children": children}
+            for _ in range(count):
+                yield "wait_for_message", {}
+        yield DONE
+
+    return behave
+
+
+def plain_cost(count: int) -> float:
+    """Return the CPU seconds of the reference."""
+
+    async def child(_engine: ReferenceEngine, _agent: str) -> str:
+        return "done"
+
+    async def master(engine: ReferenceEngine, agent: str) -> str:
+        for _ in range(count):
+            engine.spawn(child, agent)
+        for _ in range(count):
+            await engine.receive(agent)
+        return "done"
+
+    return reference_cost(master)

@@ -1,0 +1,78 @@
+"""The provider with the real Codex, the model server it talks to, and what the model was told."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_codex.provider import build
+
+from prsm_core.testing.doubles import (
+    LocalServices,
+    RecordingHost,
+    open_services,
+    session_request,
+)
+from prsm_core.testing.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prsm_codex.provider import CodexProvider
+
+KEY = "secret-loopback-key"
+
+
+@dataclass
+class Live:
+    """A provider with the real Codex."""
+
+    provider: CodexProvider
+    server: ModelServer
+    services: LocalServices
+    cwd: Path
+
+    def session(self, host=None, **changes):
+        return self.provider.open_session(
+            session_request(self.cwd, **changes), host or RecordingHost()
+        )
+
+    @property
+    def last(self):
+        return self.server.requests[-1]
+
+    def outputs(self, call):
+        """What the last request holds as outputs of a scripted call."""
+        found = self.last.conversation.outputs
+        return [text for call_id, _, text in found if call_id.startswith(f"call_{call}__")]
+
+    def prompts(self):
+        """The prompts in the last request, without what Codex adds itself."""
+        return [t for t in self.last.conversation.user if not t.startswith("<environment_context>")]
+
+    def tools(self):
+        """The names of the tools that the last request offers."""
+        return {tool.get("name") for tool in self.last.body["tools"]}
+
+
+@asynccontextmanager
+async def open_live(binary, scenario, state_dir, cwd):
+    """Yield a provider whose Codex plays the scenario; LOOPBACK_KEY holds its key."""
+    async with ModelServer(scenario) as server, open_services(state_dir) as services:
+        settings = {
+            "command": [binary],
+            "base_url": server.base_url,
+            "api_key_env": "LOOPBACK_KEY",
+        }
+        live = Live(build(settings, services), server, services, cwd)
+        try:
+            yield live
+        finally:
+            await live.provider.aclose()
+    assert server.failures == []
+
+
+def call(name, call_id=None, **arguments):
+    """Return a tool call of a scenario."""
+    return {"tool": name, "arguments": arguments, **({"id": call_id} if call_id else {})}

@@ -1,0 +1,178 @@
+"""A team with one odd agent: its app-server misbehaves, the others must not feel it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_codex.plugin import prsm_providers
+
+from plugins.prsm_codex.tests.faults import KEY
+from plugins.prsm_codex.tests.rush_clock import RushClock
+from prsm_core.testing.doubles import until
+from tests.engine.harness import open_team
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from prsm_core.domain.agents import AgentResult
+    from prsm_core.domain.usage import TokenUsage
+    from tests.engine.harness import Ledger, Team
+
+FAKE = Path(__file__).with_name("fake_codex.py")
+BEAT_SECONDS = 0.02
+LONGEST_REASON = 1000  # characters
+NOWHERE = "http://127.0.0.1:1/v1"  # a fault needs no model
+LONGEST_GAP = 2.0  # seconds without a beat; far above what a busy machine needs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run left behind, with the results of the agents of the misbehaving Codex."""
+
+    results: dict[str, AgentResult]
+    ledger: Ledger
+    usage: TokenUsage
+
+    @property
+    def odd(self) -> AgentResult:
+        return self.results["odd"]
+
+    @property
+    def texts(self) -> list[str]:
+        """What the odd agent said, message by message."""
+        said = self.ledger.events("message_completed", "odd")
+        return [event["text"] for event in said if event["role"] == "assistant"]
+
+    @property
+    def retries(self) -> list[float]:
+        """The pauses before each further try of the odd agent, in seconds."""
+        scheduled = self.ledger.events("retry_scheduled", "odd")
+        return [event["delay_s"] for event in scheduled]
+
+    @property
+    def notices(self) -> list[str]:
+        return [event["text"] for event in self.ledger.events("notice", "odd")]
+
+
+def fake_command(fault: str) -> list[str]:
+    """Return the command of a Codex with a fault."""
+    return [sys.executable, "-I", "-S", str(FAKE), f"--fault={fault}"]
+
+
+@dataclass(kw_only=True)
+class OddTeam:
+    """How to run a team: `command` is that of its Codex.
+
+    Once the fault has begun, time passes `rush` times as fast, and `meddle(team)` is called.
+    """
+
+    folder: Path
+    command: list[str]
+    rush: float = 1.0
+    prompts: dict[str, str] = field(default_factory=lambda: {"odd": "Misbehave."})
+    settings: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] = field(default_factory=dict)
+    meddle: Callable[[Team], Awaitable[object]] | None = None
+
+    async def run(self) -> Outcome:
+        """Run it to the end and check what every run must keep."""
+        before = held()
+        outcome = await self._run()
+        await until(lambda: not family(self.folder))
+        assert held() == before
+        assert KEY not in json.dumps(outcome.ledger.events())
+        for name, result in outcome.results.items():
+            check_end(outcome.ledger, name, result)
+        return outcome
+
+    async def _run(self) -> Outcome:
+        clock, over = RushClock(), asyncio.Event()
+        results: dict[str, AgentResult] = {}
+        beats = [time.monotonic()]
+
+        async def master(agent):
+            await agent.spawn(name="neighbour")
+            for name, prompt in self.prompts.items():
+                await agent.spawn(prompt, name=name, model="codex/default")
+            await agent.collect(len(self.prompts))
+            results.update({name: team[name].result for name in self.prompts})
+            over.set()
+            await agent.collect()
+            await agent.complete()
+
+        async def neighbour(agent):
+            while not over.is_set():
+                await agent.start_tool(f"beat {len(beats)}")  # its time is no reasoning
+                await asyncio.sleep(BEAT_SECONDS)
+                await agent.end_tool(f"beat {len(beats)}")
+                beats.append(time.monotonic())
+            await agent.complete()
+
+        async with open_team(
+            self.folder,
+            clock=clock,
+            engine=self.engine,
+            settings=self._all_settings(),
+            others=[*prsm_providers()],
+        ) as team:
+            team.engine.start_soon(self._hurry(team), name="hurry")
+            result = await team.run("do it", master=master, neighbour=neighbour)
+        assert result.status == "completed", result
+        assert max(later - earlier for earlier, later in pairwise(beats)) < LONGEST_GAP
+        return Outcome(results=results, ledger=team.ledger, usage=result.usage)
+
+    async def _hurry(self, team: Team) -> None:
+        await until(lambda: (codex_home(self.folder) / "begun").exists(), timeout_s=60)
+        team.clock.rush(self.rush)
+        if self.meddle is not None:
+            await self.meddle(team)
+
+    def _all_settings(self) -> dict[str, Any]:
+        codex = {"command": self.command, "base_url": NOWHERE, **self.settings}
+        return {"defaults": {"provider": "script"}, "providers": {"codex": codex}}
+
+
+def codex_home(folder: Path) -> Path:
+    """Return the CODEX_HOME of a team in this folder."""
+    return folder / "state" / "providers" / "codex" / "codex-home"
+
+
+def check_end(ledger: Ledger, name: str, result: AgentResult) -> None:
+    """One end, one result, and a reason that a person can read."""
+    ends = [event["to"] for event in ledger.events("agent_state_changed", name)]
+    assert sum(ends.count(state) for state in ("completed", "failed", "killed")) == 1
+    routed = [e for e in ledger.events("message_routed", name) if e["kind"] == "task_result"]
+    assert len(routed) == 1
+    if not result.success:
+        reason = result.error
+        assert reason
+        assert reason.isprintable()
+        assert KEY not in reason
+        assert "Traceback" not in reason
+        assert len(reason) < LONGEST_REASON
+
+
+def family(folder: Path) -> list[int]:
+    """Return the processes that an app-server left about and that still live."""
+    path = codex_home(folder) / "family"
+    pids = json.loads(path.read_text()) if path.exists() else []
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def held() -> dict[str, Any]:
+    """Return what of the system this process holds: all of it must be given back."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {
+        "fds": len(list(Path("/proc/self/fd").iterdir())),
+        "threads": threading.active_count(),
+        "tasks": len(asyncio.all_tasks()),
+        "children": sorted(pid for path in tasks for pid in path.read_text().split()),
+    }

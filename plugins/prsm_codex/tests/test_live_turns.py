@@ -1,0 +1,208 @@
+"""Turns of the real Codex, where it is special."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from plugins.prsm_codex.tests.live import KEY, call, open_live
+from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    ErrorKind,
+    StopReason,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReported,
+)
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.testing.doubles import RecordingHost, completes, only, run_turn
+
+pytestmark = pytest.mark.live
+
+PATCH = """\
+*** Begin Patch
+*** Add File: new.txt
++hello
+*** End Patch
+"""
+
+
+@pytest.mark.requirement("E14")
+async def test_thinking_and_every_token_count_are_told(codex):
+    usage = {"input_tokens": 500, "cached_input_tokens": 50, "output_tokens": 20}
+    step = {"think": "Let me see.", "say": "hello wide world", "usage": usage}
+    async with codex(step) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    assert "".join(e.text for e in only(ThinkingDelta, events)) == "Let me see."
+    assert only(AssistantMessage, events) == [
+        AssistantMessage("hello wide world", thinking="Let me see.")
+    ]
+    counts = TokenUsage(
+        input_tokens=500,
+        output_tokens=20,
+        cached_input_tokens=50,
+        cache_write_tokens=0,
+        reasoning_tokens=0,
+        total_tokens=520,
+    )
+    assert only(UsageReported, events) == [UsageReported(counts)]
+
+
+async def test_the_key_reaches_the_server_and_no_command_of_the_model(codex):
+    async with codex({"shell": "env"}, {"say": "done"}) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    assert "authorization" in live.last.headers
+    (finished,) = only(ToolCallFinished, events)
+    assert finished.status == "completed"
+    assert "PATH=" in finished.result
+    assert KEY not in finished.result
+
+
+async def test_task_complete_costs_no_further_request(codex):
+    """On a busy machine the interrupt can come too late for some; without it all would ask."""
+    turns, done = 8, {"call": call("task_complete")}
+    host = RecordingHost(task_complete=completes)
+    async with codex(*[done] * 2 * turns) as live, live.session(host) as session:
+        for _ in range(turns):
+            await run_turn(session, "hi")
+        assert live.prompts()[-1].startswith("Your task_complete was accepted")
+    assert len(live.server.requests) <= turns + turns // 2
+
+
+async def test_task_complete_ends_its_waiting_sibling(codex):
+    ended = asyncio.Event()
+
+    async def waits(**_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    calls = [call("waits", "wait"), call("task_complete", "done")]
+    async with (
+        codex({"call": calls}, {"say": "more"}, {"say": "more"}) as live,
+        live.session(RecordingHost(task_complete=completes, waits=waits)) as session,
+    ):
+        events = await run_turn(session, "hi")
+        await run_turn(session, "more")
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert ended.is_set()
+    assert live.outputs("done") == ['{"ok":true}']
+    assert "has completed" in live.outputs("wait")[0]
+
+
+async def test_task_complete_does_not_wait_for_a_running_command(codex):
+    started = asyncio.Event()
+
+    async def completes_later(**_):
+        await started.wait()
+        return ToolOutcome(text='{"ok":true}', ends_turn=True)
+
+    def accept(_):
+        started.set()
+        return Allow()
+
+    slow = call("exec_command", cmd="sleep 20", yield_time_ms=20000)
+    calls = [slow, call("task_complete", "done")]
+    async with (
+        codex({"call": calls}, {"say": "more"}, {"say": "more"}) as live,
+        live.session(RecordingHost(verdict=accept, task_complete=completes_later)) as session,
+    ):
+        async with asyncio.timeout(10):
+            events = await run_turn(session, "hi")
+        await run_turn(session, "more")
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert only(ToolCallFinished, events)[0].status == "failed"
+    assert live.outputs("done") == ['{"ok":true}']
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_patch_is_an_edit_of_its_paths(codex, tmp_path, allowed):
+    host = RecordingHost(verdict=lambda _: Allow() if allowed else Deny("read only"))
+    async with codex({"patch": PATCH}, {"say": "done"}) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+    (asked,) = host.requests
+    assert (asked.tool, asked.command) == ("Edit", None)
+    assert asked.paths == (str(tmp_path / "new.txt"),)
+    assert only(ToolCallStarted, events)[0].tool == "Edit"
+    assert only(ToolCallFinished, events)[0].status == ("completed" if allowed else "denied")
+    assert (tmp_path / "new.txt").exists() is allowed
+
+
+async def test_a_terminal_is_denied_for_nobody_can_check_what_is_typed_into_it(codex):
+    shell = {"call": call("exec_command", cmd="bash", tty=True)}
+    host = RecordingHost()
+    async with codex(shell, {"say": "done"}) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+    assert host.requests == []
+    assert "tty" in only(ToolCallFinished, events)[0].error
+
+
+async def test_an_agent_without_tools_is_offered_no_shell(codex):
+    async with (
+        codex({"say": "done"}) as live,
+        live.session(RecordingHost(task_complete=completes), native_tools=frozenset()) as session,
+    ):
+        await run_turn(session, "hi")
+    assert live.tools() == {"request_user_input", "task_complete"}
+
+
+def http(status, code=None, message="m"):
+    error = {"status": status, "message": message}
+    return {"error": error | ({"code": code} if code else {})}
+
+
+def stream(code, message="m"):
+    return {"stream_error": {"code": code, "message": message}}
+
+
+@pytest.mark.requirement("N12")
+@pytest.mark.parametrize(
+    ("step", "kind", "retryable", "after"),
+    [
+        (http(500), ErrorKind.MODEL_ERROR, True, None),
+        (http(503), ErrorKind.MODEL_ERROR, True, None),
+        (http(403), ErrorKind.AUTH_FAILURE, False, None),
+        (http(404, "model_not_found"), ErrorKind.MODEL_ERROR, False, None),
+        (http(400), ErrorKind.MODEL_ERROR, False, None),
+        (http(400, "context_length_exceeded"), ErrorKind.CONTEXT_OVERFLOW, False, None),
+        (stream("context_length_exceeded"), ErrorKind.CONTEXT_OVERFLOW, False, None),
+        (stream("insufficient_quota"), ErrorKind.RATE_LIMIT, False, None),
+        (stream("server_is_overloaded"), ErrorKind.MODEL_ERROR, True, None),
+        (
+            stream("rate_limit_exceeded", "Please try again in 1.2s."),
+            ErrorKind.RATE_LIMIT,
+            True,
+            1.2,
+        ),
+        ({"say": "a b c d", "cut": True}, ErrorKind.MODEL_ERROR, True, None),
+        ({"incomplete": True}, ErrorKind.MODEL_ERROR, False, None),
+    ],
+)
+async def test_an_error_of_the_model_has_its_kind(codex, step, kind, retryable, after):
+    async with codex(step) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    error = events[-1].error
+    assert (error.kind, error.retryable, error.retry_after_s) == (kind, retryable, after)
+    assert len(live.server.requests) == 1
+    expected = StopReason.MAX_TOKENS if "incomplete" in step else StopReason.ERROR
+    assert events[-1].stop_reason is expected
+
+
+async def test_the_sandbox_works_with_a_state_folder_below_the_temp_directory(
+    binary, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    scenario = {"lanes": {"w1": {"marker": "", "steps": [{"patch": PATCH}, {"say": "done"}]}}}
+    async with (
+        open_live(binary, scenario, tmp_path / "state", cwd) as live,
+        live.session() as session,
+    ):
+        await run_turn(session, "hi")
+    assert (cwd / "new.txt").read_text() == "hello\n"

@@ -1,0 +1,155 @@
+"""Playback: which step of a scenario answers a request, with its templates filled in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prsm_core.builtin.script.steps import Call, Failure, HttpError, Lane, Step
+from prsm_core.builtin.script.templates import TemplateError, as_text, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.builtin.script.scenario import Scenario
+
+_SCRIPTED_ID = re.compile(r"call_(?P<id>[\w-]+)__\d+")
+_MAX_PIECES = 32  # a text is streamed in at most so many deltas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What a request says, without its wire format."""
+
+    user: tuple[str, ...]
+    system: tuple[str, ...]
+    outputs: tuple[tuple[str, str, str], ...]  # call id, tool name, text; in order of time
+    text: str  # every text of the request, for `expect` and regular expressions
+    agent: str | None = None  # the name of the one who asks, where it is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What to answer: a step whose calls have their final arguments and ids, or an error."""
+
+    step: Step
+    number: int = 0  # of the reply; ids on the wire are made of it
+    lane: str | None = None
+    error: HttpError | None = None
+    failure: Failure | None = None
+    call_ids: tuple[str, ...] = ()
+    is_over: bool = False  # the lane had no step left
+
+
+@dataclass(slots=True)
+class _Position:
+    """How far a lane has been played."""
+
+    lane: Lane
+    step: int = 0
+    errors: int = 0  # times the current step's error was given
+    outputs: dict[str, str] = field(default_factory=dict)  # the latest, by call id or tool
+
+    def remember(self, conversation: Conversation) -> None:
+        """Keep the outputs of a request: a rebuilt conversation may not hold them any more."""
+        for call_id, tool, text in conversation.outputs:
+            scripted = _SCRIPTED_ID.fullmatch(call_id)
+            self.outputs[tool] = text
+            if scripted:
+                self.outputs[scripted["id"]] = text
+
+    def advance(self) -> None:
+        """Go to the next step."""
+        self.step += 1
+        self.errors = 0
+
+
+def _filled(call: Call, outputs: Mapping[str, str], text: str) -> Call:
+    return replace(call, arguments=fill(dict(call.arguments), outputs, text))
+
+
+class Player:
+    """Plays a scenario: one reply per request. Failures are texts for the scenario's author."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._positions = {lane.name: _Position(lane) for lane in scenario.lanes}
+        self._replies = 0
+        self._calls = 0
+        self.failures: list[str] = []
+
+    @property
+    def unplayed(self) -> dict[str, int]:
+        """The number of steps left, by lane, where there are any."""
+        left = {name: len(at.lane.steps) - at.step for name, at in self._positions.items()}
+        return {name: count for name, count in left.items() if count}
+
+    def answer(self, conversation: Conversation) -> Reply:
+        """Choose the lane, take its next step and fill in its templates."""
+        at = self._find(conversation)
+        self._replies += 1
+        if at is None:
+            reply = self._refuse("no lane's marker is in the request")
+        else:
+            at.remember(conversation)
+            reply = self._next(at, conversation)
+        return replace(reply, number=self._replies, lane=at.lane.name if at else None)
+
+    def _next(self, at: _Position, conversation: Conversation) -> Reply:
+        lane = at.lane
+        if at.step >= len(lane.steps):
+            self.failures.append(f"lane {lane.name}: a request after the last step")
+            return Reply(step=Step(say="done"), is_over=True)
+        step = lane.steps[at.step]
+        where = f"lane {lane.name} step {at.step}"
+        trouble = step.error or step.fail
+        if trouble and at.errors < trouble.times:
+            at.errors += 1
+            if at.errors == trouble.times and not (step.say or step.calls):
+                at.advance()
+            return Reply(step=step, error=step.error, failure=step.fail)
+        at.advance()
+        return self._play(step, where, at.outputs, conversation)
+
+    def _play(
+        self, step: Step, where: str, outputs: Mapping[str, str], conversation: Conversation
+    ) -> Reply:
+        missing = [text for text in step.expect if text not in conversation.text]
+        if missing:
+            return self._refuse(f"{where}: the request does not hold {missing}")
+        try:
+            calls = tuple(_filled(call, outputs, conversation.text) for call in step.calls)
+            say = fill(step.say, outputs, conversation.text)
+        except TemplateError as error:
+            return self._refuse(f"{where}: {error}")
+        step = replace(step, calls=calls, say=say if say is None else as_text(say))
+        return Reply(step=step, call_ids=tuple(self._call_id(call) for call in calls))
+
+    def _find(self, conversation: Conversation) -> _Position | None:
+        for text in (*conversation.user, *conversation.system):
+            found = [
+                (text.index(at.lane.marker), at)
+                for at in self._positions.values()
+                if at.lane.marker and at.lane.marker in text
+            ]
+            if found:
+                return min(found, key=lambda entry: entry[0])[1]
+        if conversation.agent in self._positions:
+            return self._positions[conversation.agent]
+        return next((at for at in self._positions.values() if not at.lane.marker), None)
+
+    def _call_id(self, call: Call) -> str:
+        self._calls += 1
+        return f"call_{call.id or call.tool or call.kind}__{self._calls}"
+
+    def _refuse(self, why: str) -> Reply:
+        self.failures.append(why)
+        error = HttpError(status=400, code="scenario_mismatch", message=why)
+        return Reply(step=Step(), error=error)
+
+
+def pieces(text: str) -> list[str]:
+    """Split a text at words into at most 32 pieces that join to it again."""
+    words = re.findall(r"\S*\s*", text)[:-1] or [text]
+    size = -(-len(words) // _MAX_PIECES)
+    return ["".join(words[n : n + size]) for n in range(0, len(words), size)]

@@ -1,0 +1,237 @@
+"""A scripted agent's session: prompts in, the steps of its lane out, each really carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.builtin.script.acts import Acts
+from prsm_core.builtin.script.playback import pieces
+from prsm_core.builtin.script.steps import FOREVER
+from prsm_core.builtin.script.stream import EventStream
+from prsm_core.builtin.script.thread import Thread
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    ErrorKind,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+    UsageReported,
+)
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.interfaces.provider import ProviderSession
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.builtin.script.acts import Outcome
+    from prsm_core.builtin.script.playback import Player, Reply
+    from prsm_core.builtin.script.steps import Call, HttpError, Step
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.provider import (
+        AgentHost,
+        BackgroundTask,
+        ProviderServices,
+        SessionRequest,
+    )
+
+_ABORTED = TurnEnded(StopReason.ABORTED)
+_DONE = TurnEnded(StopReason.END_TURN)
+_KINDS = {401: ErrorKind.AUTH_FAILURE, 403: ErrorKind.AUTH_FAILURE, 429: ErrorKind.RATE_LIMIT}
+
+
+class ScriptCrashError(RuntimeError):
+    """A step wants the provider to break."""
+
+
+class ScriptSession(ProviderSession):
+    """One agent's session; the player knows its lane and how far that was played."""
+
+    def __init__(
+        self, request: SessionRequest, host: AgentHost, player: Player, services: ProviderServices
+    ) -> None:
+        self._name = request.name
+        self._player = player
+        self._services = services
+        self._thread = Thread(request)
+        self._acts = Acts(request, host, services)
+        self._turn: _Turn | None = None
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Play steps until one ends the turn; see ProviderSession."""
+        self._thread.hear(context)
+        turn = self._turn = _Turn(self._player, self._thread, self._acts, self._services)
+        turn.work = self._services.start_soon(turn.play, name=f"script of {self._name}")
+        try:
+            async for event in turn.stream.read():
+                yield event
+        finally:
+            self._turn = None
+            await turn.leave()
+
+    async def interrupt(self) -> None:
+        """End the running turn at once; see ProviderSession."""
+        if self._turn is not None:
+            self._turn.stop()
+
+    async def close(self) -> None:
+        """End the running turn and return once nothing of it is left."""
+        if self._turn is not None:
+            await self._turn.leave()
+
+
+class _Turn:
+    """Plays one turn."""
+
+    def __init__(
+        self, player: Player, thread: Thread, acts: Acts, services: ProviderServices
+    ) -> None:
+        self.stream = EventStream()
+        self.work: BackgroundTask | None = None
+        self._player = player
+        self._thread = thread
+        self._acts = acts
+        self._clock = services.clock
+        self._began = False
+        self._over = asyncio.Event()
+
+    async def play(self) -> None:
+        """Play to the end, which the stream tells; what breaks is raised to its reader."""
+        self._began = True
+        end: TurnEnded | Exception = _ABORTED
+        try:
+            end = await self._steps()
+        except Exception as error:  # noqa: BLE001 - raised to the reader of the stream
+            end = error
+        finally:
+            self.stream.end(end)
+            self._over.set()
+
+    def stop(self) -> None:
+        """Abort the turn, whatever it waits for."""
+        if self.work is not None:
+            self.work.cancel()
+        self.stream.end(_ABORTED)
+
+    async def leave(self) -> None:
+        """Return once nothing of the turn runs any more."""
+        self.stop()
+        if self._began:  # else it was cancelled before its first step
+            await self._over.wait()
+
+    async def _steps(self) -> TurnEnded:
+        end: TurnEnded | None = None
+        while end is None:
+            reply = self._player.answer(self._thread.conversation())
+            end = _refusal(reply)
+            if end is None:
+                await self._speak(reply.step)
+                end = _end(reply.step, await self._call_all(reply))
+        return end
+
+    async def _speak(self, step: Step) -> None:
+        await self._clock.sleep(step.delay)
+        if step.crash is not None:
+            raise ScriptCrashError(step.crash)
+        deltas: list[TextDelta | ThinkingDelta] = []
+        deltas += [ThinkingDelta(piece) for piece in pieces(step.think or "") if piece]
+        deltas += [TextDelta(piece) for piece in pieces(step.say or "") if piece]
+        middle = len(deltas) // 2
+        for delta in deltas[:middle]:
+            await self.stream.tell(delta)
+        await self._hang(step.hang)
+        for delta in deltas[middle:]:
+            await self.stream.tell(delta)
+        if deltas:
+            self._thread.say(step.say or "")
+            await self.stream.tell(AssistantMessage(step.say or "", step.think))
+        await self.stream.tell(UsageReported(_usage(step.usage)))
+
+    async def _hang(self, seconds: float) -> None:
+        if seconds == FOREVER:
+            await asyncio.Event().wait()
+        await self._clock.sleep(seconds)
+
+    async def _call_all(self, reply: Reply) -> Sequence[Outcome]:
+        """Begin all calls of a step together and wait for every answer."""
+        calls = tuple(zip(reply.step.calls, reply.call_ids, strict=True))
+        for call, call_id in calls:
+            started = self._acts.started(call, call_id)
+            if started is not None:
+                await self.stream.tell(started)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._call(*call)) for call in calls]
+                await asyncio.sleep(0)  # in its first step each call reaches the host
+                await self.stream.tell(StepEnded())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _call(self, call: Call, call_id: str) -> Outcome:
+        outcome = await self._acts.carry_out(call, call_id)
+        self._thread.learn(call_id, call.tool or call.kind, outcome.text)
+        finished = self._acts.finished(call, call_id, outcome)
+        if finished is not None:
+            await self.stream.tell(finished)
+        return outcome
+
+
+def _refusal(reply: Reply) -> TurnEnded | None:
+    """Return the error that a reply stands for, if any."""
+    if reply.error is not None:
+        return TurnEnded(StopReason.ERROR, _http_error(reply.error))
+    if reply.failure is not None:
+        failure = reply.failure
+        return _failed(
+            failure.message,
+            kind=failure.kind,
+            retryable=failure.retryable,
+            retry_after_s=failure.retry_after_s,
+        )
+    if reply.is_over:
+        return _failed(
+            f"the script of lane {reply.lane} has no step left: its last one should call "
+            "task_complete, or only say something"
+        )
+    return None
+
+
+def _end(step: Step, outcomes: Sequence[Outcome]) -> TurnEnded | None:
+    """Return how a step ends the turn; None when the next step follows."""
+    if not outcomes or any(outcome.ends_turn for outcome in outcomes):
+        return _DONE
+    reactions = {"denied": step.on_denied, "failed": step.on_error}
+    for outcome in outcomes:
+        if reactions.get(outcome.status) == "fail":
+            return _failed(f"a call of the script was {outcome.status}: {outcome.reason}")
+    return None
+
+
+def _failed(message: str, *, kind: ErrorKind = ErrorKind.UNKNOWN, **fields: Any) -> TurnEnded:
+    return TurnEnded(StopReason.ERROR, AgentError(kind=kind, message=message, **fields))
+
+
+def _http_error(error: HttpError) -> AgentError:
+    """Return what a vendor's adapter would make of an HTTP error."""
+    kind = _KINDS.get(error.status, ErrorKind.MODEL_ERROR)
+    if error.code == "context_length_exceeded":
+        kind = ErrorKind.CONTEXT_OVERFLOW
+    retryable = error.status == 429 or error.status >= 500
+    return AgentError(kind=kind, message=error.message, retryable=retryable)
+
+
+def _usage(counts: Mapping[str, int] | None) -> TokenUsage:
+    """Return the tokens a step says it used; without a word it is a fact that there were none."""
+    counts = counts or {}
+    sent, answered = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
+    return TokenUsage(
+        input_tokens=sent,
+        output_tokens=answered,
+        cached_input_tokens=counts.get("cached_input_tokens", 0),
+        reasoning_tokens=counts.get("reasoning_tokens", 0),
+        total_tokens=sent + answered,
+    )

@@ -1,0 +1,98 @@
+"""The `script` provider: agents whose every word and deed stands in a scenario.
+
+It plays on the real engine, for demonstrations and for tests of what an agent might do. A run
+uses it only when it is named: no script stands in for a model unasked.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.builtin.script.playback import Player
+from prsm_core.builtin.script.reading import SCRIPT_KEYS, check_keys
+from prsm_core.builtin.script.scenario import Scenario
+from prsm_core.builtin.script.session import ScriptSession
+from prsm_core.errors import ConfigError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+DEMO = "builtin:demo"
+_BUNDLED = {DEMO: Path(__file__).parent / "demo" / "scenario.yaml"}
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> ScriptProvider:
+    """Build the provider from its section; `scenario` is a file, `builtin:demo`, or a mapping."""
+    check_keys(settings, ("scenario",), "providers.script")
+    return ScriptProvider(partial(open_player, settings.get("scenario")), services)
+
+
+def open_player(source: object) -> Player:
+    """Return a player at the beginning of a scenario; raise ConfigError where there is none."""
+    if source is None:
+        raise ConfigError(
+            "no scenario is set", hint="name one in providers.script.scenario, or try: prsm demo"
+        )
+    if isinstance(source, dict):
+        return Player(Scenario.from_mapping(source, keys=SCRIPT_KEYS))
+    name = str(source)
+    if name.startswith("builtin:") and name not in _BUNDLED:
+        raise ConfigError(f"there is no scenario {name}", hint=f"bundled: {', '.join(_BUNDLED)}")
+    path = _BUNDLED.get(name) or Path(name).expanduser()
+    return Player(Scenario.load(path, keys=SCRIPT_KEYS))
+
+
+class ScriptProvider(Provider):
+    """Plays one scenario; its place in it is lost with the process."""
+
+    capabilities = ProviderCapabilities(enforcement="approval", resume="none", shell_reads=True)
+
+    def __init__(self, load: Callable[[], Player], services: ProviderServices) -> None:
+        self._load = load
+        self._services = services
+        self._player: Player | None = None
+        self._sessions: set[ScriptSession] = set()
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[ScriptSession]:
+        """Open an agent's session; see Provider."""
+        try:
+            player = self._opened()
+        except ConfigError as error:
+            raise ProviderNotAvailableError(
+                f"script: {error.message}", hint=error.hint or "Mend the scenario."
+            ) from error
+        session = ScriptSession(request, host, player, self._services)
+        self._sessions.add(session)
+        try:
+            yield session
+        finally:
+            self._sessions.discard(session)
+            await session.close()
+
+    async def probe(self) -> ProviderStatus:
+        """Look whether the scenario can be played; see Provider."""
+        try:
+            self._opened()
+        except ConfigError as error:
+            hint = error.hint or "Mend the scenario."
+            return ProviderStatus(available=False, reason=error.message, hint=hint)
+        return ProviderStatus(available=True)
+
+    async def aclose(self) -> None:
+        """End the turns that still run; see Provider."""
+        for session in tuple(self._sessions):
+            await session.close()
+
+    def _opened(self) -> Player:
+        if self._player is None:
+            self._player = self._load()
+        return self._player

@@ -1,0 +1,49 @@
+"""Makes every check, one after the other; a check that cannot be made is a finding itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from prsm_core.cli.checkup.engines import check_ledger, check_processes, check_sessions
+from prsm_core.cli.checkup.finding import broken, warning
+from prsm_core.cli.checkup.folders import check_disk, check_folders
+from prsm_core.cli.checkup.providers import check_providers
+from prsm_core.cli.checkup.setup import check_setup
+from prsm_core.cli.checkup.system import check_packages, check_python, check_terminal
+from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.errors import PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from prsm_core.cli.checkup.finding import Finding
+
+
+def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
+    """Yield the findings of all checks; changes nothing and contacts no network."""
+    paths, ledger = workspace_paths(workspace), workspace_ledger(workspace)
+    yield from _made("python", check_python)
+    yield from _made("packages", check_packages)
+    setup = check_setup(paths, os.environ, load_plugins=load_plugins)
+    yield from setup.findings
+    if load_plugins:
+        yield from _made("providers", check_providers, setup, paths, os.environ)
+    else:
+        yield warning("providers", "not looked at: --no-plugins", "leave that option out")
+    yield from _made("folders", check_folders, paths, ledger, os.environ)
+    yield from _made("disk", check_disk, paths)
+    yield from _made("ledger", check_ledger, ledger)
+    yield from _made("sessions", check_sessions, paths.state)
+    yield from _made("processes", check_processes, paths.state)
+    yield from _made("terminal", check_terminal, sys.stdout.encoding)
+
+
+def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:
+    try:
+        yield from check(*args)
+    except PrsmError as error:
+        yield broken(name, error.message, error.hint or "see what the message names")
+    except OSError as error:
+        yield broken(name, f"cannot be checked: {error}", "see what the message names")

@@ -1,0 +1,119 @@
+"""Checks of the configuration, the workspace's trust and the plugins; keeps what of it works."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prsm_core.builtin import BUILTINS
+from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.cli.setup import provider_names
+from prsm_core.config import Settings, load_settings
+from prsm_core.config.trust import is_trusted
+from prsm_core.errors import ConfigError
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.plugins import PluginManager, PluginState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.config import Paths
+    from prsm_core.plugins import PluginRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedSetup:
+    """The settings (those built in, if the configuration is wrong), plugins and findings."""
+
+    settings: Settings
+    plugins: PluginManager
+    findings: tuple[Finding, ...]
+
+
+def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
+    """Load the configuration and the plugins as a run does, and go on where a run would end."""
+    trusted, trust = _check_trust(paths)
+    settings, problem = _load(paths, environ, trusted, None)
+    plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
+    if problem is None and load_plugins and not refused:
+        settings, problem = _load(paths, environ, trusted, plugins)
+    found = refused or _plugin_findings(plugins, settings)
+    findings = (*found, problem or _config_is_ok(paths), trust)
+    return CheckedSetup(settings=settings, plugins=plugins, findings=findings)
+
+
+def _load_plugins(
+    environ: Mapping[str, str], settings: Settings, *, load_plugins: bool
+) -> tuple[PluginManager, list[Finding]]:
+    """Load the plugins; only the built-in ones where a variable about them is wrong."""
+    load = partial(PluginManager.load, builtins=BUILTINS)
+    try:
+        disabled = settings.plugins.disabled
+        return load(environ=environ, disabled=disabled, enabled=load_plugins), []
+    except ConfigError as error:
+        finding = broken("plugins", error.message, error.hint or "correct that variable")
+        return load(environ={}, enabled=False), [finding]
+
+
+def _load(
+    paths: Paths, environ: Mapping[str, str], trusted: bool, plugins: PluginManager | None
+) -> tuple[Settings, Finding | None]:
+    try:
+        loaded = load_settings(
+            paths=paths,
+            environ=environ,
+            trusted=trusted,
+            known_plugins=None if plugins is None else provider_names(plugins),
+        )
+    except ConfigError as error:
+        cure = error.hint or "correct it; `prsm config schema` prints what is allowed"
+        return Settings(), broken("config", error.message, cure)
+    return loaded.settings, None
+
+
+def _config_is_ok(paths: Paths) -> Finding:
+    files = [path for path in (paths.user_models, paths.user_config) if path.exists()]
+    read = ", ".join(map(str, files)) or f"there is no {paths.user_config}; the defaults hold"
+    return ok("config", read)
+
+
+def _check_trust(paths: Paths) -> tuple[bool, Finding]:
+    folder = paths.workspace_dir
+    try:
+        trusted = is_trusted(paths)
+    except ConfigError as error:
+        return False, broken("trust", error.message, error.hint or f"make {folder} readable")
+    if trusted:
+        return True, ok("trust", f"{folder} is trusted as it is now")
+    if not os.path.lexists(folder):
+        return False, ok("trust", f"there is no {folder}")
+    message = f"{folder} is not trusted: only its deny and ask rules hold"
+    return False, warning("trust", message, "`prsm trust` shows what is in it, and trusts it")
+
+
+def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Finding]:
+    for record in plugins.records:
+        if record.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE}:
+            yield _refused(record)
+    for name in settings.permissions.required:
+        if name not in plugins.collect(PermissionCheckSpec):
+            text = f"permissions.required names {name}, which no active plugin brings"
+            yield broken("plugins", text, "install its plugin; until then no run starts")
+    for notice in plugins.notices:
+        yield warning("plugins", notice, "correct the name there")
+    active = [record.name for record in plugins.records if record.state is PluginState.ACTIVE]
+    off = [record.name for record in plugins.records if record.state is PluginState.DISABLED]
+    text = f"active: {', '.join(active) or 'none'}"
+    yield ok("plugins", f"{text}; disabled: {', '.join(off)}" if off else text)
+
+
+def _refused(record: PluginRecord) -> Finding:
+    mend = "update" if record.state is PluginState.INCOMPATIBLE else "reinstall"
+    return broken(
+        "plugins",
+        f"{record.name} ({record}) is {record.state}: {record.error}",
+        f"{mend} {record.distribution}, or leave it out: PRSM_DISABLED_PLUGINS={record.name}",
+    )

@@ -1,0 +1,86 @@
+"""Checks of what PRSM runs on: Python, its own packages, the terminal."""
+
+from __future__ import annotations
+
+import codecs
+import platform
+import sys
+from collections import defaultdict
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.errors import StoreError
+from prsm_core.plugins.discovery import GROUP
+from prsm_core.plugins.pins import core_pins, core_version, satisfies
+from prsm_core.plugins.records import CORE
+from prsm_core.store.connection import sqlite_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.metadata import Distribution
+
+    from prsm_core.cli.checkup.finding import Finding
+
+
+def check_python() -> Iterator[Finding]:
+    """Look at the interpreter, its SQLite, and the kernel."""
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    if sys.platform != "linux" or not Path("/proc/self/stat").exists():
+        yield broken("python", f"{system} has no /proc", "run PRSM on Linux, with /proc mounted")
+        return
+    try:
+        yield ok("python", f"{python} with SQLite {sqlite_version()} on {system}")
+    except StoreError as error:
+        yield broken("python", error.message, error.hint or "install a newer Python")
+
+
+def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[Finding]:
+    """Look whether the packages of PRSM are of one release, each of them there once."""
+    found: defaultdict[str, list[Distribution]] = defaultdict(list)
+    for dist in distributions() if installed is None else installed:
+        if dist.name and (dist.name == CORE or _is_plugin(dist)):
+            found[dist.name].append(dist)
+    bad = [finding for dists in found.values() for finding in _problems(dists)]
+    if CORE not in found:
+        cure = "install it as the README says; without that no plugin can be found"
+        bad.append(warning("packages", f"{CORE} is not installed, it runs from its sources", cure))
+    yield from bad
+    if not bad:
+        listed = sorted(f"{name} {dists[0].version}" for name, dists in found.items())
+        yield ok("packages", ", ".join(listed))
+
+
+def check_terminal(encoding: str | None) -> Iterator[Finding]:
+    """Look whether stdout can take what agents say."""
+    try:
+        name = codecs.lookup(encoding or "utf-8").name
+    except LookupError:
+        name = str(encoding)
+    if name == "utf-8":
+        yield ok("terminal", "takes UTF-8")
+    else:
+        yield warning("terminal", f"takes {name} only, agents write UTF-8", "export LC_ALL=C.UTF-8")
+
+
+def _is_plugin(dist: Distribution) -> bool:
+    return any(point.group == GROUP for point in dist.entry_points)
+
+
+def _problems(dists: list[Distribution]) -> Iterator[Finding]:
+    name, versions = dists[0].name, [dist.version for dist in dists]
+    for pin in core_pins(dists[0].requires or ()):
+        if not satisfies(core_version(), pin):
+            yield broken(
+                "packages",
+                f"{name} {versions[0]} needs {CORE} {pin}; this is {core_version()}",
+                f"install {CORE} and {name} together, of one release",
+            )
+    if len(versions) > 1:
+        yield warning(
+            "packages",
+            f"{name} is installed {len(versions)} times: {', '.join(versions)}",
+            f"pip uninstall {name}, once for each, then install it again",
+        )

@@ -1,0 +1,143 @@
+"""Runs the demonstration and tells what came of it.
+
+Its settings are its own: neither the user's rules nor a workspace's can change what is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from prsm_core.builtin import BUILTINS
+from prsm_core.builtin.script_provider import DEMO
+from prsm_core.builtin.text import escape_prose
+from prsm_core.cli.ledger import open_session
+from prsm_core.cli.logs import configure_logging
+from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.reading import print_tree
+from prsm_core.cli.running import PRIVATE, build_frontend, choose_frontend, drive, interruptible
+from prsm_core.cli.sample import changes, make_sample, remember, sweep
+from prsm_core.cli.setup import Setup
+from prsm_core.config import Settings
+from prsm_core.domain.agents import AgentState
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes import install_child_watcher
+from prsm_core.interfaces.frontend import Frontend, RunOptions
+from prsm_core.plugins import PluginManager
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.frontend import AppHandle, FrontendSpec
+
+TASK = "Customers who order for exactly 50.00 pay shipping. Mend it."
+PATIENCE_SECONDS = 5.0  # for a person to answer; then the demonstration does
+
+_INTRO = (
+    "A scripted team mends a sample project. No model is asked; the engine, the tools, the "
+    "permissions, the ledger and the edits are real."
+)
+_ASKED = f"You will be asked for a permission; after {PATIENCE_SECONDS:.0f} s the demo answers."
+
+
+def run_demo(launch: Launch, *, ui: str | None, keep: bool) -> int:
+    """Run the demonstration and return the exit code; see the command."""
+    os.umask(PRIVATE)
+    configure_logging(debug=launch.debug)
+    plugins = PluginManager.load(
+        environ=os.environ, builtins=BUILTINS, enabled=launch.load_plugins and ui is not None
+    )
+    spec = choose_frontend(plugins, ui)
+    state = workspace_paths(".").state
+    sweep(state)
+    folder = make_sample(state)
+    install_child_watcher()
+    try:
+        return asyncio.run(_run(plugins, spec, folder, keep=keep))
+    finally:
+        if not keep:
+            remember(state, folder, workspace_ledger(str(folder)).parent)
+
+
+class PatientFrontend(Frontend):
+    """Allows once what a person does not answer for a while."""
+
+    def __init__(self, inner: Frontend, clock: Clock, *, seconds: float) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._seconds = seconds
+        self.has_answered = False
+
+    async def run(self, app: AppHandle) -> int:
+        """Run the frontend that the person sees."""
+        async with asyncio.TaskGroup() as group:
+            watch = group.create_task(self._watch(app))
+            code = await self._inner.run(app)
+            watch.cancel()
+        return code
+
+    async def _watch(self, app: AppHandle) -> None:
+        async with asyncio.TaskGroup() as group:
+            async for event in app.events():
+                if event.type == "permission_requested":
+                    _ = group.create_task(self._answer(app, event.data["request"]))
+
+    async def _answer(self, app: AppHandle, request: str) -> None:
+        await self._clock.sleep(self._seconds)
+        if await app.resolve_permission(request, "once"):
+            self.has_answered = True
+
+
+async def _run(plugins: PluginManager, spec: FrontendSpec, folder: Path, *, keep: bool) -> int:
+    is_json = spec.name == "json"
+    if not is_json:
+        click.echo("\n".join([_INTRO, *([_ASKED] if spec.interactive else []), ""]), err=True)
+    frontend = build_frontend(plugins, spec)
+    if spec.interactive:
+        frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)
+    paths = workspace_paths(str(folder))
+    settings = Settings.model_validate({"providers": {"script": {"scenario": DEMO}}})
+    setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False)
+    options = RunOptions(task=TASK, workspace=str(folder), provider="script", on_ask="allow")
+    with interruptible():
+        code = await drive(setup, options, spec, frontend)
+        if not is_json:
+            click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
+            await print_tree(str(folder), None, as_json=False)
+        failed = await _unfinished(folder)
+    if isinstance(frontend, PatientFrontend) and frontend.has_answered:
+        click.echo("Nobody answered in time, so the demo allowed the test run.", err=True)
+    if failed:
+        click.echo(f"prsm: not completed: {', '.join(failed)}", err=True)
+    click.echo(_closing(folder, keep=keep), err=is_json)
+    return code or (1 if failed else 0)
+
+
+async def _unfinished(folder: Path) -> list[str]:
+    """Return the names of the agents that have not completed their task."""
+    async with open_session(str(folder), None) as (store, info):
+        rows = await store.agents(info.session_id)
+    agents = (row.descriptor for row in rows)
+    return [agent.name for agent in agents if agent.state is not AgentState.COMPLETED]
+
+
+def _closing(folder: Path, *, keep: bool) -> str:
+    where = shlex.quote(str(folder))
+    lines = [
+        "",
+        f"The project:  {folder}",
+        f"Its ledger:   {workspace_ledger(str(folder))}",
+        *([] if keep else ["The next demo removes both; --keep would have kept them."]),
+        "",
+        "Look around:",
+        *(f"  prsm {words} -C {where}" for words in ("tree", "history fixer", "events")),
+        "Then on your own code, with a provider (see: prsm providers):",
+        '  prsm run "…"',
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,67 @@
+"""`prsm doctor`: what may keep PRSM from working here, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.cli.launch import Launch
+
+
+@click.command(short_help="Check what PRSM needs, and say how to mend it.")
+@workspace_option
+@json_option
+@click.pass_obj
+def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
+    """Check what PRSM needs to work in a folder, and say how to mend what is wrong.
+
+    Nothing is changed and no network is used; providers start nothing but their own programs.
+    Exits with 1 if something is broken.
+    """
+    from prsm_core.cli.checkup.examination import examine
+    from prsm_core.cli.logs import configure_logging
+
+    configure_logging(debug=launch.debug)
+    findings = list(examine(workspace, load_plugins=launch.load_plugins))
+    if as_json:
+        click.echo(json.dumps([_values(finding) for finding in findings], indent=2))
+    else:
+        click.echo(_encodable(_lines(findings)))
+    return 1 if any(finding.status == "broken" for finding in findings) else 0
+
+
+def _values(finding: Finding) -> dict[str, str | None]:
+    return {
+        "check": finding.check,
+        "status": finding.status.value,
+        "message": finding.message,
+        "cure": finding.cure,
+    }
+
+
+def _lines(findings: Sequence[Finding]) -> str:
+    from prsm_core.builtin.text import escape_exact
+
+    width = max(len(finding.check) for finding in findings)
+    lines = []
+    for finding in findings:
+        head = f"{finding.status:<7}  {finding.check:<{width}}"
+        lines.append(f"{head}  {escape_exact(finding.message)}")
+        if finding.cure is not None:
+            lines.append(f"{' ' * len(head)}  cure: {escape_exact(finding.cure)}")
+    return "\n".join(lines)
+
+
+def _encodable(text: str) -> str:
+    """Return text that stdout takes: its encoding may be what is wrong."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,44 @@
+"""Which values of a configuration are secret, and which may be by their names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prsm_core.config.schema import McpServerSettings, Settings
+
+SECRET_NAME = re.compile(
+    r"(?:key|token|secret|password|credential)s?$|^(?:proxy-)?authorization$|^cookie$",
+    re.IGNORECASE,
+)
+
+
+def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the secret values that the settings hold, or name by a variable of `environ`.
+
+    These are the keys of providers, and what is put into the environment or the headers of
+    programs and servers under a name that sounds like a secret.
+    """
+    for provider in settings.providers.values():
+        names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
+        yield from (environ[name] for name in names if name and environ.get(name))
+        yield from _secret_values(provider.env)
+    for server in _servers(settings):
+        yield from _secret_values(server.env)
+        yield from _secret_values(server.headers)
+
+
+def _servers(settings: Settings) -> Iterator[McpServerSettings]:
+    yield from settings.mcp_servers.values()
+    for expert in settings.experts.values():
+        yield from expert.mcp_servers.values()
+
+
+def _secret_values(values: Mapping[str, str]) -> Iterator[str]:
+    for name, value in values.items():
+        if SECRET_NAME.search(name):
+            yield value
+            yield value.rpartition(" ")[2]  # without its scheme: Bearer …

@@ -1,0 +1,85 @@
+"""Which plugins there are, and which of them the user's lists leave on."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prsm_core.plugins.candidate import Candidate
+from prsm_core.plugins.pins import core_pins, core_version
+from prsm_core.plugins.records import CORE, PluginState, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+GROUP = "prsm"
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Return the names of the installed plugins without importing any of them."""
+    return tuple(sorted({point.name for point in _scan()}))
+
+
+def builtin(name: str, module: str) -> Candidate:
+    """Return a plugin that the core brings along."""
+    return Candidate(
+        name=name,
+        distribution=CORE,
+        version=core_version(),
+        load=partial(importlib.import_module, module),
+        is_builtin=True,
+    )
+
+
+def installed(entry_points: Iterable[EntryPoint] | None) -> list[Candidate]:
+    """Return the plugins of these entry points (None: of all distributions), in order of name."""
+    plugins = []
+    for point in _scan() if entry_points is None else entry_points:
+        dist = point.dist
+        plugins.append(
+            Candidate(
+                name=point.name,
+                distribution=(dist and dist.name) or "?",
+                version=(dist and dist.version) or "?",
+                load=point.load,
+                core_pins=tuple(core_pins(dist.requires or () if dist else ())),
+            )
+        )
+    # The scan gives the order of the file system.
+    return sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution))
+
+
+def apply_lists(
+    plugins: Sequence[Candidate], environ: Mapping[str, str], disabled: Collection[str]
+) -> list[str]:
+    """Reject what the lists exclude; return notices on names that no plugin has."""
+    only = _names(environ["PRSM_PLUGINS"]) if "PRSM_PLUGINS" in environ else None
+    blocked = {
+        "plugins.disabled": set(disabled),
+        "PRSM_DISABLED_PLUGINS": _names(environ.get("PRSM_DISABLED_PLUGINS", "")),
+    }
+    for plugin in plugins:
+        if only is not None and plugin.name not in only and not plugin.is_builtin:
+            plugin.reject(PluginState.DISABLED, "not in PRSM_PLUGINS")
+        for source, names in blocked.items():
+            if plugin.name in names:
+                plugin.reject(PluginState.DISABLED, f"disabled by {source}")
+    known = [plugin.name for plugin in plugins]
+    return [
+        f"{source}: {unknown('plugin', name, known).message}"
+        for source, names in {"PRSM_PLUGINS": only or set(), **blocked}.items()
+        for name in sorted(names.difference(known))
+    ]
+
+
+def _scan() -> Iterable[EntryPoint]:
+    # Imported late: it costs as much as all of this package.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _names(text: str) -> set[str]:
+    return {name.strip() for name in text.split(",")} - {""}

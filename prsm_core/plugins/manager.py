@@ -1,0 +1,198 @@
+"""The plugins of a process: what became of each, and what the active ones contribute."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.errors import ConfigError, PluginError
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+from prsm_core.plugins.discovery import apply_lists, builtin, installed
+from prsm_core.plugins.objects import load_object
+from prsm_core.plugins.records import (
+    WORDS,
+    Key,
+    PluginRecord,
+    PluginState,
+    Spec,
+    not_active,
+    unknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+    from prsm_core.plugins.candidate import Candidate
+
+S = TypeVar("S", bound=Spec)
+
+DEADLINE_SECONDS = 5.0  # for the import of one plugin and all its hooks
+MAX_DEADLINE = 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class PluginManager:
+    """The plugins of this process and their contributions; fixed once loaded."""
+
+    def __init__(self, plugins: Iterable[Candidate], notices: Sequence[str] = ()) -> None:
+        self.notices = tuple(notices)
+        self._specs: dict[type, dict[str, Spec]] = {kind: {} for kind in WORDS}
+        self._owners: dict[Key, PluginRecord] = {}
+        self._refused: dict[str, tuple[PluginRecord, BaseException | None]] = {}
+        self._lost: dict[Key, str] = {}
+        records = []
+        for plugin in sorted(plugins, key=lambda p: (p.name, p.distribution)):
+            record = plugin.record()
+            records.append(record)
+            if plugin.state is PluginState.ACTIVE:
+                self._add(plugin, record)
+            else:
+                self._refused[plugin.name] = (record, plugin.failure)
+                self._lost.update(dict.fromkeys(plugin.specs, plugin.name))
+        self.records = tuple(records)
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        environ: Mapping[str, str],
+        disabled: Collection[str] = (),
+        builtins: Iterable[tuple[str, str]] = (),
+        enabled: bool = True,
+        entry_points: Iterable[EntryPoint] | None = None,
+    ) -> PluginManager:
+        """Import every plugin that may run and ask its hooks, each once.
+
+        Never raises because of a plugin: see `records` and `notices` for what went wrong.
+
+        Args:
+            environ: PRSM_PLUGINS names the only installed plugins to load (empty: none),
+                PRSM_DISABLED_PLUGINS those not to load, both separated by commas;
+                PRSM_PLUGIN_TIMEOUT is how many seconds each may take (default 5);
+                PRSM_TRACE_PLUGINS=1 logs at INFO what is done.
+            disabled: More names not to load: `plugins.disabled` of the configuration.
+            builtins: (name, module) of the plugins that the core brings along.
+            enabled: False loads the built-in plugins only and looks for no others.
+            entry_points: Instead of those that are installed.
+
+        Raises:
+            ConfigError: PRSM_PLUGIN_TIMEOUT is no number of seconds.
+        """
+        seconds = _deadline(environ)
+        plugins = [builtin(name, module) for name, module in builtins]
+        if enabled:
+            plugins += installed(entry_points)
+        notices = apply_lists(plugins, environ, disabled)
+        _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
+        plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]
+        _refuse_clashes(plugins, lambda plugin: [(WORDS[k], name) for k, name in plugin.specs])
+        manager = cls(plugins, notices)
+        if environ.get("PRSM_TRACE_PLUGINS") == "1":
+            manager._trace()
+        return manager
+
+    def collect(self, kind: type[S]) -> Mapping[str, S]:
+        """Return the active records of a kind by name, in order of name."""
+        return {name: spec for name, spec in self._specs[kind].items() if isinstance(spec, kind)}
+
+    def get(self, kind: type[S], name: str) -> S:
+        """Return one record.
+
+        Raises PluginError: from its own error when its plugin is not active, else with the
+        nearest name and those there are.
+        """
+        spec = self._specs[kind].get(name)
+        if isinstance(spec, kind):
+            return spec
+        self.check_not_refused(kind, name)
+        raise unknown(WORDS[kind], name, list(self._specs[kind]))
+
+    def check_not_refused(self, kind: type[S], name: str) -> None:
+        """Raise PluginError, from its own error, if the plugin that has `name` is not active.
+
+        A name that is not known at all is no error here.
+        """
+        owner = self._lost.get((kind, name), name)
+        if name not in self._specs[kind] and owner in self._refused:
+            record, failure = self._refused[owner]
+            raise not_active(record, WORDS[kind], name) from failure
+
+    def owner_of(self, spec: Spec) -> PluginRecord:
+        """Return the plugin that contributed a record."""
+        return self._owners[type(spec), spec.name]
+
+    def implementation(self, spec: Spec) -> Any:
+        """Return a record's factory, check or score function, imported if it is a string.
+
+        Raises PluginError that names the plugin when the import fails.
+        """
+        return load_object(_reference(spec), plugin=self.owner_of(spec).name)
+
+    def _add(self, plugin: Candidate, record: PluginRecord) -> None:
+        for (kind, name), spec in plugin.specs.items():
+            self._specs[kind][name] = spec
+            self._owners[kind, name] = record
+        for kind, specs in self._specs.items():
+            self._specs[kind] = dict(sorted(specs.items()))
+
+    def _trace(self) -> None:
+        for record in self.records:
+            _log.info("%s (%s): %s", record.name, record, record.error or record.state.value)
+        for (kind, name), owner in sorted(self._owners.items(), key=lambda item: item[0][1]):
+            _log.info("%s %s from %s (%s)", WORDS[kind], name, owner.name, owner)
+
+
+def _deadline(environ: Mapping[str, str]) -> float:
+    """Return the seconds that each plugin has; raise ConfigError for what is no such number."""
+    text = environ.get("PRSM_PLUGIN_TIMEOUT")
+    if text is None:
+        return DEADLINE_SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_DEADLINE:
+        raise ConfigError(
+            f"PRSM_PLUGIN_TIMEOUT is {text!r}",
+            hint=f"give seconds: more than 0, {MAX_DEADLINE:g} at most",
+        )
+    return seconds
+
+
+def _refuse_clashes(
+    plugins: Sequence[Candidate], claims: Callable[[Candidate], Iterable[tuple[str, str]]]
+) -> None:
+    """Reject every plugin that claims a name another one claims."""
+    # Those that clash with the core go first: they take no other plugin down with them.
+    for against_builtin in (True, False):
+        claimed: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
+        for plugin in plugins:
+            if plugin.state is PluginState.ACTIVE:
+                for claim in claims(plugin):
+                    claimed[claim].append(plugin)
+        for (word, name), owners in claimed.items():
+            has_builtin = any(plugin.is_builtin for plugin in owners)
+            if len(owners) > 1 and has_builtin == against_builtin:
+                _reject_all(owners, word, name)
+
+
+def _reject_all(owners: Sequence[Candidate], word: str, name: str) -> None:
+    by = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in owners)
+    error = PluginError(f"{word} {name!r} is registered by {by}", hint="disable one of them")
+    for plugin in owners:
+        if not plugin.is_builtin:
+            plugin.reject(PluginState.BROKEN, error.message, error)
+
+
+def _reference(spec: Spec) -> object:
+    match spec:
+        case PermissionCheckSpec():
+            return spec.check
+        case ModelScorerSpec():
+            return spec.score
+        case _:
+            return spec.factory

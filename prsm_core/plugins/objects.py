@@ -1,0 +1,33 @@
+"""Import strings: "package.module:attribute", resolved when what they name is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from prsm_core.errors import PluginError
+from prsm_core.plugins.records import one_line
+
+
+def load_object(reference: object, *, plugin: str) -> Any:
+    """Return what "package.module:attribute" names; anything but text is returned as it is.
+
+    Raises PluginError that names the plugin.
+    """
+    if not isinstance(reference, str):
+        return reference
+    module, _, attribute = reference.partition(":")
+    if not (module and attribute):
+        raise PluginError(f"plugin {plugin}: {reference!r} is not written package.module:attribute")
+    try:
+        value: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PluginError(
+            f"plugin {plugin}: cannot import {reference!r}: {one_line(error)}",
+            hint=f"reinstall the plugin, or disable it: PRSM_DISABLED_PLUGINS={plugin}",
+        ) from error
+    return value

@@ -1,0 +1,56 @@
+"""Which versions of the core a distribution was written for."""
+
+from __future__ import annotations
+
+import operator
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from prsm_core.plugins.records import CORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_PIN = re.compile(r"prsm[-_.]+core\s*(?:\[[^]]*\]\s*)?\(?([^;()@]*)\)?\s*", re.IGNORECASE)
+_BOUND = re.compile(r"(<=|>=|<|>)\s*(\d[\w.]*)")
+_BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@cache
+def core_version() -> str:
+    """Return the version of the core, "?" in a source tree that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(CORE)
+    except PackageNotFoundError:
+        return "?"
+
+
+def core_pins(requirements: Iterable[str]) -> Iterator[str]:
+    """Yield the version clauses that a distribution puts on the core.
+
+    Requirements with a marker are left to the installer, which has its context.
+    """
+    for requirement in requirements:
+        pin = _PIN.fullmatch(requirement)
+        if pin and pin[1].strip():
+            yield pin[1].strip()
+
+
+def satisfies(version: str, pin: str) -> bool:
+    """Hold a version against the bounds of a pin; other clauses are the installer's affair."""
+    if not version[:1].isdigit():  # a source tree that is not installed
+        return True
+    bounds = [_BOUND.fullmatch(clause.strip()) for clause in pin.split(",")]
+    return all(_BOUNDS[b[1]](_release(version), _release(b[2])) for b in bounds if b)
+
+
+def _release(version: str) -> list[int]:
+    """Return the numbers of a release without trailing zeros: 0.2, 0.2.0 and 0.2.0.dev1 agree."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return numbers

@@ -1,0 +1,97 @@
+"""What a plugin is, what it may contribute, and how its errors are worded."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import PluginError
+from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+from prsm_core.interfaces.sink import EventSinkSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CORE = "prsm-core"
+
+Spec = ProviderSpec | PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
+Key = tuple[type, str]  # the kind of a record and its name
+
+HOOKS: Mapping[str, type[Spec]] = {
+    "prsm_providers": ProviderSpec,
+    "prsm_permission_checks": PermissionCheckSpec,
+    "prsm_model_scorers": ModelScorerSpec,
+    "prsm_event_sinks": EventSinkSpec,
+    "prsm_frontends": FrontendSpec,
+}
+WORDS: Mapping[type, str] = {
+    ProviderSpec: "provider",
+    PermissionCheckSpec: "permission check",
+    ModelScorerSpec: "model scorer",
+    EventSinkSpec: "event sink",
+    FrontendSpec: "frontend",
+}
+
+
+class PluginState(StrEnum):
+    """What became of a plugin."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    BROKEN = "broken"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginRecord:
+    """One plugin as `prsm plugins` shows it; `error` says why it is not active."""
+
+    name: str
+    distribution: str
+    version: str
+    state: PluginState
+    hooks: tuple[str, ...] = ()
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version}"
+
+
+class IncompatibleError(PluginError):
+    """A plugin was written for another version of the core."""
+
+
+def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
+    """Return the error of whoever asks for something of a plugin that is not active."""
+    hint = (
+        "take it off that list"
+        if record.state is PluginState.DISABLED
+        else "`prsm plugins` lists all plugins; --debug shows the traceback"
+    )
+    return PluginError(
+        f"{word} {name!r}: plugin {record.name} ({record}) is {record.state}: {record.error}",
+        hint=hint,
+    )
+
+
+def unknown(word: str, name: str, known: Sequence[str]) -> PluginError:
+    """Return the error of whoever asks for a name that nobody has."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, known, n=1)
+    return PluginError(
+        f"there is no {word} {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else ""),
+        hint=f"installed: {', '.join(sorted(known)) or 'none'}",
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception in one line."""
+    if isinstance(error, PluginError):
+        return error.message
+    return " ".join("".join(traceback.format_exception_only(error)).split())

@@ -1,0 +1,286 @@
+"""ScriptedApp: the application a frontend drives, whose run is what a test says.
+
+In a test of a frontend::
+
+    app = ScriptedApp()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(MyFrontend({}).run(app))
+        await app.started()
+        app.say("notice", level="info", text="hello")
+        app.finish()
+    assert running.result() == 0
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.events import Event
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.engine.views import conversation, filter_detail
+from prsm_core.errors import ConfigError, MessageRoutingError
+from prsm_core.interfaces.frontend import RunOptions, RunResult
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from prsm_core.domain.permissions import Answer
+
+RUN, SESSION = "run-1", "session-1"
+COMPLETED = RunResult(
+    status="completed",
+    summary="All done.",
+    exit_code=0,
+    usage=TokenUsage(input_tokens=1200, output_tokens=None),
+)
+
+_REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
+_ENDS = frozenset({"permission_resolved", "question_answered"})
+
+
+async def settle() -> None:
+    """Let every task that can go on do so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+class ScriptedRun:
+    """RunHandle whose result a test gives."""
+
+    def __init__(self) -> None:
+        self.run_id = RUN
+        self.session = SESSION
+        self.ended: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    async def result(self) -> RunResult:
+        """Wait until the test has ended the run."""
+        return await asyncio.shield(self.ended)
+
+
+class ScriptedApp:
+    """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
+
+    A person's answer becomes an event, and the second one to a request is refused. `refusal`, if
+    set, is raised by `start_run`. `readers` counts the open iterators over its events.
+    """
+
+    def __init__(self, options: RunOptions | None = None) -> None:
+        self.options = options or RunOptions(task="do it")
+        self.refusal: Exception | None = None
+        self.run: ScriptedRun | None = None
+        self.overrides: Mapping[str, Any] = {}
+        self.answers: list[tuple[str, str | Answer]] = []
+        self.prompts: list[tuple[str, str, str]] = []  # agent, text, delivery
+        self.killed: list[str] = []
+        self.restarted: list[tuple[str, str]] = []
+        self.readers = 0
+        self._log: list[Event] = []
+        self._seq = 0
+        self._open: dict[str, Event] = {}
+        self._changed = asyncio.Event()  # set and replaced whenever something happens
+
+    # --- what a test says ---------------------------------------------------------------------
+
+    def say(
+        self,
+        kind: str,
+        agent: str | None = None,
+        /,
+        *,
+        run: str = RUN,
+        live: bool = False,
+        **data: Any,
+    ) -> None:
+        """Commit an event (with `live`: send it as one that is never committed)."""
+        seq = None if live else self._seq + 1
+        ts = float(self._seq + 1)
+        self.tell(
+            Event(type=kind, session=SESSION, run=run, ts=ts, agent=agent, data=data, seq=seq)
+        )
+
+    def tell(self, event: Event) -> None:
+        """Pass an event on as it is."""
+        self._log.append(event)
+        self._seq = max(self._seq, event.seq or 0)
+        if event.type in _REQUESTS:
+            self._open[event.data["request"]] = event
+        elif event.type in _ENDS:
+            self._open.pop(event.data["request"], None)
+        self._wake()
+
+    def spawn(
+        self,
+        agent: str = "m",
+        name: str = "master",
+        parent: str | None = None,
+        prompt: str = "do it",
+    ) -> None:
+        """Tell of a new agent."""
+        self.say(
+            "agent_spawned",
+            agent,
+            name=name,
+            parent=parent,
+            role="worker" if parent else "master",
+            provider="echo",
+            model="default",
+            depth=1 if parent else 0,
+            prompt=prompt,
+        )
+
+    def finish(self, result: RunResult = COMPLETED, **data: Any) -> None:
+        """End the run: `run_finished`, then its result; `data` are further fields of the event."""
+        if self.run is None:
+            raise RuntimeError("the frontend has not started a run")
+        told: dict[str, Any] = {
+            "status": result.status,
+            "summary": result.summary,
+            "error": result.error,
+            "duration_s": 74.0,
+            "usage": result.usage.to_dict(),
+        }
+        self.say("run_finished", **{**told, **data})
+        if not self.run.ended.done():  # nor cancelled by a frontend
+            self.run.ended.set_result(result)
+
+    async def started(self) -> ScriptedRun:
+        """Wait until the frontend has started its run."""
+        while self.run is None:
+            await self._changed.wait()
+        return self.run
+
+    async def answered(self, request: str) -> str | Answer:
+        """Wait until the frontend has answered a request; return the answer."""
+        while (found := dict(self.answers).get(request)) is None:
+            await self._changed.wait()
+        return found
+
+    # --- what a frontend asks -----------------------------------------------------------------
+
+    async def start_run(self, task: str, **overrides: Any) -> ScriptedRun:
+        """Start the one run; raises `refusal` if the test has set one."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.run is not None and not self.run.ended.done():
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+        self.run, self.overrides = ScriptedRun(), overrides
+        self.say("run_started", task=task, workspace=self.options.workspace)
+        return self.run
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
+        """Keep the prompt."""
+        self.prompts.append((self._resolve(agent), text, delivery))
+        self._wake()
+
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Keep the order; the agent alone counts as ended by it."""
+        self.killed.append(self._resolve(agent))
+        self._wake()
+        return [agent]
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Keep the order."""
+        self.restarted.append((self._resolve(agent), prompt))
+        self._wake()
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Keep the verdict of an open request; raises ConfigError if it was not offered."""
+        event = self._open_request(request, "permission")
+        if event is None:
+            return False
+        options = event.data.get("options") or ()
+        if options and verdict not in options:
+            raise ConfigError(f"{verdict!r} is no answer to this request")
+        self.answers.append((request, verdict))
+        self.say("permission_resolved", event.agent, request=request, verdict=verdict, by="user")
+        return True
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Keep the answer to an open question."""
+        event = self._open_request(request, "question")
+        if event is None:
+            return False
+        self.answers.append((request, answer))
+        said = {"choices": list(answer.choices), "text": answer.text}
+        self.say("question_answered", event.agent, request=request, answer=said, by="user")
+        return True
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open requests, oldest first."""
+        names = self._names()
+        return [
+            {
+                **event.data,
+                "kind": _REQUESTS[event.type],
+                "agent": event.agent,
+                "name": names.get(event.agent or ""),
+                "opened_at": event.ts,
+            }
+            for event in self._open.values()
+        ]
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Yield the committed events after `after`, then all that the test says."""
+        replay = [event for event in self._log if event.seq is not None and event.seq > after]
+        place = len(self._log)
+        self.readers += 1
+        try:
+            for event in replay:
+                yield event
+            while True:
+                while place < len(self._log):
+                    place += 1
+                    yield self._log[place - 1]
+                await self._changed.wait()
+        finally:
+            self.readers -= 1
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the agents that were spawned; what a script does not know is None."""
+        nodes: dict[str | None, dict[str, Any]] = {}
+        roots: list[dict[str, Any]] = []
+        for event in self._log:
+            if event.type == "agent_spawned":
+                node = {**_NODE, **event.data, "id": event.agent, "children": []}
+                nodes[event.agent] = node
+                parent = nodes.get(event.data["parent"])
+                (roots if parent is None else parent["children"]).append(node)
+            elif event.type == "agent_state_changed" and event.agent in nodes:
+                nodes[event.agent]["state"] = event.data["to"]
+        return {"session": SESSION, "run": RUN, "agents": roots}
+
+    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
+        """Return what was said of an agent as its conversation."""
+        agent_id = self._resolve(agent)
+        said = conversation(event for event in self._log if event.agent == agent_id)
+        return filter_detail(said, detail)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _open_request(self, request: str, kind: str) -> Event | None:
+        event = self._open.get(request)
+        return event if event is not None and _REQUESTS[event.type] == kind else None
+
+    def _names(self) -> dict[str, str]:
+        spawned = [event for event in self._log if event.type == "agent_spawned"]
+        return {event.agent or "": event.data["name"] for event in spawned}
+
+    def _resolve(self, agent: str) -> str:
+        for agent_id, name in self._names().items():
+            if agent in (agent_id, name):
+                return agent_id
+        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
+
+
+_UNKNOWN_USAGE = TokenUsage().to_dict()
+_NODE = {
+    "state": "pending",
+    "usage_self": _UNKNOWN_USAGE,
+    "usage_subtree": _UNKNOWN_USAGE,
+    "elapsed_s": None,
+    "last_tool": None,
+    "silent_s": None,
+}

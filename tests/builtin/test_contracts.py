@@ -1,0 +1,51 @@
+"""The built-ins pass what every plugin must pass."""
+
+import json
+
+import pytest
+
+from prsm_core.builtin.console import ConsoleFrontend
+from prsm_core.builtin.json_frontend import JsonFrontend
+from prsm_core.builtin.jsonl_sink import JsonlSink
+from prsm_core.testing.frontend_contract import FrontendContract
+from prsm_core.testing.sink_contract import EventSinkContract
+
+pytestmark = pytest.mark.requirement("F12")
+
+
+class TestConsoleFrontend(FrontendContract):
+    interactive = True
+
+    def build(self, settings):
+        return ConsoleFrontend(settings)
+
+    async def choose(self, terminal, option):
+        await terminal.shows("[d]eny: ")
+        terminal.type(f"{option}\n")
+
+    async def reply(self, terminal, choice):
+        await terminal.shows("number or text: ")
+        terminal.type(f"{choice}\n")
+
+
+class TestJsonFrontend(FrontendContract):
+    def build(self, settings):
+        return JsonFrontend(settings)
+
+
+class TestJsonlSink(EventSinkContract):
+    def open_sink(self, run, tmp_path):
+        return JsonlSink(run, {"path": f"{tmp_path}/"})
+
+    def kept(self, run, tmp_path):
+        lines = (tmp_path / f"{run.run_id}.jsonl").read_text().splitlines()
+        return [json.loads(line)["seq"] for line in lines]
+
+    def open_failing_sink(self, run, tmp_path):
+        (tmp_path / "file").write_text("")
+        return JsonlSink(run, {"path": str(tmp_path / "file" / "log")})
+
+
+class TestJsonlSinkWithoutAPath(EventSinkContract):
+    def open_sink(self, run, tmp_path):
+        return JsonlSink(run, {})

@@ -1,0 +1,310 @@
+"""prsm demo: the whole of it in a process of its own, without a provider, a key or a network."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prsm_core.cli.demo_run import PatientFrontend
+from prsm_core.cli.sample import make_sample, remember, sweep
+from prsm_core.domain.events import Event
+from prsm_core.errors import ConfigError
+from prsm_core.interfaces.frontend import Frontend
+from prsm_core.testing.fake_clock import FakeClock
+from tests.sources import CORE, ROOT
+
+DEADLINE = 60.0
+NEEDED = ("bash", "cat", "grep")  # all that the scripted team runs, but for Python itself
+
+
+@pytest.fixture(autouse=True)
+def temp(tmp_path, monkeypatch):
+    """A temporary folder of its own, where the demonstration puts its project."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # this process may have looked before
+    return folder
+
+
+@pytest.fixture
+def project(temp):
+    """The folder of the one demonstration that was run."""
+
+    def find():
+        [folder] = temp.glob("prsm-demo-*")
+        return folder
+
+    return find
+
+
+def events_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def is_mended(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest"],
+        cwd=folder,
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def only(events, kind):
+    return [event for event in events if event["type"] == kind]
+
+
+@pytest.mark.requirement("U10")
+def test_a_team_mends_the_project_and_all_of_it_is_in_the_ledger(prsm_process, project):
+    done = prsm_process("demo")
+    assert done.code == 0
+    assert "internal error" not in done.err
+    folder = project()
+    assert is_mended(folder)
+    assert done.out.startswith("Orders of exactly 50.00 are sent free now; running the tests: comp")
+    assert "+    return 0 if subtotal >= FREE_SHIPPING_FROM else SHIPPING\n" in done.out
+    assert "+- Orders of exactly 50.00 are sent free of charge, as promised.\n" in done.out
+    assert f"  prsm tree -C {folder}\n" in done.out
+    [ledger] = re.findall(r"Its ledger: +(.+)", done.out)
+    assert Path(ledger).is_file()
+    tree = json.loads(prsm_process("tree", "-C", str(folder), "--json").out)
+    [master] = tree["agents"]
+    agents = [master, *master["children"]]
+    assert [agent["name"] for agent in agents] == ["master", "writer", "fixer", "reviewer"]
+    assert {(agent["provider"], agent["state"]) for agent in agents} == {("script", "completed")}
+
+
+@pytest.mark.requirement("U10")
+def test_the_engine_tells_of_a_question_a_permission_and_two_workers_at_once(
+    prsm_process, project, workspace
+):
+    done = prsm_process("--no-plugins", "demo", "--json")
+    events = events_of(done.out)
+    assert done.code == 0
+    assert (events[-1]["type"], events[-1]["status"]) == ("run_finished", "completed")
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    names = {event["agent"]: event["name"] for event in only(events, "agent_spawned")}
+    talk = [
+        (names[event["from"]], event["kind"], names[event["to"]])
+        for event in only(events, "message_routed")
+        if event["kind"] in {"question", "answer"}
+    ]
+    assert talk == [("fixer", "question", "master"), ("master", "answer", "fixer")]
+    [asked] = only(events, "permission_requested")
+    [resolved] = only(events, "permission_resolved")
+    assert (names[asked["agent"]], asked["command"]) == ("fixer", "python3 -m unittest")
+    assert (resolved["verdict"], resolved["by"]) == ("once", "on_ask")
+    moves = [
+        (names[event["agent"]], event["to"])
+        for event in only(events, "agent_state_changed")
+        if names[event["agent"]] in {"fixer", "writer"}
+    ]
+    begun = {moves.index((name, "running")) for name in ("fixer", "writer")}
+    ended = {moves.index((name, "completed")) for name in ("fixer", "writer")}
+    assert max(begun) < min(ended), "both work at the same time"
+    assert str(project()) in done.err
+    assert list(workspace.iterdir()) == [], "the current folder is left alone"
+
+
+def test_the_project_is_broken_before_the_team_has_mended_it(tmp_path):
+    assert not is_mended(make_sample(tmp_path / "state"))
+
+
+def test_it_needs_no_git_and_no_program_that_is_not_everywhere(
+    prsm_process, project, tmp_path, monkeypatch
+):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in NEEDED:
+        (programs / name).symlink_to(shutil.which(name))
+    (programs / "python3").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(programs))
+    assert prsm_process("demo").code == 0
+    assert is_mended(project())
+
+
+def test_the_users_settings_do_not_change_the_demonstration(prsm_process, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text("permissions: {deny: [python3]}\nno such: key\n")
+    assert prsm_process("demo", "--json").code == 0
+
+
+def test_a_demo_clears_away_the_last_one_unless_it_was_to_be_kept(prsm_process, temp, tmp_path):
+    ledgers = tmp_path / "home" / "data" / "ledgers"
+    first = prsm_process("demo", "--json")
+    [gone] = temp.glob("prsm-demo-*")
+    assert "The next demo removes both" in first.err
+    kept = prsm_process("demo", "--json", "--keep")
+    assert "The next demo removes" not in kept.err
+    [stays] = temp.glob("prsm-demo-*")
+    assert stays != gone
+    assert len(list(ledgers.iterdir())) == 1
+    sweep(tmp_path / "home" / "state")
+    assert stays.is_dir()
+
+
+def test_only_what_was_made_by_a_demo_is_cleared_away(tmp_path):
+    state, mine = tmp_path / "state", tmp_path / "mine"
+    mine.mkdir()
+    sample = make_sample(state)
+    remember(state, sample, mine, tmp_path / "prsm-demo-gone")
+    sweep(state)
+    assert (sample.exists(), mine.exists()) == (False, True)
+    assert list((state / "demos").iterdir()) == []
+
+
+@pytest.mark.parametrize("made", [".git", ".prism"])
+def test_the_project_is_never_part_of_another_one(temp, tmp_path, made):
+    inside = temp / made
+    inside.mkdir()
+    if made == ".git":
+        (inside / "HEAD").write_text("ref: refs/heads/main\n")
+        (inside / "objects").mkdir()
+        (inside / "refs").mkdir()
+    state = tmp_path / "state"
+    assert make_sample(state).parent == state / "demos"
+    with pytest.raises(ConfigError, match="are part of a project") as caught:
+        make_sample(temp / "state")
+    assert "TMPDIR" in (caught.value.hint or "")
+
+
+def test_a_temporary_folder_that_does_not_exist_is_told(prsm, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    done = prsm("demo")
+    assert done.code == 2
+    assert done.err.startswith("prsm: the sample project cannot be written: ")
+    assert "TMPDIR" in done.err
+
+
+def test_json_and_another_frontend_exclude_each_other(prsm):
+    done = prsm("demo", "--json", "--ui", "console")
+    assert done.code == 2
+    assert "exclude each other" in done.err
+
+
+def test_an_unknown_frontend_is_told_before_anything_is_made(prsm, temp):
+    done = prsm("demo", "--ui", "consle")
+    assert (done.code, list(temp.iterdir())) == (2, [])
+    assert "did you mean 'console'?" in done.err
+
+
+# --- a person at a terminal ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def terminal():
+    """The two ends of a terminal: the person's and the program's."""
+    controller, program = pty.openpty()
+    yield controller, program
+    os.close(controller)
+    os.close(program)
+
+
+def read_until(process, terminal, text):
+    """Return what the terminal of a process shows up to `text`."""
+    shown, deadline = "", time.monotonic() + DEADLINE
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], 0.1)
+        if ready:
+            shown += os.read(terminal, 4096).decode()
+        else:
+            assert process.poll() is None, f"ended without {text!r}: {shown!r}"
+            assert time.monotonic() < deadline, f"{text!r} was not shown: {shown!r}"
+    return shown
+
+
+@pytest.mark.parametrize(("typed", "tests"), [(b"o\n", "completed"), (b"d\n", "denied")])
+def test_a_person_decides_whether_the_tests_may_run(
+    start_prsm, terminal, project, typed, tests, prsm_process
+):
+    controller, program = terminal
+    process = start_prsm("demo", stdin=program, stderr=program)
+    shown = read_until(process, controller, "[d]eny: ")
+    assert "You will be asked for a permission" in shown
+    assert "command: python3 -m unittest" in shown
+    os.write(controller, typed)
+    out, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert f"running the tests: {tests}." in out.decode()
+    assert is_mended(project())
+    events = events_of(prsm_process("events", "-C", str(project()), "--json").out)
+    [resolved] = only(events, "permission_resolved")
+    assert resolved["by"] == "user"
+
+
+class Asking:
+    """An application that asks for one permission; a frontend waits for its end."""
+
+    def __init__(self, *, answered_after):
+        self.answers = []
+        self.ended = asyncio.Event()
+        self.answered_after = answered_after
+
+    async def events(self, after=0):
+        asked = {"request": "r1", "options": ["once", "deny"]}
+        yield Event(type="permission_requested", session="s", run="r", ts=0.0, data=asked)
+        await asyncio.Event().wait()
+
+    async def resolve_permission(self, request, verdict):
+        self.answers.append((request, verdict))
+        self.ended.set()
+        return len(self.answers) == 1
+
+
+class Person(Frontend):
+    def __init__(self, clock):
+        self.clock = clock
+
+    async def run(self, app):
+        if app.answered_after is not None:
+            await self.clock.sleep(app.answered_after)
+            await app.resolve_permission("r1", "deny")
+        await app.ended.wait()
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("answered_after", "verdict", "by_demo"), [(None, "once", True), (3.0, "deny", False)]
+)
+async def test_the_demo_answers_when_nobody_does(answered_after, verdict, by_demo):
+    clock = FakeClock()
+    frontend = PatientFrontend(Person(clock), clock, seconds=5.0)
+    app: Any = Asking(answered_after=answered_after)
+    assert await frontend.run(app) == 7
+    assert app.answers == [("r1", verdict)]
+    assert frontend.has_answered is by_demo
+    assert clock.now() == (5.0 if by_demo else 3.0)
+
+
+# --- what is shipped -----------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_the_project_and_its_scenario(tmp_path):
+    builder = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    [wheel] = builder.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+    demo = CORE / "builtin" / "demo"
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for path in demo.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert len(wanted) == 5
+    assert wanted <= shipped

@@ -1,0 +1,40 @@
+"""What the settings say of secrets is found, and nothing else is taken for one."""
+
+from prsm_core.config import Settings
+from prsm_core.config.secrets import known_secrets
+
+
+def test_values_are_found_by_the_variables_that_are_named_and_by_their_own_names():
+    settings = Settings.model_validate(
+        {
+            "providers": {
+                "a": {
+                    "api_key_env": "A_KEY",
+                    "env": {"VENDOR_TOKEN": "in-the-file", "NO_COLOR": "1"},
+                    "profiles": [{"name": "w", "env": {"X": "W_KEY", "Y": "UNSET"}}],
+                }
+            },
+            "mcp_servers": {
+                "s": {"url": "http://x", "headers": {"Authorization": "Bearer abc", "X-Team": "t"}}
+            },
+            "experts": {
+                "e": {
+                    "system_prompt": "x",
+                    "mcp_servers": {"p": {"command": "c", "env": {"DB_PASSWORD": "pw"}}},
+                }
+            },
+        }
+    )
+    environ = {"A_KEY": "first", "W_KEY": "second", "OTHER_KEY": "third"}
+    assert set(known_secrets(settings, environ)) == {
+        "first",
+        "second",
+        "in-the-file",
+        "Bearer abc",
+        "abc",
+        "pw",
+    }
+
+
+def test_without_any_setting_there_is_no_secret():
+    assert list(known_secrets(Settings(), {"A_KEY": "x"})) == []

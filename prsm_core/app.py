@@ -208,9 +208,8 @@ async def open_app(
     asked for by name, or whose check is required, is not active.
     """
     _check_plugins(options, settings, plugins)
-    clock = SystemClock()
+    clock, tools = SystemClock(), ToolTable()
     ids = Ids(clock.time)
-    tools = ToolTable()
     session = options.session or ids.ulid()
     with (
         SessionLock.take(paths.state, session, since=clock.time()) as lock,

@@ -66,6 +66,17 @@ def test_the_pytest_plugin_loads_nothing_of_the_core():
     assert ours == {"prsm_core", "prsm_core.testing", "prsm_core.testing.pytest_plugin"}
 
 
+def test_the_kit_loads_a_contract_when_it_is_named():
+    loaded = modules_after("import prsm_core.testing")
+    assert {name for name in loaded if name.startswith("prsm_")} == {
+        "prsm_core",
+        "prsm_core.testing",
+    }
+    loaded = modules_after("from prsm_core.testing import ModelScorerContract")
+    assert "prsm_core.testing.scorer_contract" in loaded
+    assert not {"prsm_core.testing.model_server", "prsm_core.store"} & loaded
+
+
 def test_help_loads_no_plugin_and_nothing_heavy():
     code = """
 import contextlib, io

@@ -219,8 +219,13 @@ class StdinPipe(asyncio.BaseProtocol):
     def abort(self) -> None:
         """Close at once and drop what was not read."""
         self._finishing = False
-        if self._transport is not None:
-            self._transport.abort()
+        transport = self._transport
+        if transport is None:
+            return
+        # One that is closing and has nothing left to write is about to say that it is closed;
+        # aborted then, asyncio says so twice and fails the second time.
+        if not transport.is_closing() or transport.get_write_buffer_size():
+            transport.abort()
 
     def _closed_error(self) -> ProcessError:
         return ProcessError(

@@ -1,4 +1,165 @@
-"""For plugin authors: contract tests, fakes, and loopback model servers.
+"""For plugin authors: contract classes to subclass, doubles, samples, loopback model servers.
 
-Import what you need from its modules; this one loads nothing.
+Everything an author needs is importable from here, lazily (PEP 562): `from prsm_core.testing
+import ProviderContract` loads what a provider's tests need and nothing else.
+
+contract     a pytest class for each kind of plugin, and for stores; its docstrings are the rules
+doubles      what the engine gives a provider; `ScriptedApp` is what it gives a frontend
+samples      events, permission requests, models and tasks of every kind
+ModelServer  a model that follows a scenario, at a port of this machine
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost more than everything else here
+
+if TYPE_CHECKING:
+    from prsm_core.testing.app_double import (
+        ScriptedApp,
+        ScriptedRun,
+        settle,
+    )
+    from prsm_core.testing.check_contract import PermissionCheckContract
+    from prsm_core.testing.doubles import (
+        LocalServices,
+        RecordedCall,
+        RecordingHost,
+        answers,
+        completes,
+        only,
+        open_services,
+        run_turn,
+        session_request,
+        tool_spec,
+        turn_context,
+        until,
+    )
+    from prsm_core.testing.fake_clock import FakeClock
+    from prsm_core.testing.frontend_contract import FrontendContract
+    from prsm_core.testing.memory_store import MemoryStore
+    from prsm_core.testing.model_server import ModelServer
+    from prsm_core.testing.provider_contract import ProviderContract
+    from prsm_core.testing.provider_scene import (
+        Scene,
+        ScriptedModel,
+        Stage,
+    )
+    from prsm_core.testing.samples import (
+        later_events,
+        sample_contexts,
+        sample_events,
+        sample_models,
+        sample_requests,
+        sample_tasks,
+    )
+    from prsm_core.testing.scorer_contract import ModelScorerContract
+    from prsm_core.testing.sink_contract import EventSinkContract
+    from prsm_core.testing.store_contract import StoreContract
+    from prsm_core.testing.terminal import (
+        Terminal,
+        open_terminal,
+    )
+
+__all__ = [
+    "EventSinkContract",
+    "FakeClock",
+    "FrontendContract",
+    "LocalServices",
+    "MemoryStore",
+    "ModelScorerContract",
+    "ModelServer",
+    "PermissionCheckContract",
+    "ProviderContract",
+    "RecordedCall",
+    "RecordingHost",
+    "Scene",
+    "ScriptedApp",
+    "ScriptedModel",
+    "ScriptedRun",
+    "Stage",
+    "StoreContract",
+    "Terminal",
+    "answers",
+    "completes",
+    "later_events",
+    "only",
+    "open_services",
+    "open_terminal",
+    "run_turn",
+    "sample_contexts",
+    "sample_events",
+    "sample_models",
+    "sample_requests",
+    "sample_tasks",
+    "session_request",
+    "settle",
+    "tool_spec",
+    "turn_context",
+    "until",
+]
+
+_HOMES = {
+    "prsm_core.testing.app_double": (
+        "ScriptedApp",
+        "ScriptedRun",
+        "settle",
+    ),
+    "prsm_core.testing.check_contract": ("PermissionCheckContract",),
+    "prsm_core.testing.doubles": (
+        "LocalServices",
+        "RecordedCall",
+        "RecordingHost",
+        "answers",
+        "completes",
+        "only",
+        "open_services",
+        "run_turn",
+        "session_request",
+        "tool_spec",
+        "turn_context",
+        "until",
+    ),
+    "prsm_core.testing.fake_clock": ("FakeClock",),
+    "prsm_core.testing.frontend_contract": ("FrontendContract",),
+    "prsm_core.testing.memory_store": ("MemoryStore",),
+    "prsm_core.testing.model_server": ("ModelServer",),
+    "prsm_core.testing.provider_contract": ("ProviderContract",),
+    "prsm_core.testing.provider_scene": (
+        "Scene",
+        "ScriptedModel",
+        "Stage",
+    ),
+    "prsm_core.testing.samples": (
+        "later_events",
+        "sample_contexts",
+        "sample_events",
+        "sample_models",
+        "sample_requests",
+        "sample_tasks",
+    ),
+    "prsm_core.testing.scorer_contract": ("ModelScorerContract",),
+    "prsm_core.testing.sink_contract": ("EventSinkContract",),
+    "prsm_core.testing.store_contract": ("StoreContract",),
+    "prsm_core.testing.terminal": (
+        "Terminal",
+        "open_terminal",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
+
+    def __getattr__(name: str) -> object:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'prsm_core.testing' has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

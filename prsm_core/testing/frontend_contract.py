@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontendContract"]
 
-DEADLINE = 10.0  # for a frontend to do anything at all
 NOTHING_SAID = (Answer(), Answer(text=""))
 ENDS = [("completed", 0), ("failed", 1), ("failed", 4), ("killed", 1), ("interrupted", 130)]
 
@@ -54,6 +53,7 @@ class FrontendContract(ABC):
 
     interactive: ClassVar[bool] = False  # a person can answer through it
     shows_summary: ClassVar[bool] = True  # the summary is written to the terminal
+    deadline_s: ClassVar[float] = 10.0  # for the frontend to do anything at all
 
     @abstractmethod
     def build(self, settings: Mapping[str, Any]) -> Frontend:
@@ -74,7 +74,7 @@ class FrontendContract(ABC):
         """Run the frontend on a terminal; leaving it waits for the frontend's end."""
         with open_terminal() as terminal:
             frontend = self.build({"interactive": self.interactive, **(settings or {})})
-            async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(self.deadline_s), asyncio.TaskGroup() as group:
                 task = group.create_task(frontend.run(app))
                 await app.started()
                 yield Showing(task, terminal)
@@ -146,14 +146,14 @@ class FrontendContract(ABC):
         app = ScriptedApp()
         app.refusal = ProviderNotAvailableError("no provider is installed", hint="install one")
         with open_terminal():
-            assert await _outcome(self.build({"interactive": False}), app) != 0
+            assert await self._outcome(app) != 0
 
     async def test_a_run_that_breaks_is_no_success(self) -> None:
         """What the run's result raises is raised, or shown and given an exit code."""
         app = ScriptedApp()
         with open_terminal():
             async with asyncio.TaskGroup() as group:
-                outcome = group.create_task(_outcome(self.build({"interactive": False}), app))
+                outcome = group.create_task(self._outcome(app))
                 (await app.started()).ended.set_exception(RuntimeError("the engine broke"))
         assert outcome.result() != 0
 
@@ -162,7 +162,7 @@ class FrontendContract(ABC):
         app = ScriptedApp()
         with _closed_output():
             async with asyncio.TaskGroup() as group:
-                outcome = group.create_task(_outcome(self.build({"interactive": False}), app))
+                outcome = group.create_task(self._outcome(app))
                 await app.started()
                 for event in sample_events()[1:-1]:
                     app.say(event.type, event.agent, live=event.seq is None, **event.data)
@@ -215,7 +215,7 @@ class FrontendContract(ABC):
         """Nobody is there to say yes: it refuses, or leaves the request to the engine."""
         app = ScriptedApp()
         with _no_input():
-            async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(self.deadline_s), asyncio.TaskGroup() as group:
                 frontend = self.build({"interactive": self.interactive})
                 task = group.create_task(frontend.run(app))
                 await app.started()
@@ -265,6 +265,19 @@ class FrontendContract(ABC):
             app.finish()
         assert app.answers == [("r2", "once")]
 
+    async def _outcome(self, app: ScriptedApp) -> int | str:
+        """Return the exit code, or what kind of error was raised; never wait for ever."""
+        frontend = self.build({"interactive": False})
+        try:
+            async with asyncio.timeout(self.deadline_s):
+                return await frontend.run(app)
+        except TimeoutError:
+            pytest.fail(f"the frontend had not ended after {self.deadline_s:g} s")
+        except OSError:
+            return "OSError"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is an answer
+            return "OSError" if _is_about_output(error) else type(error).__name__
+
     def _with_a_person(self) -> ScriptedApp:
         if not self.interactive:
             pytest.skip("no person can answer through this frontend: interactive is False")
@@ -284,19 +297,6 @@ _QUESTION: Mapping[str, Any] = {
     "question": "Which colour?",
     "options": ["red", "blue"],
 }
-
-
-async def _outcome(frontend: Frontend, app: ScriptedApp) -> int | str:
-    """Return the exit code, or what kind of error was raised; never wait for ever."""
-    try:
-        async with asyncio.timeout(DEADLINE):
-            return await frontend.run(app)
-    except TimeoutError:
-        pytest.fail(f"the frontend had not ended after {DEADLINE:g} s")
-    except OSError:
-        return "OSError"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is an answer
-        return "OSError" if _is_about_output(error) else type(error).__name__
 
 
 def _is_about_output(error: Exception) -> bool:

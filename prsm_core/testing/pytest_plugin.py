@@ -1,4 +1,4 @@
-"""Pytest markers that PRSM and its plugins share.
+"""Pytest markers and fixtures that PRSM and its plugins share.
 
 Pytest loads this module in every run of every project beside prsm-core, before coverage starts:
 it imports nothing of the core at the top.
@@ -6,10 +6,17 @@ it imports nothing of the core at the top.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.plugins import PluginManager
+    from prsm_core.testing.app_double import ScriptedApp
 
 MARKERS = (
     "requirement(*ids): the rows of the requirements this test proves",
@@ -21,3 +28,28 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, so that --strict-markers accepts them."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+@pytest.fixture
+def prsm_plugins() -> PluginManager:
+    """The plugins that are installed here, loaded as `prsm` loads them."""
+    from prsm_core.builtin import BUILTINS
+    from prsm_core.plugins import PluginManager
+
+    return PluginManager.load(environ=os.environ, builtins=BUILTINS)
+
+
+@pytest.fixture
+def prsm_events() -> Sequence[Event]:
+    """A run as its events: every type of the contract, with all its fields."""
+    from prsm_core.testing.samples import sample_events
+
+    return sample_events()
+
+
+@pytest.fixture
+def prsm_app() -> ScriptedApp:
+    """The application that a frontend drives; its run is what the test says."""
+    from prsm_core.testing.app_double import ScriptedApp
+
+    return ScriptedApp()

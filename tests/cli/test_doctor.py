@@ -343,10 +343,15 @@ class Told(Provider):
     def open_session(self, request, host):
         raise NotImplementedError
 
+class Other(Told):
+    async def probe(self):
+        reason = os.environ.get("OTHER_IS_DOWN")
+        return ProviderStatus(available=reason is None, reason=reason)
+
 @hookimpl
 def prsm_providers():
-    for name in ("told", "other"):
-        yield ProviderSpec(name=name, summary="", factory=Told)
+    yield ProviderSpec(name="told", summary="", factory=Told)
+    yield ProviderSpec(name="other", summary="", factory=Other)
 """
 
 
@@ -396,12 +401,13 @@ def test_a_provider_that_is_named_and_not_as_it_should_be(told, status, expected
     assert (finding["status"], finding["message"], finding["cure"]) == expected
 
 
-def test_a_provider_that_nobody_named_may_be_missing_while_another_works(told):
-    unusable = {"status": {"available": False, "reason": "no"}}
-    config = {"providers": {"told": {}}, "defaults": {"provider": "told"}}
-    assert {f["status"] for f in told(config)} == {"ok"}
-    config["providers"]["other"] = unusable
-    assert [f["status"] for f in told(config)] == ["broken", "ok"]
+def test_a_provider_that_nobody_named_may_be_missing_while_another_works(told, monkeypatch):
+    assert [f["status"] for f in told(of({}))] == ["ok", "ok"]
+    monkeypatch.setenv("OTHER_IS_DOWN", "1")
+    assert [f["status"] for f in told(of({}))] == ["warning", "ok"]
+    assert [f["status"] for f in told({"defaults": {"provider": "other"}})] == ["broken", "ok"]
+    nothing_works = of({"status": {"available": False}})
+    assert [f["status"] for f in told(nothing_works)] == ["broken", "broken"]
 
 
 def test_a_provider_that_explodes_does_not_hide_the_others(told):

@@ -81,6 +81,18 @@ async def test_a_writer_is_freed_by_the_end_of_a_process_that_never_reads(launch
     assert "idle" in writer.result()
 
 
+async def test_input_may_be_closed_and_aborted_in_any_order(launcher):
+    surprises = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: surprises.append(context))
+    for acts in (("close", "abort"), ("abort", "close"), ("abort", "abort")):
+        process = await launcher.start(python("import sys; sys.stdin.read()"), name="reader")
+        for act in acts:
+            getattr(process.stdin, act)()
+        assert await process.wait() == 0
+    assert surprises == []
+
+
 async def _write_error(process):
     with pytest.raises(ProcessError) as caught:
         await process.write(b"x" * 1_000_000)

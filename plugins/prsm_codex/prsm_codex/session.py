@@ -174,7 +174,7 @@ class CodexSession(ProviderSession):
             result = await server.rpc.request("turn/start", params)
             turn.begin(_id_of(result, "turn"))
         except RpcClosedError as error:
-            await self.on_closed(error)
+            await self._ended_under(turn, error)
         except PrsmError as error:
             await self._refused(turn, error.message)
         except Exception as error:
@@ -275,9 +275,13 @@ class CodexSession(ProviderSession):
             await self._turn_completed(turn, params["turn"])
 
     async def on_closed(self, error: RpcClosedError) -> None:
-        """End the running turn: the next one starts a new process and resumes the thread."""
-        turn = self._turn
-        if turn is None or turn.over.is_set():
+        """End the running turn; one that has not been sent yet finds out by itself."""
+        if self._turn is not None and self._turn.sent:
+            await self._ended_under(self._turn, error)
+
+    async def _ended_under(self, turn: Turn, error: RpcClosedError) -> None:
+        """End a turn so that the next one starts a new process and resumes the thread."""
+        if turn.over.is_set():
             return
         notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         if turn.completing:

@@ -424,3 +424,25 @@ async def test_an_item_that_is_told_again_or_too_late_is_not_news(tmp_path):
         codex.complete()
         kinds = [type(event).__name__ for event in await turn]
     assert kinds == ["ToolCallStarted", "ToolCallFinished", "AssistantMessage", "TurnEnded"]
+
+
+@pytest.mark.parametrize("moments", range(6))
+async def test_a_prompt_is_not_lost_at_whatever_moment_the_server_dies(tmp_path, moments):
+    lost = {"thread/resume": RpcError("no rollout found")}
+    async with (
+        open_fake(tmp_path, **lost) as (provider, services),
+        provider.open_session(session_request(tmp_path), RecordingHost()) as session,
+    ):
+        turn = start(session, "the task")
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        services.codex[0].kill()
+        await until(lambda: turn.done() or len(services.codex) == 2)
+        if turn.done():
+            assert (await turn)[-1].error.retryable
+            turn = start(session, None)
+        await until(lambda: len(services.codex) == 2)
+        sent = await services.codex[1].sent("turn/start")
+        services.codex[1].complete()
+        assert (await turn)[-1].stop_reason is StopReason.END_TURN
+    assert sent["params"]["input"] == [{"type": "text", "text": "the task"}]

@@ -67,14 +67,19 @@ def run_task(launch: Launch, request: Request) -> int:
 def choose_frontend(
     plugins: PluginManager, ui: str | None, *, on_ask: str | None = None
 ) -> FrontendSpec:
-    """Return the frontend that was asked for, else the console.
+    """Return the frontend that was asked for, else the one that fits.
 
-    Nobody can be asked when --on-ask answers already, or when the console was not asked for by
-    name and stdin is no terminal: then the frontend counts as not interactive.
+    On a terminal that is the installed interactive frontend of highest priority, otherwise the
+    console. Nobody can be asked when --on-ask answers already, or when no frontend was asked for
+    by name and stdin is no terminal: then it counts as not interactive.
     """
-    spec = plugins.get(FrontendSpec, ui or "console")
-    attended = ui is not None or (sys.stdin is not None and sys.stdin.isatty())
-    if on_ask is not None or not attended:
+    on_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if ui is None and on_terminal:
+        offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.interactive]
+        spec = max(offered, key=lambda spec: spec.priority)
+    else:
+        spec = plugins.get(FrontendSpec, ui or "console")
+    if on_ask is not None or (ui is None and not on_terminal):
         spec = replace(spec, interactive=False)
     return spec
 

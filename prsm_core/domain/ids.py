@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(high + low for high in _CROCKFORD for low in _CROCKFORD)
 
 
 def encode_ulid(millis: int, entropy: int) -> str:
     """Return the 26-character ULID of a Unix time in ms and 80 bits of entropy."""
     value = (millis & (2**48 - 1)) << 80 | (entropy & (2**80 - 1))
-    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
 
 
 class Ids:

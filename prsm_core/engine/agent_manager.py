@@ -17,6 +17,7 @@ from prsm_core.engine.agent_session import AgentSession
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.records import AgentRecord
+from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.spawning import (
     Identity,
     choose_alias,
@@ -53,6 +54,7 @@ class AgentManager:
             is_over=lambda agent_id: not self.get(agent_id).is_live,
             on_knot=KnotResolver(self).resolve,
         )
+        self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self.reserved_names: set[str] = set()  # of agents of the session's earlier runs
         self._stopped = False  # the engine closes: no session is started any more
 

@@ -18,7 +18,6 @@ from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat
 from prsm_core.engine.host import SessionHost
 from prsm_core.engine.intake import fit
-from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.slots import SlotLease
 from prsm_core.engine.turn_run import Prompt, TurnRun
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
@@ -62,7 +61,6 @@ class AgentSession:
         self.host = SessionHost(self)
         self.turn: TurnRun | None = None
         self._lease = SlotLease(runtime.slots)
-        self._retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self._failures = 0
         self._waits: Sequence[Wait] = ()  # the last that blocked the agent
         self._breaker = runtime.breakers.of(record.descriptor.provider)
@@ -260,7 +258,7 @@ class AgentSession:
         self._failures += 1
         if error.retryable and self._breaker.failed():
             self._tell_breaker_open()
-        delay = self._retry.delay(self._failures, error)
+        delay = self.manager.retry.delay(self._failures, error)
         if delay is None:
             await self._fail(error.message, error.kind.value)
             return None

@@ -7,13 +7,15 @@ error handler and ends alone; it never takes its siblings with it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
     OnError = Callable[[str, Exception], None]
+
+T = TypeVar("T")
 
 
 class Background:
@@ -22,7 +24,7 @@ class Background:
     def __init__(self, on_error: OnError) -> None:
         self._on_error = on_error
         self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -35,20 +37,35 @@ class Background:
         trace: TracebackType | None,
     ) -> None:
         self.cancel_all()
+        finishing = self._tasks.copy()
         await self._group.__aexit__(kind, error, trace)
+        await asyncio.gather(*finishing, return_exceptions=True)
 
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` until it ends, is cancelled, or the engine closes."""
         task = self._group.create_task(self._guard(work, name), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        # A task cancelled before its first step never awaits its work: close it then.
-        task.add_done_callback(lambda _: work.close())
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            work.close()  # a task cancelled before its first step never awaits its work
+
+        task.add_done_callback(ended)
         return task
 
     def launch(self, work: Coroutine[Any, Any, object], *, name: str) -> None:
         """Run `work` like `start`, where nobody needs the task."""
         _ = self.start(work, name=name)
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, which goes on to its end even if the caller is cancelled meanwhile.
+
+        Its errors are the caller's, hence it is no task of the group, which they would end.
+        """
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     def cancel_all(self) -> None:
         """Cancel every task that still runs."""

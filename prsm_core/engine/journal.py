@@ -102,7 +102,7 @@ class Journal:
         self._count = 0
         if facts:
             facts.sort(key=lambda event: event.ts)
-            await self._finish(self._append(facts))
+            await self._background.finish(self._append(facts))
 
     async def commit(self, step: Step, then: Callable[[], None] | None = None) -> Committed:
         """Commit a step, preceded by its agent's facts, and run `then` once it is durable.
@@ -113,7 +113,7 @@ class Journal:
         if facts:
             self._count -= len(facts)
             step = replace(step, events=(*facts, *step.events))
-        return await self._finish(self._commit(step, then))
+        return await self._background.finish(self._commit(step, then))
 
     async def _commit(self, step: Step, then: Callable[[], None] | None) -> Committed:
         committed = await self._store.commit(step)
@@ -131,19 +131,3 @@ class Journal:
         finally:
             self._flushing = None
         await self.flush()
-
-    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        async def run() -> None:
-            try:
-                value = await work
-            except Exception as error:  # noqa: BLE001 - handed to the one who waits
-                if not done.cancelled():
-                    done.set_exception(error)
-            else:
-                if not done.cancelled():
-                    done.set_result(value)
-
-        self._background.launch(run(), name="commit")
-        return await asyncio.shield(done)

@@ -75,7 +75,7 @@ class WaitGraph:
         if not self._dead and self._nobody_relies_on(agent):
             # No witness leads to it, so that any live target may be its own witness.
             self.visits += 1
-            if all([self._support(watch, (agent,)) for watch in watches]):
+            if all(self._support(watch, (agent,)) for watch in watches):
                 return NO_KNOT
         return self._check((agent,))
 

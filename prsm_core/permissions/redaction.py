@@ -25,8 +25,6 @@ _SHAPES = re.compile(
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
     r")"
 )
-# One of these is in every text that holds such a shape; looking for them is far faster.
-_HINTS = ("sk-", "gh", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "eyJ")
 _BEARER = re.compile(r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"
@@ -43,9 +41,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
+        if len(text) < MIN_SECRET:
+            return text
         for secret in self._secrets:
             text = text.replace(secret, MARK)
-        if any(hint in text for hint in _HINTS):
+        if _may_hold_key(text):
             text = _SHAPES.sub(MARK, text)
         if "PRIVATE KEY-----" in text:
             text = _PRIVATE_KEY.sub(MARK, text)
@@ -63,6 +63,24 @@ class Redactor:
             items = [self.value(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
         return value
+
+
+def _may_hold_key(text: str) -> bool:
+    """Return whether any of _SHAPES can match: looking for their beginnings is far faster.
+
+    Every text of every event comes by, hence no loop.
+    """
+    return (
+        "sk-" in text
+        or "gh" in text
+        or "github_pat_" in text
+        or "glpat-" in text
+        or "AKIA" in text
+        or "ASIA" in text
+        or "AIza" in text
+        or "xox" in text
+        or "eyJ" in text
+    )
 
 
 def _forms(secret: str) -> Iterator[str]:

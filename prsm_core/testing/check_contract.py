@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PermissionCheckContract"]
 
-SAMPLES = list(product(sample_requests(), sample_contexts()))
-
 
 @pytest.mark.asyncio
 class PermissionCheckContract(ABC):
@@ -57,27 +55,27 @@ class PermissionCheckContract(ABC):
 
     async def test_it_is_asynchronous(self) -> None:
         """It is awaited on the engine's loop."""
-        answer = self._check(*SAMPLES[0])
+        answer = self._check(*_samples()[0])
         assert inspect.isawaitable(answer)
         await answer
 
     async def test_it_gives_a_verdict_or_none_and_never_raises(self) -> None:
         """Whatever it is asked: what raises counts as a denial that names the plugin."""
-        for request, context in SAMPLES:
+        for request, context in _samples():
             verdict = await self._verdict(request, context)
             assert verdict is None or isinstance(verdict, Allow | Ask | Deny), request
 
     async def test_it_answers_in_time(self) -> None:
         """Each answer comes within the timeout of its record, and blocks nobody for longer."""
         assert self.spec.timeout > 0
-        for request, context in SAMPLES:
+        for request, context in _samples():
             before = time.monotonic()
             await self._verdict(request, context)
             assert time.monotonic() - before < self.spec.timeout, request
 
     async def test_it_says_why(self) -> None:
         """A reason is told to the agent or the person, and an Ask offers a way to refuse."""
-        for request, context in SAMPLES:
+        for request, context in _samples():
             verdict = await self._verdict(request, context)
             if isinstance(verdict, Ask | Deny):
                 assert verdict.reason.strip(), request
@@ -87,13 +85,13 @@ class PermissionCheckContract(ABC):
 
     async def test_the_same_request_gets_the_same_verdict(self) -> None:
         """One after the other, and many at the same time."""
-        first = [await self._verdict(*sample) for sample in SAMPLES]
-        second = await asyncio.gather(*(self._verdict(*sample) for sample in SAMPLES))
+        first = [await self._verdict(*sample) for sample in _samples()]
+        second = await asyncio.gather(*(self._verdict(*sample) for sample in _samples()))
         assert second == first
 
     async def test_it_changes_nothing_of_what_it_is_asked(self) -> None:
         """The broker and the other checks look at the same objects."""
-        for request, context in SAMPLES:
+        for request, context in _samples():
             before = copy.deepcopy((request, context))
             await self._verdict(request, context)
             assert (request, context) == before
@@ -108,3 +106,7 @@ class PermissionCheckContract(ABC):
     ) -> Verdict | None:
         async with asyncio.timeout(self.spec.timeout):
             return await self._check(request, context)
+
+
+def _samples() -> list[tuple[PermissionRequest, PermissionContext]]:
+    return list(product(sample_requests(), sample_contexts()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ def sample_requests() -> Sequence[PermissionRequest]:
     ]
     files = [
         PermissionRequest(
-            agent_id=WORKER, tool=tool, arguments=arguments, cwd="/work/a b", paths=paths
+            agent_id=WORKER, tool=tool, arguments=deepcopy(arguments), cwd="/work/a b", paths=paths
         )
         for tool, arguments, paths in _FILES
     ]
@@ -233,6 +234,7 @@ def _event(
     seq: int | None,
     cls: type[Event] = Event,
 ) -> Event:
+    own = deepcopy(dict(data))  # who changes an event changes no other sample
     return cls(
-        type=kind, session=SESSION, run=RUN, ts=1_700_000_000.0, agent=agent, data=data, seq=seq
+        type=kind, session=SESSION, run=RUN, ts=1_700_000_000.0, agent=agent, data=own, seq=seq
     )

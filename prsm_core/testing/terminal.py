@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import termios
+import time
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, TextIO, cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SHOWS_SECONDS = 10.0
 _SIZE = (24, 80)  # rows, columns
 _POLL_SECONDS = 0.01
+_MARK = b"\x1b]prsm-mark\x07"  # a mark of our own in what is written
 _MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _ON_BY_DEFAULT = frozenset({"7", "25"})  # lines wrap, the cursor is visible
 
@@ -36,16 +38,18 @@ class Terminal:
         self._person = person
         self._program = program
         self._written = bytearray()
+        self._marks = 0
         self._attributes = termios.tcgetattr(program)
 
     @property
     def text(self) -> str:
         """Everything that was written so far, echoed keys included."""
-        return bytes(self._written).decode(errors="replace")
+        return bytes(self._written).replace(_MARK, b"").decode(errors="replace")
 
     @property
     def disorder(self) -> Sequence[str]:
         """What a program has left different from how it found it; empty if nothing."""
+        self._catch_up()
         changed = termios.tcgetattr(self._program) != self._attributes
         left = {}
         for modes, letter in _MODE.findall(bytes(self._written)):
@@ -62,6 +66,16 @@ class Terminal:
         async with asyncio.timeout(SHOWS_SECONDS):
             while text not in self.text:  # noqa: ASYNC110 - another thread reads
                 await asyncio.sleep(_POLL_SECONDS)
+
+    def _catch_up(self) -> None:
+        """Wait until the reader has seen everything that was written before this."""
+        end = time.monotonic() + SHOWS_SECONDS
+        self._marks += 1
+        os.write(self._program, _MARK)
+        while self._written.count(_MARK) < self._marks:
+            if time.monotonic() > end:
+                raise TimeoutError("the terminal's reader has stopped")
+            time.sleep(_POLL_SECONDS)
 
     def read_all(self) -> None:
         """Read until the program's side is closed: run in a thread, so that writing never waits."""

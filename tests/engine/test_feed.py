@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
+from prsm_core.domain.turns import ThinkingDelta
 from tests.engine.harness import DEADLINE, SESSION
 
 
@@ -38,6 +39,35 @@ async def test_a_reader_gets_every_committed_event_once_and_the_deltas_between(t
     live = [event for event in events if event.seq is None]
     assert {event.type for event in live} == {"text_delta"}
     assert [event.data["text"] for event in live] == [f"{n}" for n in range(20)]
+
+
+@pytest.mark.requirement("N20")
+async def test_a_turn_streams_its_start_its_thinking_its_text_its_tools_and_its_end(team):
+    async def master(agent):
+        await agent.tell(ThinkingDelta("hm"))
+        await agent.begin_to_say("We")
+        await agent.start_tool("v1", "Read", path="a")
+        await agent.end_tool("v1", result="text")
+        await agent.say("We are done.")
+        await agent.complete()
+
+    running = team.start("do it", master=master)
+    events = await read_all(team.engine.feed)
+    await running
+    told = {
+        "turn_started",
+        "thinking_delta",
+        "text_delta",
+        "tool_call_started",
+        "tool_call_finished",
+        "turn_finished",
+    }
+    vendor = [e for e in events if e.type in told and e.data.get("tool") != "task_complete"]
+    live = [(e.type, e.data["text"]) for e in vendor if e.seq is None]
+    assert live == [("thinking_delta", "hm"), ("text_delta", "We")]
+    kept = [e.type for e in vendor if e.seq is not None]
+    assert kept[:3] == ["turn_started", "tool_call_started", "tool_call_finished"]
+    assert kept[-1] == "turn_finished"
 
 
 @pytest.mark.parametrize("after", [0, 1, 10])

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import tty
+from contextlib import aclosing
 
 import pytest
 
@@ -44,17 +45,23 @@ class Raw(Plain):
 
 
 class Reader(Plain):
-    """Reads events up to the end of its run."""
+    """Reads events up to the end of its run, and minds a run that ends without one."""
 
     def take(self, event, app):
         return event.type == "run_finished" and event.run == app.run.run_id
 
+    async def read(self, app):
+        async with aclosing(app.events()) as events:
+            async for event in events:
+                if self.take(event, app):
+                    break
+
     async def run(self, app):
         run = await app.start_run("x")
-        async for event in app.events():
-            if self.take(event, app):
-                break
-        return (await run.result()).exit_code
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.read(app))
+            result = await run.result()
+        return result.exit_code
 
 
 class FirstEnd(Reader):
@@ -63,9 +70,7 @@ class FirstEnd(Reader):
 
     async def run(self, app):
         run = await app.start_run("x")
-        async for event in app.events():
-            if self.take(event, app):
-                break
+        await self.read(app)
         return 0 if run.ended.done() else 9
 
 

@@ -1,0 +1,53 @@
+"""Which frontend the launcher chooses."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from prsm_core.builtin import BUILTINS
+from prsm_core.cli.running import choose_frontend
+from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.plugins import PluginManager
+
+
+class Terminal(io.StringIO):
+    """A stdin that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def plugins():
+    return PluginManager.load(
+        environ={"PRSM_PLUGINS": ""},
+        builtins=[*BUILTINS, ("grand", "tests.cli.grand_plugin")],
+    )
+
+
+@pytest.mark.requirement("C3")
+def test_on_a_terminal_the_interactive_frontend_of_highest_priority_is_chosen(plugins, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal())
+    spec = choose_frontend(plugins, None)
+    assert (spec.name, spec.interactive) == ("grand", True)
+    assert choose_frontend(plugins, "console").name == "console"
+
+
+@pytest.mark.requirement("C3")
+def test_without_a_terminal_the_console_is_chosen_and_nobody_is_asked(plugins, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    spec = choose_frontend(plugins, None)
+    assert (spec.name, spec.interactive) == ("console", False)
+
+
+def test_an_answer_given_beforehand_means_that_nobody_is_asked(plugins, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert choose_frontend(plugins, None, on_ask="deny").interactive is False
+
+
+def test_the_record_of_a_frontend_is_not_changed_by_the_choice(plugins, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal())
+    choose_frontend(plugins, None, on_ask="deny")
+    assert plugins.get(FrontendSpec, "grand").interactive is True

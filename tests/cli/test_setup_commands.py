@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from prsm_core.cli.config import HIDDEN, hide_secrets
+from prsm_core.plugins import plugin_names
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def plugin(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", str(site))
     monkeypatch.delenv("PRSM_PLUGINS")
-    monkeypatch.setenv("PRSM_DISABLED_PLUGINS", "codex")
+    installed = sorted(plugin_names())  # of the environment; the tests bring their own
+    monkeypatch.setenv("PRSM_DISABLED_PLUGINS", ",".join(installed))
 
     def install(name, source):
         (site / f"plugin_{name}.py").write_text(source)

@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 SHELL = {"console", "sh", "bash"}
 UNCHECKED = {"text", "mermaid"}  # what is not run must say so
+TUTORIALS = tuple(sorted((ROOT / "docs").glob("tutorial-*.md")))
 
 _FENCE = re.compile(r"( *)(`{3,})([^`\n]*)\n(.*?)^\1\2 *$", flags=re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced block: where it begins, its language, its text without the indent of the fence."""
+    """A fenced block: where it begins, its language, its text without the indent of the fence.
+
+    A block whose fence names a file after the language is that file of a project which the
+    document builds; it works together with the others only.
+    """
 
     place: str
     language: str
     text: str
+    file: str = ""
 
 
 def documents() -> list[Path]:
@@ -43,7 +49,8 @@ def blocks_of(text: str, path: Path) -> Iterator[Block]:
         line = text.count("\n", 0, fence.start()) + 1
         words = info.split()
         plain = re.sub(rf"^{indent}", "", body, flags=re.MULTILINE)
-        yield Block(f"{where(path)}:{line}", words[0] if words else "", plain)
+        language, file = (*words, "", "")[:2]
+        yield Block(f"{where(path)}:{line}", language, plain, file)
 
 
 def blocks(*languages: str) -> list[Block]:

@@ -20,6 +20,7 @@ from prsm_core.config import Settings, load_settings, resolve_paths
 from prsm_core.errors import ConfigError
 from tests.documents import (
     SHELL,
+    TUTORIALS,
     UNCHECKED,
     blocks,
     blocks_of,
@@ -99,7 +100,16 @@ def test_every_block_says_how_it_is_checked():
     assert not unknown, f"a block that no test runs must be marked as text: {unknown}"
 
 
-@pytest.mark.parametrize("block", [pytest.param(b, id=b.place) for b in blocks(*CHECKS)])
+SINGLE = [block for block in blocks(*CHECKS) if not block.file]
+
+
+def test_a_document_that_builds_a_project_is_a_tutorial():
+    """Tutorials are followed step by step by tests/docs/test_tutorials.py."""
+    built = {block.place.partition(":")[0] for block in blocks() if block.file}
+    assert built == {str(path.relative_to(ROOT)) for path in TUTORIALS}
+
+
+@pytest.mark.parametrize("block", [pytest.param(b, id=b.place) for b in SINGLE])
 def test_a_block_of_the_documents_works(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     CHECKS[block.language](block.text, tmp_path)
@@ -185,11 +195,16 @@ def test_a_prompt_tells_commands_from_their_output():
 
 
 def test_blocks_are_found_with_their_language_and_line():
-    text = "# T\n\n- item\n\n  ```python\n  x = 1\n  ```\n\n````text\n```\nnot a block\n```\n````\n"
+    text = (
+        "# T\n\n- item\n\n  ```python\n  x = 1\n  ```\n\n````text\n```\nnot a block\n```\n````\n"
+        "```toml a/b.toml\n```\n```\n```\n"
+    )
     found = list(blocks_of(text, ROOT / "README.md"))
-    assert [(b.language, b.text) for b in found] == [
-        ("python", "x = 1\n"),
-        ("text", "```\nnot a block\n```\n"),
+    assert [(b.language, b.text, b.file) for b in found] == [
+        ("python", "x = 1\n", ""),
+        ("text", "```\nnot a block\n```\n", ""),
+        ("toml", "", "a/b.toml"),
+        ("", "", ""),
     ]
     assert found[0].place == "README.md:5"
 

@@ -28,15 +28,16 @@ class Ids:
     def __init__(self, wall_time: Callable[[], float], rng: random.Random | None = None) -> None:
         self._time = wall_time
         self._rng = rng or random.SystemRandom()
-        self._last = (0, 0)
+        self._last = (-1, 0)  # the milliseconds and the entropy of the newest ULID
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
-        millis, entropy = int(self._time() * 1000), self._rng.getrandbits(80)
-        if millis <= self._last[0]:
-            millis, entropy = self._last[0], self._last[1] + 1
-        self._last = (millis, entropy)
-        return encode_ulid(millis, entropy)
+        millis = int(self._time() * 1000)
+        if millis > self._last[0]:
+            self._last = (millis, self._rng.getrandbits(80))
+        else:
+            self._last = (self._last[0], self._last[1] + 1)
+        return encode_ulid(*self._last)
 
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""

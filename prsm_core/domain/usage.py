@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 
 def _add(a: int | None, b: int | None) -> int | None:
@@ -32,15 +32,18 @@ class TokenUsage:
     def __add__(self, other: TokenUsage) -> TokenUsage:
         """Return the field-wise sum of what is known."""
         return TokenUsage(
-            **{f.name: _add(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+            **{name: _add(getattr(self, name), getattr(other, name)) for name in _NAMES}
         )
 
     def __sub__(self, other: TokenUsage) -> TokenUsage:
         """Return the field-wise difference; what is unknown in `self` stays unknown."""
         return TokenUsage(
-            **{f.name: _sub(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+            **{name: _sub(getattr(self, name), getattr(other, name)) for name in _NAMES}
         )
 
     def to_dict(self) -> dict[str, int | None]:
         """Return the counts by name, unknown ones as None."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(f.name for f in fields(TokenUsage))

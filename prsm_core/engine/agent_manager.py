@@ -7,6 +7,7 @@ happen in the same order. Other agents see an end only once it is committed (`re
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,7 +56,8 @@ class AgentManager:
             on_knot=KnotResolver(self).resolve,
         )
         self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
-        self.reserved_names: set[str] = set()  # of agents of the session's earlier runs
+        self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
+        self._sizes: Counter[str] = Counter()  # agents by run
         self._stopped = False  # the engine closes: no session is started any more
 
     # --- steps -------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ class AgentManager:
 
     def live_children(self, record: AgentRecord) -> list[AgentRecord]:
         """Return the children that have not ended."""
-        return [self.agents[c] for c in record.children if self.agents[c].is_live]
+        return list(record.live_children.values())
 
     def names(self) -> dict[str, str]:
         """Return the aliases by agent id."""
@@ -174,10 +176,9 @@ class AgentManager:
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
         runtime = self.runtime
-        taken = {r.descriptor.name for r in self.agents.values()} | self.reserved_names
         return Identity(
             agent_id=runtime.ids.agent(),
-            alias=choose_alias(alias, request.role, taken),
+            alias=choose_alias(alias, request.role, self.taken_names),
             session_id=runtime.journal.session_id,
             run_id=runtime.journal.run_id,
             created_at=runtime.clock.time(),
@@ -209,9 +210,7 @@ class AgentManager:
         """Commit a new agent and start its session."""
         self.check_room(1)
         record = AgentRecord(descriptor)
-        siblings = [] if descriptor.parent_id is None else self.get(descriptor.parent_id).children
-        self.agents[descriptor.agent_id] = record
-        siblings.append(descriptor.agent_id)
+        self._enlist(record)
         spawned = self.runtime.journal.event(
             "agent_spawned",
             descriptor.agent_id,
@@ -227,16 +226,34 @@ class AgentManager:
         try:
             await self.commit(step, then=lambda: self._begin_life(record))
         except PrsmError:  # nothing was written, so there is no such agent
-            del self.agents[descriptor.agent_id]
-            siblings.remove(descriptor.agent_id)
+            self._strike(record)
             raise
         return record
+
+    def _enlist(self, record: AgentRecord) -> None:
+        descriptor = record.descriptor
+        parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
+        self.agents[descriptor.agent_id] = record
+        self.taken_names.add(descriptor.name)
+        self._sizes[descriptor.run_id] += 1
+        if parent is not None:
+            parent.children.append(descriptor.agent_id)
+            parent.live_children[descriptor.agent_id] = record
+
+    def _strike(self, record: AgentRecord) -> None:
+        descriptor = record.descriptor
+        del self.agents[descriptor.agent_id]
+        self.taken_names.discard(descriptor.name)
+        self._sizes[descriptor.run_id] -= 1
+        if descriptor.parent_id is not None:
+            parent = self.get(descriptor.parent_id)
+            parent.children.remove(descriptor.agent_id)
+            del parent.live_children[descriptor.agent_id]
 
     def check_room(self, count: int) -> None:
         """Raise AgentSpawnError unless the run may have `count` agents more."""
         limit = self.runtime.settings.engine.max_agents_per_run
-        run_id = self.runtime.journal.run_id
-        have = sum(record.descriptor.run_id == run_id for record in self.agents.values())
+        have = self._sizes[self.runtime.journal.run_id]
         if have + count > limit:
             raise AgentSpawnError(
                 f"the run has {have} of {limit} agents, which is max_agents_per_run",
@@ -257,6 +274,8 @@ class AgentManager:
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes, events = self.move(record, target, "restarted", trigger=RESTART)
         record.begin_incarnation(new_prompt, target)
+        if record.descriptor.parent_id is not None:
+            self.get(record.descriptor.parent_id).live_children[agent_id] = record
         step = self.build(
             ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
         )
@@ -362,8 +381,10 @@ class AgentManager:
         self.runtime.broker.forget(record.agent_id)
         for child in record.children:
             self.runtime.router.wake(child)
-        if record.descriptor.parent_id is not None:
-            self.runtime.router.wake(record.descriptor.parent_id)
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None:
+            parent.live_children.pop(record.agent_id, None)
+            self.runtime.router.wake(parent.agent_id)
         self.detector.changed((record.agent_id,))
 
     async def fail_agent(

@@ -333,20 +333,18 @@ class AgentSession:
 
     def senders(self) -> tuple[str, ...]:
         """Return the agents that may send this one a message: its live children and its parent."""
-        children = [child.agent_id for child in self.manager.live_children(self.record)]
-        parent = self.record.descriptor.parent_id
+        children, parent = self.record.live_children, self.record.descriptor.parent_id
         return tuple(children) if parent is None else (*children, parent)
 
     def has_news(self) -> bool:
         """Whether a wait for any message would end now."""
-        unread = self.manager.runtime.router.unread(self.record.agent_id)
+        record = self.record
         return (
-            bool(self.record.reminders)
-            or any(m.type in PROMPTING and self.record.is_current(m) for m in unread)
-            or (
-                self.record.descriptor.parent_id is None
-                and not self.manager.live_children(self.record)
+            bool(record.reminders)
+            or self.manager.runtime.router.has_unread(
+                record.agent_id, lambda m: m.type in PROMPTING and record.is_current(m)
             )
+            or (record.descriptor.parent_id is None and not record.live_children)
         )
 
     def _reminder(self) -> Prompt | None:

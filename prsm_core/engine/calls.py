@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Match = Callable[[RoutedMessage], bool]
 
+# Built once: json.dumps with arguments makes a new encoder for every call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ENDED = "this turn is over; the call has no effect"
 
 
@@ -163,8 +165,7 @@ class Call:
 
     def has_unread(self, match: Match) -> bool:
         """Whether a committed message that matches waits in the agent's mailbox."""
-        unread = self.manager.runtime.router.unread(self.record.agent_id)
-        return any(match(message) for message in unread)
+        return self.manager.runtime.router.has_unread(self.record.agent_id, match)
 
     def close_with(self, outcome: ToolOutcome) -> CallClose:
         """Return the stored form of the answer; the call counts as closed from now on."""
@@ -196,15 +197,13 @@ class Call:
 
 def success(data: Mapping[str, Any], *, ends_turn: bool = False) -> ToolOutcome:
     """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return ToolOutcome(text=text, data=dict(data), ends_turn=ends_turn)
+    return ToolOutcome(text=_encode(data), data=dict(data), ends_turn=ends_turn)
 
 
 def failure(error: PrsmError) -> ToolOutcome:
     """Return the outcome of an error: what happened and what to do."""
     data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return ToolOutcome(text=text, data=data, is_error=True)
+    return ToolOutcome(text=_encode(data), data=data, is_error=True)
 
 
 class TurnCalls:
@@ -349,10 +348,9 @@ class TurnCalls:
                 "failed", error=_ENDED, completed_at=self._session.now_ms()
             )
             return
-        row = call.row("failed" if outcome.is_error else "completed")
         text = cut_result(outcome.text)
-        self.rows[call.id] = replace(
-            row,
+        self.rows[call.id] = call.row(
+            "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
             completed_at=self._session.now_ms(),

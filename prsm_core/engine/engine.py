@@ -268,7 +268,7 @@ class OrchestrationEngine:
     async def _reserve_names(self) -> None:
         """Keep the aliases of the session's earlier runs from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
-        self.manager.reserved_names.update(row.descriptor.name for row in rows)
+        self.manager.taken_names.update(row.descriptor.name for row in rows)
 
     async def _open_run(self, task: str) -> None:
         config = self._config

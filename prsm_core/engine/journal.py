@@ -6,14 +6,14 @@ the next step of the agent that said it.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    import asyncio
+    from collections.abc import Callable
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.engine.background import Background
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
 
     OnEvents = Callable[[tuple[Event, ...]], None]
-
-T = TypeVar("T")
 
 FLUSH_SECONDS = 0.02
 FACT_LIMIT = 1000  # buffered facts; a provider that says more waits for the store
@@ -70,7 +68,7 @@ class Journal:
             run=self.run_id,
             ts=self._clock.time(),
             agent=agent,
-            data=self.redact(data),
+            data={name: self.redact(value) for name, value in data.items()},
         )
 
     def run_step_id(self) -> str:

@@ -32,6 +32,7 @@ class AgentRecord:
 
     descriptor: AgentDescriptor
     children: list[str] = field(default_factory=list)
+    live_children: dict[str, AgentRecord] = field(default_factory=dict)  # kept by AgentManager
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # the end is committed
@@ -46,17 +47,17 @@ class AgentRecord:
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
     started_at: float = 0.0  # monotonic
+    state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
     _steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin in the state of the descriptor."""
+        self.state = self.descriptor.state
 
     @property
     def agent_id(self) -> str:
         """The agent's id."""
         return self.descriptor.agent_id
-
-    @property
-    def state(self) -> AgentState:
-        """The agent's present state."""
-        return self.descriptor.state
 
     @property
     def incarnation(self) -> int:
@@ -98,14 +99,15 @@ class AgentRecord:
         return None
 
     def set_state(self, state: AgentState) -> None:
-        """Replace the descriptor's state; only AgentManager calls this, after the machine."""
-        self.descriptor = replace(self.descriptor, state=state)
+        """Note the new state; only AgentManager calls this, after the machine."""
+        self.state = state
 
     def begin_incarnation(self, prompt: str, state: AgentState) -> None:
         """Turn the record of an ended agent into that of its next life."""
         self.descriptor = replace(
             self.descriptor, incarnation=self.incarnation + 1, prompt=prompt, state=state
         )
+        self.state = state
         self.result = self.claimed_result = self.waiting_on = None
         self.ended.clear()
         self.questions.clear()

@@ -123,6 +123,13 @@ class MessageRouter:
             return ()
         return tuple(m for key, m in box.messages.items() if key not in box.claimed)
 
+    def has_unread(self, agent_id: str, match: Match) -> bool:
+        """Return whether an unclaimed message matches."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return False
+        return any(key not in box.claimed and match(m) for key, m in box.messages.items())
+
     def wake(self, agent_id: str) -> None:
         """Make the agent's waits look again (another agent's state changed)."""
         box = self._boxes.get(agent_id)

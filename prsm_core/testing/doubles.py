@@ -254,7 +254,7 @@ def turn_context(text: str | None, *history: tuple[str, str]) -> AssembledContex
 
 async def run_turn(
     session: ProviderSession, text: str | None, *history: tuple[str, str]
-) -> list[ProviderEvent]:
+) -> list[Any]:
     """Run a turn to its end and return its events, of which the last is the only TurnEnded.
 
     Raises TimeoutError after 30 s, ValueError when the end is missing, repeated or not the last.

@@ -48,7 +48,7 @@ def test_half_a_pair_is_replaced_and_a_whole_one_is_kept():
 
 
 def test_what_is_nested_too_deep_is_cut():
-    deep = []
+    deep: list = []
     for _ in range(500):
         deep = [deep]
     text = encode(fit(deep))

@@ -18,6 +18,12 @@ import yaml
 DEADLINE_S = 60
 
 
+def settle(ended: asyncio.Future[None]) -> None:
+    """Let a waiter go, once."""
+    if not ended.done():
+        ended.set_result(None)
+
+
 class Prsm:
     """Runs `prsm` in a workspace of its own, with Codex pointed at a model server."""
 
@@ -92,7 +98,7 @@ class Prsm:
             except ProcessLookupError:
                 continue
             ended = loop.create_future()
-            loop.add_reader(descriptor, lambda done=ended: done.done() or done.set_result(None))
+            loop.add_reader(descriptor, settle, ended)
             try:
                 await ended
             finally:

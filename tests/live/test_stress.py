@@ -175,6 +175,7 @@ async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm
         str(script),
         stdout=asyncio.subprocess.PIPE,
     )
+    assert models.stdout is not None
     address = json.loads(await models.stdout.readline())["base_url"]
     prsm.configure(address, retry_attempts=2)
     process = await prsm.start("run", "--json", "Do it")

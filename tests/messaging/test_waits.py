@@ -64,7 +64,7 @@ def test_every_configuration_of_three_agents_with_two_calls_equals_the_fixpoint(
     count = 0
     for choice in itertools.product(*(options[agent] for agent in agents)):
         world = World(agents)
-        found = frozenset()
+        found: frozenset[str] = frozenset()
         for agent, waits in zip(agents, choice, strict=True):
             if not waits:
                 continue
@@ -84,7 +84,7 @@ class Walk(RuleBasedStateMachine):
     @initialize(size=st.integers(2, 12))
     def start(self, size):
         self.world = World([f"a{n}" for n in range(size)])
-        self.last = frozenset()
+        self.last: frozenset[str] = frozenset()
 
     @rule(data=st.data())
     def block(self, data):

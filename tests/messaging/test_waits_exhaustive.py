@@ -45,7 +45,7 @@ def knot_by_definition(waits, ready) -> int:
 def knot_by_graph(waits, ready, order) -> int:
     """Return the knot that the wait graph reports when the last agent has blocked."""
     graph = WaitGraph(is_ready=lambda _, wait: wait.key == ready, is_over=lambda _: False)
-    found = frozenset()
+    found: frozenset[str] = frozenset()
     for agent in order:
         if waits[agent]:
             edges = [

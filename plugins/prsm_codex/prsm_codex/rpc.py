@@ -181,7 +181,7 @@ class Rpc:
         try:
             text = line.decode("utf-8", "replace").removeprefix("\ufeff")
             await self._route(json.loads(text, strict=False))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, RpcError):
             self.bad_lines += 1
 
     async def _route(self, message: Json) -> None:

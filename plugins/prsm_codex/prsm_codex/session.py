@@ -260,7 +260,7 @@ class CodexSession(ProviderSession):
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate a notification into events of the running turn."""
         turn = self._turn
-        ours = turn is not None and turn.concerns(params.get("turnId"))
+        ours = turn is not None and turn.concerns(_turn_of(method, params))
         if turn is not None and ours and turn.completing:
             await self._watch_completion(turn, method, params)
         events = self._translator.feed(method, params)
@@ -270,7 +270,7 @@ class CodexSession(ProviderSession):
             events = [event for event in events if self._is_news(event)]
         await turn.put(events)
         if method == "turn/started":
-            turn.begin(str(params["turn"]["id"]))
+            turn.begin(_id_of(params, "turn"))
         elif method == "turn/completed":
             await self._turn_completed(turn, params["turn"])
 
@@ -332,6 +332,13 @@ class CodexSession(ProviderSession):
     async def on_request(self, request: ServerRequest) -> None:
         """Answer a request of the thread."""
         await self._responder.respond(self._turn, request)
+
+
+def _turn_of(method: str, params: Mapping[str, Any]) -> object:
+    """Return the id of the turn that something is of; None for what begins one or has none."""
+    if method == "turn/completed":
+        return _id_of(params, "turn")
+    return None if method == "turn/started" else params.get("turnId")
 
 
 def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:

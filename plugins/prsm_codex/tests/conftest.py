@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.prsm_codex.tests.live import KEY, Live, open_live
+from plugins.prsm_codex.tests.real_codex import KEY, Live, open_live
 
 
 @pytest.fixture(scope="session")

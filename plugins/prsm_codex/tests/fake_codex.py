@@ -19,6 +19,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 VERSION = "codex-cli 0.169.0"
 _HERE = Path(__file__)
@@ -58,7 +59,8 @@ class Wire:
 
     def ask(self, method: str, params: dict, given_up: threading.Event) -> dict:
         """Ask the client; return its answer, or nothing once it was given up."""
-        number, answer = next(self._numbers), []
+        number = next(self._numbers)
+        answer: list = []
         self._waiting[number] = answer
         self.say({"id": number, "method": method, "params": params})
         while not answer and not given_up.wait(0.005):
@@ -102,11 +104,17 @@ class Turn:
         self.interrupted = threading.Event()
         self.steered: list[dict] = []
         self.connection: socket.socket | None = None
-        self.record = {"id": self.id, "status": "inProgress", "items": []}
+        self.record: dict = {"id": self.id, "status": "inProgress", "items": []}
 
     def tell(self, method: str, **params) -> None:
         place = {"threadId": self.thread.id, "turnId": self.id}
         self.server.wire.say({"method": method, "params": {**place, **params}})
+
+    def tell_turn(self, method: str, status: str, error: dict | None = None) -> None:
+        turn: dict = {"id": self.id, "status": status, "error": error, "items": []}
+        self.server.wire.say(
+            {"method": method, "params": {"threadId": self.thread.id, "turn": turn}}
+        )
 
     def ask(self, method: str, **params) -> dict:
         place = {"threadId": self.thread.id, "turnId": self.id}
@@ -128,8 +136,7 @@ class Turn:
         self.record["status"] = status
         self.thread.turn = None
         self.thread.save()
-        turn = {"id": self.id, "status": status, "error": error, "items": []}
-        self.tell("turn/completed", turn=turn)
+        self.tell_turn("turn/completed", status, error)
 
     def interrupt(self) -> None:
         self.interrupted.set()
@@ -208,12 +215,8 @@ class Turn:
 
     def _call(self, call: dict, outputs: dict[str, str]) -> None:
         arguments = json.loads(call["arguments"])
-        if call["name"] == "exec_command":
-            work = self._shell
-        elif call["name"] == "request_user_input":
-            work = self._question
-        else:
-            work = self._tool
+        works = {"exec_command": self._shell, "request_user_input": self._question}
+        work = works.get(call["name"], self._tool)
         output = work(call["call_id"], call["name"], arguments)
         if not self.interrupted.is_set():
             outputs[call["call_id"]] = output
@@ -247,9 +250,10 @@ class Turn:
             return "rejected by user"
         done = subprocess.run(["bash", "-c", command], cwd=cwd, capture_output=True, text=True)
         status = "completed" if done.returncode == 0 else "failed"
-        result = {"aggregatedOutput": done.stdout + done.stderr, "exitCode": done.returncode}
+        output = done.stdout + done.stderr
+        result = {"aggregatedOutput": output, "exitCode": done.returncode}
         self.tell("item/completed", item={**item, "status": status, **result})
-        return result["aggregatedOutput"]
+        return output
 
     def _events(self):
         """Yield the server-sent events of a model response."""
@@ -306,7 +310,7 @@ class Server:
 
     def _answer(self, message: dict) -> None:
         method, params = message["method"], message["params"]
-        handler = self._fault.get(method) or getattr(self, _named(method), self.unknown)
+        handler: Any = self._fault.get(method) or getattr(self, _named(method), self.unknown)
         try:
             result = handler(self, params) if method in self._fault else handler(params)
         except RefusedError as error:
@@ -321,7 +325,7 @@ class Server:
     def _run(self, turn: Turn | None) -> None:
         if turn is None:
             return
-        turn.tell("turn/started", turn={"id": turn.id, "status": "inProgress"})
+        turn.tell_turn("turn/started", "inProgress")
         play = self._fault.get("turn")
         target = turn.run if play is None else lambda: play(turn)
         threading.Thread(target=target, daemon=True).start()

@@ -14,8 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Turn = Any  # of fake_codex.py
 Server = Any
@@ -32,10 +36,10 @@ HOG = 512 * 2**20
 NAP = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
 
 
-def fault(point: str):
+def fault(point: str) -> Callable[[Callable], Callable]:
     """Add a function to the table under its own name."""
 
-    def add(fn):
+    def add(fn: Callable) -> Callable:
         FAULTS[fn.__name__] = {"turn": fine, point: fn}
         return fn
 
@@ -134,13 +138,10 @@ def garbage(turn: Turn) -> None:
     for line in (
         b"lorem ipsum",
         b"\xff\xfe\x00",
-        b"{" * 3,
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b"[1, 2]",
         b"null",
-        b'"text"',
-        b"12",
         b'{"method": 5, "params": []}',
         b'{"method": "item/completed", "params": {"threadId": [], "item": 5}}',
         b'{"id": {}, "result": 1}',
@@ -221,7 +222,7 @@ def says_all_twice(turn: Turn) -> None:
         say(message)
 
     wire.say = twice
-    turn.tell("turn/started", turn={"id": turn.id, "status": "inProgress"})
+    turn.tell_turn("turn/started", "inProgress")
     item = {"type": "commandExecution", "id": "c1", "command": "/bin/bash -lc ls", "cwd": "/"}
     turn.tell("item/started", item={**item, "status": "inProgress"})
     done = {**item, "status": "completed", "exitCode": 0, "aggregatedOutput": "a"}
@@ -241,7 +242,8 @@ def says_it_in_disorder(turn: Turn) -> None:
     turn.tell("item/completed", item={"type": "agentMessage", "id": "m", "text": "all is well"})
     turn.tell("item/agentMessage/delta", itemId="m", delta="all is well")
     turn.tell("rawResponse/completed", responseId="r")
-    turn.tell("turn/completed", turnId="turn-99", turn={"id": "turn-99", "status": "failed"})
+    older = {"threadId": turn.thread.id, "turn": {"id": "turn-99", "status": "failed"}}
+    turn.server.wire.say({"method": "turn/completed", "params": older})
     turn.use(input=100, output=10)
     turn.end("completed")
 
@@ -254,7 +256,8 @@ def says_nothing(turn: Turn) -> None:
 
 @fault("turn")
 def mad_usage(turn: Turn) -> None:
-    for total in (-5, 10**30, 1e30, "many", None, [], True):
+    totals: tuple[Any, ...] = (-5, 10**30, 1e30, "many", None, [], True)
+    for total in totals:
         usage = {"total": {"totalTokens": total, "inputTokens": total, "outputTokens": 3}}
         turn.tell("thread/tokenUsage/updated", tokenUsage=usage)
     turn.say_text("all is well")
@@ -447,7 +450,7 @@ def leaves_a_family(turn: Turn) -> None:
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", script], stdout=subprocess.PIPE, text=True
     ) as middle:
-        pids.append(int(middle.stdout.readline()))
+        pids.append(int(middle.stdout.readline()))  # type: ignore[union-attr]
         (home() / "family").write_text(json.dumps(pids))
         os._exit(0)
 
@@ -466,9 +469,6 @@ def hogs_memory(turn: Turn) -> None:
     hog = bytearray(HOG)
     hog[:: os.sysconf("SC_PAGESIZE")] = b"x" * len(range(0, HOG, os.sysconf("SC_PAGESIZE")))
     fine(turn)
-
-
-# --- errors of the model ---------------------------------------------------------------------
 
 
 def fails(turn: Turn, message: str, info: Any) -> None:
@@ -490,11 +490,8 @@ def busy_for_ever(turn: Turn) -> None:
     fails(turn, "exceeded retry limit, last status: 429", limited)
 
 
-@fault("turn")
-def no_access(turn: Turn) -> None:
-    fails(turn, "unexpected status 401\nbad key", "unauthorized")
-
-
-@fault("turn")
-def no_room(turn: Turn) -> None:
-    fails(turn, "Codex ran out of room in the model's context window.", "contextWindowExceeded")
+for name, told, info in (
+    ("no_access", "unexpected status 401\nbad key", "unauthorized"),
+    ("no_room", "Codex ran out of room in the model's context window.", "contextWindowExceeded"),
+):
+    FAULTS[name] = {"turn": partial(fails, message=told, info=info)}

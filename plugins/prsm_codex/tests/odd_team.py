@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.usage import TokenUsage
-    from tests.engine.harness import Ledger, Team
+    from tests.engine.harness import Team
+    from tests.engine.ledger import Ledger
 
 FAKE = Path(__file__).with_name("fake_codex.py")
 BEAT_SECONDS = 0.02
@@ -71,12 +72,14 @@ def fake_command(fault: str) -> list[str]:
 class OddTeam:
     """How to run a team: `command` is that of its Codex.
 
-    Once the fault has begun, time passes `rush` times as fast, and `meddle(team)` is called.
+    Once the fault has begun, and the agent has `said` what is to be kept, time passes `rush` times
+    as fast, and `meddle(team)` is called.
     """
 
     folder: Path
     command: list[str]
     rush: float = 1.0
+    said: str = ""
     prompts: dict[str, str] = field(default_factory=lambda: {"odd": "Misbehave."})
     settings: dict[str, Any] = field(default_factory=dict)
     engine: dict[str, Any] = field(default_factory=dict)
@@ -131,9 +134,16 @@ class OddTeam:
 
     async def _hurry(self, team: Team) -> None:
         await until(lambda: (codex_home(self.folder) / "begun").exists(), timeout_s=60)
+        await until(lambda: self._has_said(team), timeout_s=60)
         team.clock.rush(self.rush)
         if self.meddle is not None:
             await self.meddle(team)
+
+    def _has_said(self, team: Team) -> bool:
+        if not self.said:
+            return True
+        session = team["odd"].session
+        return session is not None and self.said in session.partial_text
 
     def _all_settings(self) -> dict[str, Any]:
         codex = {"command": self.command, "base_url": NOWHERE, **self.settings}

@@ -64,7 +64,8 @@ class Puppet:
         elif answer is not None:
             self.say({"id": message["id"], "result": answer})
             if method == "turn/start":
-                self.tell("turn/started", turn={"id": TURN})
+                params = {"threadId": THREAD, "turn": {"id": TURN, "status": "inProgress"}}
+                self.say({"method": "turn/started", "params": params})
 
     async def lines(self):
         while (line := await self._lines.get()) is not None:
@@ -109,7 +110,7 @@ class Puppet:
 
     def complete(self, status: str = "completed", turn: str = TURN) -> None:
         """Say that a turn has ended."""
-        params = {"threadId": THREAD, "turnId": turn, "turn": {"id": turn, "status": status}}
+        params = {"threadId": THREAD, "turn": {"id": turn, "status": status}}
         self.say({"method": "turn/completed", "params": params})
 
     async def sent(self, method: str) -> dict[str, Any]:

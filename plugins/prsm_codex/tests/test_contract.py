@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from prsm_codex.provider import build
@@ -21,7 +22,7 @@ STEP = {"call": {"tool": "request_user_input", "arguments": {"questions": [QUEST
 
 
 class CodexContract(ProviderContract):
-    command = FAKE
+    command: ClassVar[list[str]] = FAKE
     question_step = STEP
 
     def build(self, settings, services):
@@ -42,5 +43,5 @@ class TestFakeCodex(CodexContract):
 @pytest.mark.live
 class TestRealCodex(CodexContract):
     @pytest.fixture(autouse=True)
-    def command(self, binary):
-        self.command = [binary]
+    def _real(self, binary):
+        type(self).command = [binary]

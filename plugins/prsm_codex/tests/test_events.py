@@ -68,7 +68,7 @@ def test_a_recorded_turn_becomes_these_events():
         AssistantMessage("will run why", thinking="I ponder deeply over this."),
         AssistantMessage("hello world this is final"),
     ]
-    assert sum(e.usage.total_tokens for e in only(UsageReported, events)) == 960
+    assert sum(e.usage.total_tokens or 0 for e in only(UsageReported, events)) == 960
     assert [e.usage.cached_input_tokens for e in only(UsageReported, events)][-1] == 50
 
 

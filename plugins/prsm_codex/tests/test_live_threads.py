@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prsm_codex.provider import build
 
-from plugins.prsm_codex.tests.live import call
+from plugins.prsm_codex.tests.real_codex import call
 from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,

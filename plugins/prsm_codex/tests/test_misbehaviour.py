@@ -105,13 +105,14 @@ async def run_row(folder, row, *, rush=1.0, **engine):
         folder=folder,
         command=fake_command(row.fault),
         rush=row.rush or rush,
+        said=row.said,
         engine={**engine, **row.engine},
     )
     outcome = await team.run()
     if row.error is None:
         assert outcome.odd.success, outcome.odd
     else:
-        assert re.search(row.error, outcome.odd.error), outcome.odd
+        assert re.search(row.error, str(outcome.odd.error)), outcome.odd
     assert row.said in "".join(outcome.texts)
     return outcome
 
@@ -133,7 +134,7 @@ async def test_a_program_that_cannot_be_run_fails_its_agent_with_the_reason(
         program.write_bytes(content)
         program.chmod(mode)
     outcome = await OddTeam(folder=tmp_path, command=[str(program)]).run()
-    assert re.search(reason, outcome.odd.error)
+    assert re.search(reason, str(outcome.odd.error))
     assert outcome.retries == []
 
 

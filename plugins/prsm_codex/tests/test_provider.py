@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from prsm_codex import CodexConfig, CodexProvider
@@ -151,7 +152,8 @@ async def test_models_come_from_the_configuration_or_page_by_page_from_codex(tmp
         assert [model.model_id for model in await provider.list_models()] == ["m1"]
     efforts = [{"reasoningEffort": "low"}, {"reasoningEffort": "high"}]
     entry = {"id": "x", "model": "m", "displayName": "M", "supportedReasoningEfforts": efforts}
-    async with open_fake(tmp_path, **{"model/list": {"data": [entry]}}) as (_, services):
+    listed: dict[str, Any] = {"model/list": {"data": [entry]}}
+    async with open_fake(tmp_path, **listed) as (_, services):
         provider = CodexProvider(CodexConfig(), services)
         (model,) = await provider.list_models()
         await provider.aclose()

@@ -272,14 +272,14 @@ async def test_a_command_that_outlives_its_turn_is_not_left_open(tmp_path):
 
 
 async def test_a_refused_turn_is_an_error_of_the_turn(tmp_path):
-    refused = {"turn/start": RpcError("no such model")}
+    refused: dict[str, Any] = {"turn/start": RpcError("no such model")}
     async with open_session(tmp_path, None, **refused) as (session, _):
         events = await run_turn(session, "hi")
     assert events[-1].error.message == "codex: no such model"
 
 
 async def test_a_thread_lost_in_a_crash_is_given_up_so_that_it_can_be_rebuilt(tmp_path):
-    lost = {"thread/resume": RpcError("no rollout found")}
+    lost: dict[str, Any] = {"thread/resume": RpcError("no rollout found")}
     async with open_session(tmp_path, None, **lost) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -295,7 +295,7 @@ async def test_a_thread_lost_in_a_crash_is_given_up_so_that_it_can_be_rebuilt(tm
 
 
 async def test_a_first_turn_that_never_reached_the_disk_begins_a_new_thread(tmp_path):
-    lost = {"thread/resume": RpcError("no rollout found")}
+    lost: dict[str, Any] = {"thread/resume": RpcError("no rollout found")}
     async with (
         open_fake(tmp_path, **lost) as (provider, services),
         provider.open_session(session_request(tmp_path), RecordingHost()) as session,
@@ -342,10 +342,8 @@ async def test_two_turns_at_once_are_refused(tmp_path):
 
 
 async def test_a_thread_that_is_refused_says_why(tmp_path):
-    async with open_fake(tmp_path, **{"thread/start": RpcError("MCP server down")}) as (
-        provider,
-        _,
-    ):
+    refused: dict[str, Any] = {"thread/start": RpcError("MCP server down")}
+    async with open_fake(tmp_path, **refused) as (provider, _):
         with pytest.raises(ProviderNotAvailableError, match="MCP server down"):
             await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
 
@@ -369,7 +367,8 @@ async def test_the_provider_kills_while_agents_are_attached_and_stops_otherwise(
 
 
 async def test_a_turn_that_never_started_is_interrupted_in_time(tmp_path):
-    clock, unanswered = FakeClock(autojump=False), {"turn/start": None}
+    clock = FakeClock(autojump=False)
+    unanswered: dict[str, Any] = {"turn/start": None}
     async with open_session(tmp_path, clock=clock, **unanswered) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -403,7 +402,7 @@ async def test_a_server_that_answers_nobody_is_ended_and_the_next_turn_starts_an
 
 
 async def test_a_server_that_is_slow_to_clean_up_is_left_alone(tmp_path):
-    slow = {"thread/backgroundTerminals/clean": None}
+    slow: dict[str, Any] = {"thread/backgroundTerminals/clean": None}
     async with open_fake(tmp_path, clock=FakeClock(), **slow) as (provider, services):
         async with provider.open_session(session_request(tmp_path), RecordingHost()):
             pass
@@ -428,7 +427,7 @@ async def test_an_item_that_is_told_again_or_too_late_is_not_news(tmp_path):
 
 @pytest.mark.parametrize("moments", range(6))
 async def test_a_prompt_is_not_lost_at_whatever_moment_the_server_dies(tmp_path, moments):
-    lost = {"thread/resume": RpcError("no rollout found")}
+    lost: dict[str, Any] = {"thread/resume": RpcError("no rollout found")}
     async with (
         open_fake(tmp_path, **lost) as (provider, services),
         provider.open_session(session_request(tmp_path), RecordingHost()) as session,

@@ -204,5 +204,4 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
 
 def _has_unread_result(call: Call, child_id: str) -> bool:
     """A child whose result was not read yet is not idle: its parent does not know it is free."""
-    unread = call.manager.runtime.router.unread(call.record.agent_id)
-    return any(m.source == child_id and m.type is MessageType.TASK_RESULT for m in unread)
+    return call.has_unread(lambda m: m.source == child_id and m.type is MessageType.TASK_RESULT)

@@ -7,12 +7,12 @@ transport does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.tools import communication, family, observation, progress, shell
+from prsm_core.engine.tools.arguments import explain, fits
 from prsm_core.engine.tools.schemas import SCHEMAS
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
@@ -33,7 +33,7 @@ _ALL = _LEADERS | _READERS
 _CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool's contract and its handler."""
 
@@ -41,20 +41,17 @@ class Tool:
     handler: Handler
     spawns: bool = False
 
-    @cached_property
-    def _validator(self) -> Any:
-        from jsonschema import Draft202012Validator  # heavy: only for the first call
-
-        return Draft202012Validator(self.spec.input_schema)
-
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise ToolInputError, naming the argument, unless they fit the schema."""
-        error = next(iter(self._validator.iter_errors(dict(arguments))), None)
-        if error is None:
+        given = dict(arguments)
+        if fits(self.spec.input_schema, given):
             return
-        where = ".".join(str(part) for part in error.absolute_path)
+        wrong = explain(self.spec.input_schema, given)
+        if wrong is None:
+            return
+        where, why = wrong
         raise ToolInputError(
-            f"{self.spec.name}: {f'{where}: ' if where else ''}{error.message}",
+            f"{self.spec.name}: {f'{where}: ' if where else ''}{why}",
             hint=f"arguments: {', '.join(self.spec.input_schema['properties']) or 'none'}",
         )
 

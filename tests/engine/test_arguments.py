@@ -1,0 +1,68 @@
+"""What the plain look accepts, jsonschema accepts; what is right needs no jsonschema."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from prsm_core.engine.tools.arguments import explain, fits
+from prsm_core.engine.tools.schemas import SCHEMAS
+from tests.engine.test_tools_table import VALID
+
+NAMES = sorted({name for _, schema in SCHEMAS.values() for name in schema["properties"]})
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 200)
+    | st.floats()
+    | st.text(max_size=2)
+    | st.sampled_from(["worker", "reviewer", "full", "summary"])
+)
+CHILD = st.dictionaries(st.sampled_from(["prompt", "tools", "role", "wait", "x"]), LEAVES)
+VALUES = LEAVES | st.lists(LEAVES | CHILD, max_size=3) | CHILD
+ARGUMENTS = st.dictionaries(st.sampled_from([*NAMES, "bogus"]), VALUES, max_size=5)
+
+
+@pytest.mark.parametrize("tool", SCHEMAS)
+@given(given_arguments=ARGUMENTS)
+def test_what_fits_is_valid(tool, given_arguments):
+    _, schema = SCHEMAS[tool]
+    arguments = {k: v for k, v in given_arguments.items() if k in {*schema["properties"], "bogus"}}
+    if fits(schema, arguments):
+        assert Draft202012Validator(schema).is_valid(arguments)
+        assert explain(schema, arguments) is None
+
+
+@pytest.mark.parametrize("tool", SCHEMAS)
+def test_what_is_right_is_accepted_at_once(tool):
+    assert fits(SCHEMAS[tool][1], VALID[tool])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "a"},
+        {"type": ["string", "null"]},
+        {"type": "integer"},
+        {"type": "array"},
+        {"enum": [1]},
+        {},
+    ],
+)
+@pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
+def test_a_schema_that_says_more_is_left_to_jsonschema(schema, value):
+    assert not fits(schema, value)
+
+
+def test_a_call_that_is_right_imports_no_jsonschema():
+    code = (
+        "import sys; from prsm_core.engine.tools.table import TOOLS\n"
+        "{t.spec.name: t for t in TOOLS}['spawn_child'].check({'prompt': 'x', 'wait': True})\n"
+        "assert 'jsonschema' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,66 @@
+"""What this repository contributes passes the kit that it gives to others."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.builtin import plugin as builtin_plugin
+from tests.sources import CORE, PLUGINS, ROOT, dotted, parsed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTRACTS = {
+    "prsm_providers": "ProviderContract",
+    "prsm_permission_checks": "PermissionCheckContract",
+    "prsm_model_scorers": "ModelScorerContract",
+    "prsm_event_sinks": "EventSinkContract",
+    "prsm_frontends": "FrontendContract",
+}
+OURS = [
+    pytest.param(CORE / "builtin" / "plugin.py", ROOT / "tests", id="builtin"),
+    *(pytest.param(p / p.name / "plugin.py", p / "tests", id=p.name) for p in PLUGINS),
+]
+
+
+def hooks(module: Path) -> set[str]:
+    """Return the hooks that a plugin's module implements."""
+    functions = (node for node in parsed(module).body if isinstance(node, ast.FunctionDef))
+    return {f.name for f in functions if {"hookimpl"} & {dotted(d) for d in f.decorator_list}}
+
+
+def conforming(tests: Path) -> Counter[str]:
+    """Count the test classes of a folder by the contract they subclass, directly or not."""
+    bases = {
+        node.name: [dotted(base) for base in node.bases]
+        for path in tests.rglob("test_*.py")
+        if path.relative_to(tests).parts[0] != "testing"  # those test the kit itself
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def ancestors(name: str) -> set[str]:
+        return {name}.union(*map(ancestors, bases.get(name, ())))
+
+    tested = (ancestors(name) for name in bases if name.startswith("Test"))
+    return Counter(name for names in tested for name in names)
+
+
+@pytest.mark.requirement("F12")
+@pytest.mark.parametrize(("module", "tests"), OURS)
+def test_whatever_a_plugin_of_ours_contributes_passes_the_contract_of_its_kind(module, tests):
+    implemented = hooks(module)
+    assert implemented <= CONTRACTS.keys()
+    found = conforming(tests)
+    assert not [hook for hook in implemented if not found[CONTRACTS[hook]]]
+
+
+@pytest.mark.requirement("F12")
+@pytest.mark.parametrize("hook", CONTRACTS)
+def test_each_record_of_the_core_has_a_contract_test(hook):
+    records = list(getattr(builtin_plugin, hook, list)())
+    assert conforming(ROOT / "tests")[CONTRACTS[hook]] >= len(records)

@@ -9,11 +9,13 @@ import dataclasses
 import enum
 import inspect
 import json
+import types
+import typing
 from pathlib import Path
 from typing import Any
 
 import prsm_core
-from prsm_core import PrsmError, hookspecs
+from prsm_core import PrsmError, hookspecs, testing
 from prsm_core.domain.events import EVENT_FIELDS
 
 GOLDEN = Path(__file__).parent / "data" / "contract.json"
@@ -38,19 +40,36 @@ def _fields(record: type) -> str:
 
 
 def _methods(cls: type) -> dict[str, str]:
-    """Return the signature of every public method, and `property` for a property."""
+    """Return the signature of every public method, and `property` for a property.
+
+    Tests are left out: a contract may ask for more, and it may ask it otherwise.
+    """
     methods = {}
     for name, value in sorted(vars(cls).items()):
         function = getattr(value, "__func__", value)  # of a classmethod
+        if name.startswith(("_", "test_")):
+            continue
         if isinstance(value, property):
             methods[name] = "property"
-        elif inspect.isfunction(function) and not name.startswith("_"):
-            methods[name] = str(inspect.signature(function)).replace("'", "")
+        elif inspect.isfunction(function):
+            signature = str(inspect.signature(function)).replace("'", "")
+            methods[name] = ("async " if inspect.iscoroutinefunction(function) else "") + signature
     return methods
+
+
+def _attributes(cls: type) -> str:
+    """Return the attributes that are declared; a trailing `?` marks one that has a default."""
+    declared = vars(cls).get("__annotations__", {})
+    names = [name for name in declared if not name.startswith("_")]
+    return ", ".join(name + ("?" if hasattr(cls, name) else "") for name in names)
 
 
 def _shape(value: Any) -> Any:
     """Return what of a public name others rely on."""
+    if isinstance(value, types.UnionType):
+        return " | ".join(member.__name__ for member in typing.get_args(value))
+    if inspect.isfunction(value):
+        return _methods(type("", (), {value.__name__: value}))[value.__name__]
     if not inspect.isclass(value):
         return str(type(value).__name__)
     if issubclass(value, enum.Enum):
@@ -60,6 +79,8 @@ def _shape(value: Any) -> Any:
     shape: dict[str, Any] = {}
     if dataclasses.is_dataclass(value):
         shape["fields"] = _fields(value)
+    elif attributes := _attributes(value):
+        shape["attributes"] = attributes
     if methods := _methods(value):
         shape["methods"] = methods
     if abstract := getattr(value, "__abstractmethods__", None):
@@ -71,7 +92,8 @@ def describe() -> dict[str, Any]:
     """Return the contract of the sources as they are now."""
     return {
         "hooks": hooks(),
-        "names": {name: _shape(getattr(prsm_core, name)) for name in sorted(prsm_core.__all__)},
+        "names": {name: _shape(getattr(prsm_core, name)) for name in prsm_core.__all__},
+        "kit": {name: _shape(getattr(testing, name)) for name in testing.__all__},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }
 

@@ -129,8 +129,12 @@ class ScriptedApp:
             prompt=prompt,
         )
 
-    def finish(self, result: RunResult = COMPLETED, **data: Any) -> None:
-        """End the run: `run_finished`, then its result; `data` are further fields of the event."""
+    def finish(self, result: RunResult | None = None, **data: Any) -> None:
+        """End the run, as completed if nothing else is said: `run_finished`, then its result.
+
+        `data` are further fields of the event.
+        """
+        result = result or COMPLETED
         if self.run is None:
             raise RuntimeError("the frontend has not started a run")
         told: dict[str, Any] = {

@@ -329,19 +329,17 @@ class ProviderContract(ABC):
             await go_on.wait()
             return ToolOutcome(text="ok")
 
-        async with (
-            open_scene({"call": call("wait", "w")}, {"say": "done"}) as scene,
-            scene.session(RecordingHost(wait=wait)) as session,
-            asyncio.TaskGroup() as group,
-        ):
+        host = RecordingHost(wait=wait)
+        async with open_scene({"call": call("wait", "w")}, {"say": "done"}) as scene:
             needs(scene.provider.capabilities.steer, "steer")
-            assert not await session.steer("Too early.")
-            turn = group.create_task(run_turn(session, "Wait."))
-            await waiting.wait()
-            assert await session.steer("Look left.")
-            go_on.set()
-            events = await turn
-            assert not await session.steer("Too late.")
+            async with scene.session(host) as session, asyncio.TaskGroup() as group:
+                assert not await session.steer("Too early.")
+                turn = group.create_task(run_turn(session, "Wait."))
+                await waiting.wait()
+                assert await session.steer("Look left.")
+                go_on.set()
+                events = await turn
+                assert not await session.steer("Too late.")
             said = [scene.times(text) for text in ("Too early.", "Look left.", "Too late.")]
             assert said == [0, 1, 0]
         assert reason(events) is StopReason.END_TURN

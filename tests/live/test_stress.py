@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -138,7 +139,8 @@ async def test_an_agent_killed_from_a_second_terminal_keeps_its_partial_output(p
 
 
 async def test_an_allowed_command_dies_with_its_agent(prsm):
-    scenario = lone_agent({"shell": "sleep 1000"})
+    command = f"sleep 1000.{os.getpid()}"  # no other process of the machine runs just this
+    scenario = lone_agent({"shell": command})
     scenario["lanes"]["master"]["steps"][1]["call"]["arguments"]["summary"] = "killed it"
     async with play(scenario) as server:
         prsm.configure(server.base_url)
@@ -147,21 +149,25 @@ async def test_an_allowed_command_dies_with_its_agent(prsm):
         async with asyncio.timeout(30):
             pids: set[int] = set()
             while not pids:
-                pids = await asyncio.to_thread(sleepers)
+                pids = await asyncio.to_thread(running, command)
         code, _, err = await prsm.run_async("kill", "w1")
         async with asyncio.timeout(2):
-            while pids & await asyncio.to_thread(sleepers):
+            while pids & await asyncio.to_thread(running, command):
                 pass
         await process.communicate()
     assert (code, err) == (0, "")
 
 
-def sleepers() -> set[int]:
-    """Return the processes that run `sleep 1000`."""
-    done = subprocess.run(
-        ["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True, check=False
-    )
-    return {int(pid) for pid in done.stdout.split()}
+def running(command: str) -> set[int]:
+    """Return the processes that run exactly this command."""
+    argv = b"\0".join(word.encode() for word in command.split()) + b"\0"
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if (entry / "cmdline").read_bytes() == argv:
+                    found.add(int(entry.name))
+    return found
 
 
 async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm, tmp_path):
@@ -235,9 +241,8 @@ def app_servers(prsm) -> list[int]:
     """Return the native Codex processes of this home."""
     found = []
     for pid in prsm.processes():
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123 - proc
-            argv = file.read().split(b"\0")
-        if b"app-server" in argv and b"codex" in os.path.basename(argv[0]):  # noqa: PTH119
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"app-server" in argv and b"codex" in argv[0].rpartition(b"/")[2]:
             found.append(pid)
     return found
 

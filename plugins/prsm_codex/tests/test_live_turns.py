@@ -74,18 +74,23 @@ async def test_task_complete_costs_no_further_request(codex):
 
 
 async def test_task_complete_ends_its_waiting_sibling(codex):
-    ended = asyncio.Event()
+    waiting, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(**_):
+        waiting.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
+    async def completes_then(**_):
+        await waiting.wait()
+        return await completes()
+
     calls = [call("waits", "wait"), call("task_complete", "done")]
     async with (
         codex({"call": calls}, {"say": "more"}, {"say": "more"}) as live,
-        live.session(RecordingHost(task_complete=completes, waits=waits)) as session,
+        live.session(RecordingHost(task_complete=completes_then, waits=waits)) as session,
     ):
         events = await run_turn(session, "hi")
         await run_turn(session, "more")

@@ -1,13 +1,16 @@
 """The raw writer: the rows of a ledger, written again by hand, without a store.
 
 It reads what a store has written and writes the same rows into a ledger of its own: the same
-schema, the same pragmas, prepared rows, one transaction where the store makes one.
+schema, the same pragmas, prepared rows, one transaction where the store makes one, a checkpoint
+after as many rows.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.store import StoreLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +53,7 @@ class RawLedger:
             "wal_autocheckpoint = 0",
         ):
             self._target.execute(f"PRAGMA {pragma}").fetchall()
+        self._checkpointed = 0
 
     def __enter__(self) -> Self:
         return self
@@ -104,6 +108,9 @@ class RawLedger:
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write rows in one transaction, durably."""
+        if self._target.total_changes - self._checkpointed >= StoreLimits().checkpoint_rows:
+            self._target.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpointed = self._target.total_changes
         self._target.execute("BEGIN IMMEDIATE")
         for sql, rows in writes:
             self._target.executemany(sql, rows)

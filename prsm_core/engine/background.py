@@ -24,7 +24,8 @@ class Background:
     def __init__(self, on_error: OnError) -> None:
         self._on_error = on_error
         self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._finishing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -37,9 +38,9 @@ class Background:
         trace: TracebackType | None,
     ) -> None:
         self.cancel_all()
-        finishing = self._tasks.copy()
         await self._group.__aexit__(kind, error, trace)
-        await asyncio.gather(*finishing, return_exceptions=True)
+        if self._finishing:
+            await asyncio.wait(self._finishing)
 
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` until it ends, is cancelled, or the engine closes."""
@@ -62,10 +63,24 @@ class Background:
 
         Its errors are the caller's, hence it is no task of the group, which they would end.
         """
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        async def run() -> None:
+            try:
+                value = await work
+            except Exception as error:  # noqa: BLE001 - handed to the one who waits
+                if not done.done():
+                    done.set_exception(error)
+            else:
+                if not done.done():
+                    done.set_result(value)
+            finally:
+                self._finishing.discard(task)
+
+        task = loop.create_task(run())
+        self._finishing.add(task)
+        return await done
 
     def cancel_all(self) -> None:
         """Cancel every task that still runs."""

@@ -34,8 +34,12 @@ def fit(value: T) -> T:
 def _fit(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return _text(value)
+    if value is None or isinstance(value, int):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return _record(value, depth)
     if isinstance(value, Mapping | list | tuple) and depth >= MAX_DEPTH:
         return CUT
     if isinstance(value, Mapping):
@@ -43,8 +47,6 @@ def _fit(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         items = [_fit(inner, depth + 1) for inner in value]
         return items if isinstance(value, list) else tuple(items)
-    if is_dataclass(value) and not isinstance(value, type):
-        return _record(value, depth)
     return value
 
 

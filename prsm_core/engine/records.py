@@ -26,13 +26,13 @@ class OpenQuestion:
     repeated: bool = False  # … and once more in a turn of its own
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AgentRecord:
-    """One agent: its descriptor as of now, its place in the tree, its running session."""
+    """One agent: its descriptor, its place in the tree, its running session."""
 
     descriptor: AgentDescriptor
     children: list[str] = field(default_factory=list)
-    live_children: dict[str, AgentRecord] = field(default_factory=dict)  # kept by AgentManager
+    live_children: dict[str, AgentRecord] = field(default_factory=dict, repr=False)
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # the end is committed
@@ -47,22 +47,16 @@ class AgentRecord:
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
     started_at: float = 0.0  # monotonic
+    agent_id: str = field(init=False)
+    incarnation: int = field(init=False)  # which life of the agent this is
     state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
     _steps: int = 0
 
     def __post_init__(self) -> None:
-        """Begin in the state of the descriptor."""
+        """Begin as the descriptor says."""
+        self.agent_id = self.descriptor.agent_id
+        self.incarnation = self.descriptor.incarnation
         self.state = self.descriptor.state
-
-    @property
-    def agent_id(self) -> str:
-        """The agent's id."""
-        return self.descriptor.agent_id
-
-    @property
-    def incarnation(self) -> int:
-        """Which life of the agent this is."""
-        return self.descriptor.incarnation
 
     @property
     def label(self) -> str:
@@ -104,10 +98,11 @@ class AgentRecord:
 
     def begin_incarnation(self, prompt: str, state: AgentState) -> None:
         """Turn the record of an ended agent into that of its next life."""
-        self.descriptor = replace(
-            self.descriptor, incarnation=self.incarnation + 1, prompt=prompt, state=state
-        )
+        self.incarnation += 1
         self.state = state
+        self.descriptor = replace(
+            self.descriptor, incarnation=self.incarnation, prompt=prompt, state=state
+        )
         self.result = self.claimed_result = self.waiting_on = None
         self.ended.clear()
         self.questions.clear()

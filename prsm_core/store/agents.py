@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.steps import CallCloseStep, ControlStep, SpawnStep, Step, TurnCloseStep
 from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
-from prsm_core.store.codec import encode
+from prsm_core.store.codec import encode, encode_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -183,8 +183,8 @@ def _insert_spec(conn: sqlite3.Connection, agent: AgentDescriptor) -> None:
             agent.system_prompt,
             agent.cwd,
             agent.mode.value,
-            encode(agent.tools),
-            encode(agent.grant.tools),
+            encode_names(agent.tools),
+            encode_names(agent.grant.tools),
             agent.grant.mode.value,
             agent.reasoning_effort,
             encode({name: asdict(server) for name, server in agent.mcp_servers.items()}),

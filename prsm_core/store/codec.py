@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 
@@ -24,6 +25,12 @@ encode_canonical = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_plain
 ).encode
 decode = json.loads
+
+
+@lru_cache(maxsize=256)
+def encode_names(names: tuple[str, ...] | frozenset[str]) -> str:
+    """Return names as JSON; most turns of a run come with the same few lists of them."""
+    return encode(names)
 
 
 def encode_optional(value: object | None) -> str | None:

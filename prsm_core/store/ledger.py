@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.errors import StoreError
-from prsm_core.store.codec import encode, encode_canonical, encode_optional, hash_text
+from prsm_core.store.codec import (
+    encode,
+    encode_canonical,
+    encode_names,
+    encode_optional,
+    hash_text,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,8 +67,8 @@ def open_turn(conn: sqlite3.Connection, step: TurnOpenStep, agent_id: str, next_
             step.provider,
             step.role,
             step.toolset_name,
-            encode(step.tools_available),
-            encode(step.permissions_granted),
+            encode_names(step.tools_available),
+            encode_names(step.permissions_granted),
             step.source_event_id,
             step.workspace_path,
             agent_id,
@@ -184,7 +190,7 @@ def _finish_turn(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
         (
             _status(result),
             step.completed_at_ms,
-            encode(result.permissions_used),
+            encode_names(result.permissions_used),
             usage.input_tokens,
             usage.output_tokens,
             usage.cached_input_tokens,

@@ -1,7 +1,8 @@
 """The writer thread: the only writing connection of an open store, with group commit.
 
-While one group of jobs is written and synced, the next one gathers in the queue. Each job has a
-savepoint, so that a failing one raises at its own caller and leaves the others alone.
+While one group of jobs is written and synced, the next one gathers in the queue. A failing job
+raises at its own caller and leaves the others alone: the group is then written again, each job in
+a savepoint. A job may therefore run twice.
 """
 
 from __future__ import annotations
@@ -191,8 +192,12 @@ def _end(future: asyncio.Future[None], error: Exception | None) -> None:
 def _commit(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
     conn.execute("BEGIN IMMEDIATE")
     try:
-        for job in jobs:
-            _apply(conn, job)
+        if not _apply_all(conn, jobs):
+            if conn.in_transaction:  # SQLite has taken it back by itself where the disk is full
+                conn.execute("ROLLBACK")
+            conn.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                _apply(conn, job)
         conn.execute("COMMIT")
     except BaseException:
         if conn.in_transaction:
@@ -200,7 +205,18 @@ def _commit(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
         raise
 
 
+def _apply_all(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> bool:
+    """Apply all jobs, as nearly always works; savepoints would cost each of them its pages."""
+    try:
+        for job in jobs:
+            job.value = job.apply(conn)
+    except Exception:  # noqa: BLE001 - whose it is, and what it means, the second time tells
+        return False
+    return True
+
+
 def _apply(conn: sqlite3.Connection, job: _Job) -> None:
+    """Apply one job or nothing of it; its error is its own."""
     conn.execute("SAVEPOINT job")
     try:
         job.value = job.apply(conn)

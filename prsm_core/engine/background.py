@@ -7,6 +7,7 @@ error handler and ends alone; it never takes its siblings with it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_log = logging.getLogger("prsm.engine")
+
+
 class Background:
     """Owns the engine's TaskGroup."""
 
     def __init__(self, on_error: OnError) -> None:
         self._on_error = on_error
         self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Coroutine[Any, Any, object]] = {}
         self._finishing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -45,13 +49,8 @@ class Background:
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` until it ends, is cancelled, or the engine closes."""
         task = self._group.create_task(self._guard(work, name), name=name)
-        self._tasks.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            work.close()  # a task cancelled before its first step never awaits its work
-
-        task.add_done_callback(ended)
+        self._tasks[task] = work
+        task.add_done_callback(self._ended)
         return task
 
     def launch(self, work: Coroutine[Any, Any, object], *, name: str) -> None:
@@ -64,13 +63,16 @@ class Background:
         Its errors are the caller's, hence it is no task of the group, which they would end.
         """
         loop = asyncio.get_running_loop()
+        name = getattr(work, "__qualname__", "a commit")
         done: asyncio.Future[T] = loop.create_future()
 
         async def run() -> None:
             try:
                 value = await work
             except Exception as error:  # noqa: BLE001 - handed to the one who waits
-                if not done.done():
+                if done.done():  # the caller was cancelled, so that nobody else hears of it
+                    _log.warning("%s failed after its caller had left", name, exc_info=error)
+                else:
                     done.set_exception(error)
             else:
                 if not done.done():
@@ -86,6 +88,10 @@ class Background:
         """Cancel every task that still runs."""
         for task in tuple(self._tasks):
             task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        work = self._tasks.pop(task)
+        work.close()  # a task cancelled before its first step never awaits its work
 
     async def _guard(self, work: Coroutine[Any, Any, object], name: str) -> None:
         try:

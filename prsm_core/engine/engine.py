@@ -42,7 +42,7 @@ from prsm_core.engine.spawning import (
 )
 from prsm_core.engine.stopping import drain_sessions
 from prsm_core.engine.views import ConversationStore
-from prsm_core.errors import AgentSpawnError, ConfigError, PrsmError, StoreError
+from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.messaging.router import MessageRouter
@@ -457,9 +457,12 @@ class OrchestrationEngine:
     # --- surprises ---------------------------------------------------------------------------
 
     def _surprise(self, name: str, error: Exception) -> None:
-        """Take note of a background task that failed; a broken store ends the engine."""
+        """Take note of a background task that failed; a broken store ends the engine.
+
+        A step that was fenced only came too late for its agent: the store did its work.
+        """
         _log.error("task %s failed", name, exc_info=error)
-        if isinstance(error, StoreError):
+        if isinstance(error, StoreError) and not isinstance(error, FencedError):
             if self._broken is not None and not self._broken.done():
                 self._broken.set_exception(error)
             return

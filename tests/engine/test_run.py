@@ -12,6 +12,7 @@ from prsm_core.domain.turns import TurnResult
 from prsm_core.errors import (
     AgentSpawnError,
     ConfigError,
+    FencedError,
     ModelNotAvailableError,
     ProviderNotAvailableError,
     StoreError,
@@ -396,3 +397,16 @@ async def test_events_of_a_run_carry_the_session_and_the_run(team):
     events = [event async for event in team.store.events(SESSION)]
     assert {event.session for event in events} == {SESSION}
     assert len({event.run for event in events}) == 1
+
+
+async def test_a_step_that_came_too_late_for_its_agent_does_not_end_the_run(team):
+    async def late():
+        raise FencedError("the agent has ended")
+
+    async def master(agent):
+        team.engine.start_soon(late(), name="late step")
+        await agent.call("get_children_status")
+        await agent.complete("went on")
+
+    result = await team.run("do it", master=master)
+    assert (result.status, result.summary) == ("completed", "went on")

@@ -1,0 +1,119 @@
+"""Background tasks: where they end, who hears of their errors, and what outlives its caller."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from prsm_core.engine.background import Background
+
+DEADLINE = 10.0
+
+
+@pytest.fixture
+def failures():
+    return []
+
+
+@pytest.fixture
+async def background(failures):
+    async with asyncio.timeout(DEADLINE):
+        async with Background(lambda *failure: failures.append(failure)) as background:
+            yield background
+
+
+async def test_a_task_that_fails_is_reported_and_leaves_the_others_alone(background, failures):
+    error = ValueError("it broke")
+
+    async def fail():
+        raise error
+
+    other = background.start(asyncio.Event().wait(), name="other")
+    await asyncio.wait({background.start(fail(), name="a task")})
+    assert failures == [("a task", error)]
+    assert not other.done()
+
+
+async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_behind(background):
+    task = background.start(asyncio.Event().wait(), name="a task")
+    task.cancel()
+    await asyncio.wait({task})  # a coroutine that was never awaited would be a warning
+    assert task.cancelled()
+
+
+async def test_everything_that_still_runs_ends_with_the_engine(failures):
+    async with Background(lambda *failure: failures.append(failure)) as background:
+        task = background.start(asyncio.Event().wait(), name="a task")
+    assert task.cancelled()
+    assert failures == []
+
+
+async def test_the_caller_gets_what_it_waited_for_or_its_error(background, failures):
+    async def answer():
+        await asyncio.sleep(0)
+        return 42
+
+    async def fail():
+        await asyncio.sleep(0)
+        raise ValueError("it broke")
+
+    assert await background.finish(answer()) == 42
+    with pytest.raises(ValueError, match="it broke"):
+        await background.finish(fail())
+    assert failures == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_must_finish_outlives_its_cancelled_caller(background, fails):
+    begun, go_on, finished = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work():
+        begun.set()
+        await go_on.wait()
+        finished.set()
+        if fails:
+            raise ValueError("nobody waits for this any more")
+
+    caller = background.start(background.finish(work()), name="caller")
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait({caller})
+    assert not finished.is_set()
+    go_on.set()
+    await finished.wait()
+
+
+async def test_the_engine_ends_only_after_what_must_finish():
+    steps = []
+
+    async def work():
+        for _ in range(3):
+            await asyncio.sleep(0)
+        steps.append("finished")
+
+    async with Background(lambda *_: None) as background:
+        background.launch(background.finish(work()), name="caller")
+        await asyncio.sleep(0)  # it has begun
+        await asyncio.sleep(0)
+    steps.append("closed")
+    assert steps == ["finished", "closed"]
+
+
+async def test_an_error_that_comes_after_the_caller_has_left_is_logged(background, caplog):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def fail():
+        begun.set()
+        await go_on.wait()
+        raise ValueError("too late")
+
+    caller = background.start(background.finish(fail()), name="caller")
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait({caller})
+    go_on.set()
+    await background.finish(go_on.wait())  # comes after the one that failed
+    [record] = caplog.records
+    assert "failed after its caller had left" in record.getMessage()
+    assert "too late" in str(record.exc_info[1])

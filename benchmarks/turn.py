@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Finding, compared
+from benchmarks.harness import compared
 from benchmarks.raw_ledger import RawLedger
 from prsm_core.domain.turns import AgentMessage
 from prsm_core.store import SqliteStore
@@ -20,7 +20,7 @@ from prsm_core.testing.steps import Steps
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.harness import Plan
+    from benchmarks.harness import Finding, Plan
     from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
 
     Turn = tuple[TurnOpenStep, TurnCloseStep]
@@ -36,23 +36,22 @@ def measure(plan: Plan) -> list[Finding]:
     """Compare one agent's turns at two depths, and those of many agents at once."""
     turns = max(4, plan.count(TURNS))
     shallow, deep = (plan.count(depth) for depth in DEPTHS)
-    found = [
-        _measure_at(depth, 1, turns, plan, f"1 agent, depth {depth}") for depth in (shallow, deep)
-    ]
-    flat = found[1].value / found[0].value
-    found.append(
-        Finding(
-            benchmark="turn",
-            case=f"depth {deep} against {shallow}",
-            unit="µs",
-            value=found[1].value,
-            reference=found[0].value,
-            ratio=flat,
-            goal=GOAL_DEPTH,
-        )
-    )
-    many = _measure_at(shallow, MANY, max(1, turns // MANY), plan, f"{MANY} agents at once")
-    return [*found, many]
+    with _open_ledgers(1, shallow) as near, _open_ledgers(1, deep) as far:
+        found = [
+            _against_raw(near, turns, plan, f"1 agent, depth {shallow}"),
+            _against_raw(far, turns, plan, f"1 agent, depth {deep}"),
+            compared(
+                "turn",
+                f"depth {deep} against {shallow}",
+                lambda: far.store_cost(turns),
+                lambda: near.store_cost(turns),
+                plan,
+                goal=GOAL_DEPTH,
+            ),
+        ]
+    with _open_ledgers(MANY, shallow) as many:
+        found.append(_against_raw(many, max(1, turns // MANY), plan, f"{MANY} agents at once"))
+    return found
 
 
 class Ledgers:
@@ -155,13 +154,7 @@ def _open_ledgers(agents: int, depth: int) -> Iterator[Ledgers]:
             ledgers.close()
 
 
-def _measure_at(depth: int, agents: int, rounds: int, plan: Plan, case: str) -> Finding:
-    with _open_ledgers(agents, depth) as ledgers:
-        return compared(
-            "turn",
-            case,
-            lambda: ledgers.store_cost(rounds),
-            ledgers.raw_cost,
-            plan,
-            goal=GOAL,
-        )
+def _against_raw(ledgers: Ledgers, rounds: int, plan: Plan, case: str) -> Finding:
+    return compared(
+        "turn", case, lambda: ledgers.store_cost(rounds), ledgers.raw_cost, plan, goal=GOAL
+    )

@@ -30,7 +30,7 @@ async def version(command: tuple[str, ...], services: ProviderServices) -> str |
     Raises ProviderNotAvailableError when the program is missing, cannot run, or is too old.
     """
     try:
-        process = await services.start_process([*command, "--version"], name="codex-version")
+        process = await services.start_process([*command, "--version"], name="codex --version")
     except ProviderNotAvailableError as error:
         hint = f"Install it with `{INSTALL}`, or set `command`."
         raise ProviderNotAvailableError(error.message, hint=hint) from error

@@ -153,7 +153,7 @@ class PuppetServices:
 
     async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
         self.argvs.append(tuple(argv))
-        if name == "codex-version":
+        if name == "codex --version":
             return VersionProcess()
         self.codex.append(self._make())
         return self.codex[-1]

@@ -72,11 +72,8 @@ class WaitGraph:
         if agent in self._blocked:
             self._forget(agent)
         watches = self._blocked[agent] = tuple([_Watch(agent, wait) for wait in waits])
-        if not self._dead and self._nobody_relies_on(agent):
-            # No witness leads to it, so that any live target may be its own witness.
-            self.visits += 1
-            if all(self._support(watch, (agent,)) for watch in watches):
-                return NO_KNOT
+        if not self._dead and self._stays_live(agent, watches):
+            return NO_KNOT
         return self._check((agent,))
 
     def unblock(self, agent: str) -> None:
@@ -101,26 +98,29 @@ class WaitGraph:
         """Look at every blocked agent from scratch; return the knot, if any."""
         return self.recheck(tuple(self._blocked))
 
-    def _nobody_relies_on(self, agent: str) -> bool:
-        """Let those who rely on an agent find a runnable target instead; whether all could."""
-        watchers = self._watchers.pop(agent, None)
-        if watchers is None:
-            return True
-        self.visits += len(watchers)
-        stuck = {watch for watch in watchers if not self._support(watch, self._blocked)}
-        if not stuck:
-            return True
-        for watch in stuck:  # the full check goes on from them
-            watch.supported, watch.witness = True, agent
-        self._watchers[agent] = stuck
-        return False
+    def _stays_live(self, agent: str, watches: Sequence[_Watch]) -> bool:
+        """Support a newly blocked agent without a cycle of witnesses, if a short look can."""
+        self.visits += 1
+        watchers = self._watchers.get(agent)
+        if watchers is not None:
+            # What relies on it may go on to do so, if it relies only on agents that run.
+            if self._support_all(watches, self._blocked):
+                return True
+            # Otherwise let it rely on agents that run.
+            self.visits += len(watchers)
+            moved = [watch for watch in watchers if self._support(watch, self._blocked)]
+            if len(moved) < len(watchers):
+                watchers.difference_update(moved)
+                return False
+            del self._watchers[agent]
+        # No witness leads to it, so that any live target may be its own witness.
+        return self._support_all(watches, (agent,))
 
     def _check(self, suspects: Sequence[str]) -> frozenset[str]:
         unsupported = self._spread(suspects)
         if not unsupported:
             return NO_KNOT
-        while self._settle(unsupported):
-            pass
+        self._settle(unsupported)
         self._dead = unsupported
         return frozenset(unsupported) if unsupported else NO_KNOT
 
@@ -133,7 +133,7 @@ class WaitGraph:
             if agent in unsupported or agent not in self._blocked:
                 continue
             self.visits += 1
-            if self._find_runnable(agent):
+            if self._support_all(self._blocked[agent], self._blocked):
                 continue
             unsupported.add(agent)
             for watch in tuple(self._watchers.get(agent, ())):
@@ -141,25 +141,35 @@ class WaitGraph:
                 queue.append(watch.owner)
         return unsupported
 
-    def _settle(self, unsupported: set[str]) -> bool:
-        """Let those leave who rely only on agents outside the set; return whether any did."""
-        saved = [agent for agent in unsupported if self._find_live(agent, unsupported)]
+    def _settle(self, unsupported: set[str]) -> None:
+        """Let those leave who rely only on agents outside the set, then who relies on these."""
+        hopes: dict[str, list[_Watch]] = {}
+        saved = []
+        for agent in unsupported:
+            self.visits += 1
+            watches = self._blocked[agent]
+            if self._support_all(watches, unsupported):
+                saved.append(agent)
+            for watch in watches:
+                for target in () if watch.supported else watch.wait.targets:
+                    hopes.setdefault(target, []).append(watch)
         unsupported.difference_update(saved)
-        return bool(saved)
+        while saved:
+            for watch in hopes.get(target := saved.pop(), ()):
+                if watch.supported or self.is_over(target):
+                    continue
+                self._rely(watch, target)
+                if all(other.supported for other in self._blocked[watch.owner]):
+                    unsupported.discard(watch.owner)
+                    saved.append(watch.owner)
 
-    def _find_runnable(self, agent: str) -> bool:
-        """Support each unsupported wait of a blocked agent by what surely moves."""
+    def _support_all(self, watches: Iterable[_Watch], excluded: Container[str]) -> bool:
+        """Support each wait of an agent that is not supported yet; whether all are now."""
         found = True
-        for watch in self._blocked[agent]:
-            if not watch.supported and not self._support(watch, self._blocked.keys()):
+        for watch in watches:
+            if not watch.supported and not self._support(watch, excluded):
                 found = False
         return found
-
-    def _find_live(self, agent: str, unsupported: set[str]) -> bool:
-        self.visits += 1
-        return all(
-            watch.supported or self._support(watch, unsupported) for watch in self._blocked[agent]
-        )
 
     def _support(self, watch: _Watch, excluded: Container[str]) -> bool:
         """Find a witness that is not excluded and has not ended; rotate where it was found."""
@@ -167,21 +177,25 @@ class WaitGraph:
             watch.supported, watch.witness = True, None
             return True
         targets = watch.wait.targets
-        count, first = len(targets), watch.position
-        for step in range(count):
-            position = first + step if first + step < count else first + step - count
+        position, count = watch.position, len(targets)
+        for _ in range(count):
+            if position >= count:
+                position = 0
             target = targets[position]
+            position += 1
             if target not in excluded and not self.is_over(target):
-                watch.position = position
-                watch.witness = target
-                watch.supported = True
-                watchers = self._watchers.get(target)
-                if watchers is None:
-                    self._watchers[target] = {watch}
-                else:
-                    watchers.add(watch)
+                watch.position = position  # the next search begins behind it
+                self._rely(watch, target)
                 return True
         return False
+
+    def _rely(self, watch: _Watch, witness: str) -> None:
+        watch.supported, watch.witness = True, witness
+        watchers = self._watchers.get(witness)
+        if watchers is None:
+            self._watchers[witness] = {watch}
+        else:
+            watchers.add(watch)
 
     def _drop_witness(self, watch: _Watch) -> None:
         watch.supported = False

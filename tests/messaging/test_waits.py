@@ -179,3 +179,17 @@ def test_children_blocking_on_a_waiting_hub_cost_a_bounded_number_of_visits(orde
         assert world.graph.block(child, [WaitFor(("hub",))]) == frozenset()
     assert world.graph.visits <= 8 * count
     assert world.graph.block(sequence[-1], [WaitFor(("hub",))]) == {"hub", *children}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_looking_at_a_long_chain_from_scratch_costs_a_bounded_number_of_visits(backwards):
+    count = 2000
+    agents = [f"a{n}" for n in range(count)]
+    world = World([*agents, "runs"])
+    chain = list(itertools.pairwise([*agents, "runs"]))
+    for agent, following in reversed(chain) if backwards else chain:
+        assert world.block(agent, [WaitFor((following,))]) == frozenset()
+    before = world.graph.visits
+    assert world.graph.sweep() == frozenset()
+    assert world.graph.visits - before <= 3 * count
+    assert world.block("runs", [WaitFor((agents[0],))]) == {*agents, "runs"}

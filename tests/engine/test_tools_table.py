@@ -50,10 +50,26 @@ def test_every_role_has_its_tools(role, may_spawn, names):
 def test_the_table_has_fourteen_tools_with_valid_schemas():
     assert ToolTable().names == MASTER | OF_A_CHILD
     for tool in TOOLS:
-        schema = tool.spec.input_schema
-        Draft202012Validator.check_schema(schema)
-        assert schema["additionalProperties"] is False
+        Draft202012Validator.check_schema(tool.schema)
+        assert tool.schema["additionalProperties"] is False
         assert tool.spec.description
+
+
+def test_a_model_sees_every_argument_and_no_rule_that_is_only_checked():
+    for tool in TOOLS:
+        seen = tool.spec.input_schema
+        Draft202012Validator.check_schema(seen)
+        assert seen["properties"].keys() == tool.schema["properties"].keys()
+        assert seen["required"] == tool.schema["required"]
+        assert "minLength" not in str(seen)
+
+
+def test_what_a_model_is_not_shown_is_checked_all_the_same():
+    spawn = next(tool for tool in TOOLS if tool.spec.name == "spawn_children_parallel")
+    spawn.check({"children": [{"prompt": "a", "role": "reviewer"}]})
+    for wrong in ([], [{"prompt": ""}], [{"prompt": "a", "wait": True}], [{"role": "worker"}]):
+        with pytest.raises(ToolInputError, match=r"^spawn_children_parallel: children"):
+            spawn.check({"children": wrong})
 
 
 def test_the_tools_that_wait_say_so():

@@ -1,8 +1,15 @@
-"""What a model sees of each orchestration tool. Short on purpose: it is sent with every request."""
+"""What each orchestration tool takes, and what a model sees of it.
+
+A model sees less than is checked: it is sent with every request. It seldom breaks the rules left
+out, and a call that does is told which one.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+_NOT_SHOWN = {"minLength", "minItems", "additionalProperties"}
+_SHOWN_CHILDREN = {"type": "array", "items": {"type": "object", "required": ["prompt"]}}
 
 _STR = {"type": "string", "minLength": 1}
 _ID = {"type": "string", "minLength": 1, "description": "id, unique prefix, or name"}
@@ -61,7 +68,8 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("prompt",), **_CHILD, wait=_WAIT),
     ),
     "spawn_children_parallel": (
-        "Spawn several children at once; returns at once. Then call wait_for_message.",
+        "Spawn several children at once, each given as for spawn_child but wait; returns at once. "
+        "Then call wait_for_message.",
         _object(
             ("children",),
             children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},
@@ -108,3 +116,16 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
 }
+
+
+def shown(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model sees of a schema."""
+    plain = {key: value for key, value in schema.items() if key not in _NOT_SHOWN}
+    if isinstance(plain.get("items"), dict):
+        plain["items"] = shown(plain["items"])
+    if "properties" in plain:
+        properties = plain["properties"].items()
+        plain["properties"] = {name: shown(value) for name, value in properties}
+        if "children" in plain["properties"]:
+            plain["properties"]["children"] = _SHOWN_CHILDREN
+    return plain

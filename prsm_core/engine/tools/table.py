@@ -13,7 +13,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.tools import communication, family, observation, progress, shell
 from prsm_core.engine.tools.arguments import explain, fits
-from prsm_core.engine.tools.schemas import SCHEMAS
+from prsm_core.engine.tools.schemas import SCHEMAS, shown
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
@@ -35,24 +35,25 @@ _CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool's contract and its handler."""
+    """A tool's contract and its handler; `schema` is checked, `spec` is what a model sees."""
 
     spec: ToolSpec
+    schema: Mapping[str, Any]
     handler: Handler
     spawns: bool = False
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise ToolInputError, naming the argument, unless they fit the schema."""
         given = dict(arguments)
-        if fits(self.spec.input_schema, given):
+        if fits(self.schema, given):
             return
-        wrong = explain(self.spec.input_schema, given)
+        wrong = explain(self.schema, given)
         if wrong is None:
             return
         where, why = wrong
         raise ToolInputError(
             f"{self.spec.name}: {f'{where}: ' if where else ''}{why}",
-            hint=f"arguments: {', '.join(self.spec.input_schema['properties']) or 'none'}",
+            hint=f"arguments: {', '.join(self.schema['properties']) or 'none'}",
         )
 
 
@@ -68,11 +69,11 @@ def _tool(
     spec = ToolSpec(
         name=name,
         description=description,
-        input_schema=schema,
+        input_schema=shown(schema),
         roles=frozenset(role.value for role in roles),
         waits=waits,
     )
-    return Tool(spec=spec, handler=handler, spawns=spawns)
+    return Tool(spec=spec, schema=schema, handler=handler, spawns=spawns)
 
 
 TOOLS: tuple[Tool, ...] = (

@@ -40,6 +40,12 @@ def read_document(path: Path) -> Document | None:
 
     Raises ConfigError, with line and column where there are any.
     """
+    text = read_text(path)
+    return None if text is None else parse_text(text, source=str(path))
+
+
+def read_text(path: Path) -> str | None:
+    """Read a file of moderate size as UTF-8; None if there is none. Raises ConfigError."""
     try:
         data = _read_bytes(path)
     except FileNotFoundError:
@@ -49,11 +55,15 @@ def read_document(path: Path) -> Document | None:
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB")
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8 text") from error
-    return _Reader(str(path), numbered=True).read(text)
+
+
+def parse_text(text: str, *, source: str) -> Document:
+    """Read YAML text; errors and origins name `source` and the line."""
+    return _Reader(source, numbered=True).read(text)
 
 
 def parse_value(text: str, *, origin: str) -> Document:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from prsm_core.config.agent_files import agent_files, agent_layer
 from prsm_core.config.document import read_document
 from prsm_core.config.explain import explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
@@ -49,9 +50,9 @@ def load_settings(
 ) -> LoadedSettings:
     """Lay all sources over each other and validate the result.
 
-    Built-in < user models.yaml < user config.yaml < workspace models.yaml < workspace
-    config.yaml < PRSM__SECTION__KEY < --set < named flags. Mappings merge, other values replace;
-    deny and ask rules add up.
+    Built-in < user models.yaml < user agents/*.md < user config.yaml < workspace models.yaml <
+    workspace agents/*.md < workspace config.yaml < PRSM__SECTION__KEY < --set < named flags.
+    Mappings merge, other values replace; deny and ask rules add up.
 
     Args:
         paths: Where the files are; a missing file is an empty one.
@@ -86,17 +87,22 @@ def load_settings(
 
 def _user_layers(paths: Paths) -> Iterator[Layer]:
     yield _models_layer(paths.user_models)
+    yield from map(agent_layer, agent_files(paths.user_agents))
     yield _file_layer(paths.user_config)
 
 
 def _workspace_layers(paths: Paths, trusted: bool, notices: list[str]) -> Iterator[Layer]:
+    agents = agent_files(paths.workspace_agents)
     files = [
-        path for path in (paths.workspace_models, paths.workspace_config) if os.path.lexists(path)
+        path
+        for path in (paths.workspace_models, paths.workspace_config, *agents)
+        if os.path.lexists(path)
     ]
     for path in files:
-        _refuse_links(path)
+        _refuse_links(path, paths.workspace_dir)
     if trusted:
         yield _models_layer(paths.workspace_models)
+        yield from map(agent_layer, agents)
         yield _file_layer(paths.workspace_config)
         return
     if files:
@@ -107,10 +113,10 @@ def _workspace_layers(paths: Paths, trusted: bool, notices: list[str]) -> Iterat
     yield _file_layer(paths.workspace_config).only(*ALWAYS_HELD)
 
 
-def _refuse_links(path: Path) -> None:
+def _refuse_links(path: Path, root: Path) -> None:
     """Refuse links: trust covers the bytes under `.prism`, not what a link leads to."""
-    for link in (path.parent, path):
-        if link.is_symlink():
+    for link in (path, *path.parents):
+        if link.is_relative_to(root) and link.is_symlink():
             raise ConfigError(f"{link}: must not be a link; trust covers only what is in .prism")
 
 

@@ -1,4 +1,4 @@
-"""Reads experts from markdown: front matter for what an expert has, the text below as its prompt."""
+"""Experts in markdown: the front matter says what one has, the text below is its prompt."""
 
 from __future__ import annotations
 

@@ -105,6 +105,7 @@ class SpawnRequest:
     mcp_servers: Mapping[str, McpServer] | None = None
     exclude_plugins: frozenset[str] = frozenset()
     complexity: str | None = None
+    expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

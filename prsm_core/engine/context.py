@@ -39,16 +39,26 @@ _PROMPTS: Mapping[AgentRole, str] = {
 
 
 def build_role_prompt(
-    role: AgentRole, name: str, *, may_spawn: bool, experts: Iterable[ExpertProfile] = ()
+    role: AgentRole,
+    name: str,
+    *,
+    may_spawn: bool,
+    experts: Iterable[ExpertProfile] = (),
+    expert: ExpertProfile | None = None,
 ) -> str:
-    """Return the system prompt of an agent: its role's template and the experts it may consult."""
+    """Return the system prompt of an agent: its role's template and the experts it may consult.
+
+    `expert` is who the agent is, if it is one: what its profile says comes first.
+    """
     text = _PROMPTS[role]
+    if expert is not None:
+        text = f"{expert.system_prompt}\n{text}"
     if role is AgentRole.WORKER and not may_spawn:
         text = text.replace("You may spawn children for independent parts. ", "")
     lines = [f"Your name is {name}.", text]
     known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
     if known:
-        lines.append("Experts, for consult_expert where you have it:\n" + "\n".join(known))
+        lines.append("Experts, for consult_expert:\n" + "\n".join(known))
     return "\n".join(lines)
 
 

@@ -121,9 +121,12 @@ def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> Permis
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
     """Return the native tools of a child: what was asked for, within the parent's grant.
 
-    A child that reads only (expert, reviewer) has the readers. Raises AgentSpawnError for an
-    unknown tool or one beyond the grant.
+    A child that reads only (expert, reviewer) has the readers, a configured expert those of its
+    profile that the parent may hand down. Raises AgentSpawnError for an unknown tool or one
+    beyond the grant.
     """
+    if request.expert is not None:
+        return request.expert.tools & parent.grant.tools
     if request.tools is None:
         if request.role in {AgentRole.EXPERT, AgentRole.REVIEWER}:
             return READ_TOOLS & parent.grant.tools
@@ -198,6 +201,7 @@ def describe_child(
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     may_spawn = depth < settings.engine.max_agent_depth
+    leads = may_spawn and request.role is AgentRole.WORKER
     return AgentDescriptor(
         agent_id=identity.agent_id,
         name=identity.alias,
@@ -208,7 +212,13 @@ def describe_child(
         model=choice.model,
         reasoning_effort=choice.reasoning_effort,
         prompt=request.prompt,
-        system_prompt=build_role_prompt(request.role, identity.alias, may_spawn=may_spawn),
+        system_prompt=build_role_prompt(
+            request.role,
+            identity.alias,
+            may_spawn=may_spawn,
+            experts=settings.expert_profiles().values() if leads else (),
+            expert=request.expert,
+        ),
         cwd=resolve_cwd(request.cwd, parent.cwd, workspace),
         tools=tools,
         grant=Grant(tools=tools, mode=mode),
@@ -235,6 +245,7 @@ def describe_master(
 
     A master whose whole run is PLAN stays in PLAN.
     """
+    may_spawn = settings.engine.max_agent_depth > 0
     own_mode = mode if mode is PermissionMode.PLAN else PermissionMode.BYPASS
     grant_mode = PermissionMode.DEFAULT if mode is PermissionMode.DELEGATE else mode
     return AgentDescriptor(
@@ -250,8 +261,8 @@ def describe_master(
         system_prompt=build_role_prompt(
             AgentRole.MASTER,
             identity.alias,
-            may_spawn=settings.engine.max_agent_depth > 0,
-            experts=settings.expert_profiles().values(),
+            may_spawn=may_spawn,
+            experts=settings.expert_profiles().values() if may_spawn else (),
         ),
         cwd=workspace,
         tools=READ_TOOLS if tools is None else tools,

@@ -16,6 +16,7 @@ from prsm_core.errors import ToolInputError
 MASTER = {
     "ask_user",
     "check_child_status",
+    "consult_expert",
     "get_child_history",
     "get_children_status",
     "respond_to_child",
@@ -47,7 +48,7 @@ def test_every_role_has_its_tools(role, may_spawn, names):
     assert ToolTable().for_role(role, may_spawn=may_spawn).names == names
 
 
-def test_the_table_has_fourteen_tools_with_valid_schemas():
+def test_the_tables_tools_have_valid_schemas():
     assert ToolTable().names == MASTER | OF_A_CHILD
     for tool in TOOLS:
         Draft202012Validator.check_schema(tool.schema)
@@ -77,6 +78,7 @@ def test_the_tools_that_wait_say_so():
     assert waiting == {
         "ask_parent",
         "ask_user",
+        "consult_expert",
         "restart_child",
         "spawn_child",
         "wait_for_message",
@@ -116,6 +118,7 @@ VALID: dict[str, dict[str, Any]] = {
         "wait": True,
     },
     "spawn_children_parallel": {"children": [{"prompt": "x", "role": "worker"}]},
+    "consult_expert": {"expert_id": "security", "question": "is it safe?"},
     "restart_child": {"child_id": "x", "prompt": "y", "wait": False},
     "report_progress": {"status": "x", "percent": 99.5},
     "task_complete": {"summary": "", "artifacts": ["a"]},

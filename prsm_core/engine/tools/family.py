@@ -1,4 +1,4 @@
-"""Tools that make children: spawn_child, spawn_children_parallel, restart_child."""
+"""Tools that make children: spawn_child, spawn_children_parallel, restart_child, consult_expert."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prsm_core.errors import AgentSpawnError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
@@ -54,24 +54,67 @@ async def restart_child(call: Call) -> Reply:
     return await _answer(call, child, reused=True, since=since)
 
 
+async def consult_expert(call: Call) -> Reply:
+    """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
+    manager = call.manager
+    expert = _find_expert(call, call.args["expert_id"])
+    if not call.args["question"].strip():
+        raise AgentSpawnError("an expert needs a question", hint="question must not be blank")
+    request = SpawnRequest(
+        prompt=call.args["question"],
+        parent_id=call.record.agent_id,
+        role=AgentRole.EXPERT,
+        model=expert.model,
+        mcp_servers=expert.mcp_servers,
+        expert=expert,
+    )
+    _describe_request(call, request)
+    await call.open()
+    since = manager.runtime.ids.ulid()
+    child = await manager.spawn_agent(request)
+    call.spawned_session_label = child.label
+    message = await _await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
+    data = {**_describe(child, reused=False), "expert": expert.expert_id}
+    return Reply(_with_message(call, child, message, data))
+
+
+def _find_expert(call: Call, expert_id: str) -> ExpertProfile:
+    experts = call.manager.runtime.settings.expert_profiles()
+    if expert_id not in experts:
+        raise AgentSpawnError(
+            f"there is no expert {expert_id!r}",
+            hint=f"experts: {', '.join(sorted(experts)) or 'none are configured'}",
+            code="unknown_expert",
+        )
+    return experts[expert_id]
+
+
 async def _answer(call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
     """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
     data = _describe(child, reused=reused)
     call.spawned_session_label = child.label
     if not call.args.get("wait", False):
         return Reply(data)
-    message = await _await_child(call, child, since)
-    data["state"] = child.state.value
+    message = await _await_child(call, child, since, AgentState.WAITING_FOR_CHILD)
+    return Reply(_with_message(call, child, message, data))
+
+
+def _with_message(
+    call: Call, child: AgentRecord, message: RoutedMessage | None, data: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what is known of a child, with what it said."""
     if message is None:
         raise AgentSpawnError(
             f"{child.descriptor.name} has ended and its result was read already",
             hint="check_child_status shows it",
         )
-    data["result"] = describe_message(call, message)
-    return Reply(data)
+    result = describe_message(call, message)
+    return {**data, "state": child.state.value, "result": result}
 
 
-async def _await_child(call: Call, child: AgentRecord, since: str) -> RoutedMessage | None:
+async def _await_child(
+    call: Call, child: AgentRecord, since: str, state: AgentState
+) -> RoutedMessage | None:
     """Wait for the child's result, or its question, whichever comes first after `since`."""
 
     def fits(message: RoutedMessage) -> bool:
@@ -82,7 +125,7 @@ async def _await_child(call: Call, child: AgentRecord, since: str) -> RoutedMess
         )
 
     wait = Wait(
-        state=AgentState.WAITING_FOR_CHILD,
+        state=state,
         on=child.descriptor.name,
         targets=lambda: (child.agent_id,),
         ready=lambda: not child.is_live or call.has_unread(fits),

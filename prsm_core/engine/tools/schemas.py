@@ -79,6 +79,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         "Give an ended child a new task.",
         _object(("child_id", "prompt"), child_id=_ID, prompt=_STR, wait=_WAIT),
     ),
+    "consult_expert": (
+        "Ask an expert and wait for its answer, or its question.",
+        _object(("expert_id", "question"), expert_id=_STR, question=_STR),
+    ),
     "report_progress": (
         "Tell your parent how far you are.",
         _object(("status",), status=_STR, percent={"type": "number", "minimum": 0, "maximum": 100}),

@@ -84,6 +84,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool("spawn_child", family.spawn_child, _LEADERS, waits=True, spawns=True),
     _tool("spawn_children_parallel", family.spawn_children_parallel, _LEADERS, spawns=True),
     _tool("restart_child", family.restart_child, _LEADERS, waits=True, spawns=True),
+    _tool("consult_expert", family.consult_expert, _LEADERS, waits=True, spawns=True),
     _tool("report_progress", progress.report_progress, _CHILDREN_OF_SOMEONE),
     _tool("task_complete", progress.task_complete, _ALL),
     _tool("ask_user", progress.ask_user, _ALL, waits=True),

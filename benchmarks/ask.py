@@ -43,8 +43,8 @@ def dialogue(count: int) -> Behave:
 
     def behave(prompt: str) -> Calls:
         if prompt == "ask":
-            for _ in range(count):
-                yield "ask_parent", {"question": "which one?"}
+            for number in range(count):  # the same question again and again is a stuck agent's
+                yield "ask_parent", {"question": f"which one, {number}?"}
         else:
             yield from master()
         yield DONE

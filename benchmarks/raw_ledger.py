@@ -34,7 +34,17 @@ _CLOSING = (
     "stop_reason",
     "duration_ms",
     "closed_by",
+    "usage_provenance",
+    "cost_provenance",
 )
+_RUNNING = {
+    **dict.fromkeys(_CLOSING),
+    "status": "running",
+    "permissions_used": "[]",
+    "query_message_ids": "[]",
+    "has_children": 0,
+    "tool_call_count": 0,
+}
 _CLOSE_TURN = f"UPDATE turns SET {', '.join(f'{name} = ?' for name in _CLOSING)} WHERE id = ?"  # noqa: S608 - names above
 
 
@@ -72,12 +82,14 @@ class RawLedger:
         (turn,) = self._rows("turns", "id", turn_id)
         columns = [row[1] for row in self._source.execute("PRAGMA table_info(turns)")]
         of = dict(zip(columns, turn, strict=True))
+        # As it was at first: an update to what is there already would dirty no page.
+        running = tuple((of | _RUNNING).values())
         threads = self._rows("threads", "turn_id", turn_id)
         steps = [self._rows("steps", "step_id", step_id) for step_id in step_ids]
         events = [self._events(row) for ((_, *row),) in steps]
         opening = [
-            _insert("turns", [turn]),
-            _insert("threads", threads),
+            _insert("turns", [running]),
+            _insert("threads", [(*row[:-1], None) for row in threads]),
             (
                 "UPDATE agents SET next_turn = ? WHERE agent_id = ?",
                 [(of["turn_no"], of["agent_id"])],

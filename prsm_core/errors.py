@@ -12,6 +12,7 @@ PrsmError
 ├── ControlError                    the owner of a session cannot be reached, or refused
 └── OrchestrationError              the engine, the agents and their tools
     ├── AgentSpawnError
+    │   └── BudgetExceededError     a budget is used up: nothing more is launched
     ├── AgentTimeoutError
     ├── MessageRoutingError
     ├── DeadlockDetectedError
@@ -31,6 +32,7 @@ from __future__ import annotations
 __all__ = [
     "AgentSpawnError",
     "AgentTimeoutError",
+    "BudgetExceededError",
     "ConfigError",
     "ControlError",
     "DeadlockDetectedError",
@@ -140,6 +142,12 @@ class AgentSpawnError(OrchestrationError):
     """An agent could not be spawned or restarted."""
 
     code = "spawn_failed"
+
+
+class BudgetExceededError(AgentSpawnError):
+    """A budget has no room for one more agent, or one more turn."""
+
+    code = "budget_exceeded"
 
 
 class AgentTimeoutError(OrchestrationError):

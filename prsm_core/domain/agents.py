@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.budgets import NO_LIMITS, Budget
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -62,6 +64,9 @@ class Grant:
 
     tools: frozenset[str]
     mode: PermissionMode = PermissionMode.DEFAULT
+    models: frozenset[str] | None = None  # "provider/model"; None = all that are configured
+    depth: int | None = None  # levels of agents below it; None = as the engine's limit allows
+    budget: Budget = NO_LIMITS  # of the agent and all below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +110,9 @@ class SpawnRequest:
     mcp_servers: Mapping[str, McpServer] | None = None
     exclude_plugins: frozenset[str] = frozenset()
     complexity: str | None = None
+    models: frozenset[str] | None = None  # all that the child may use or hand down
+    depth: int | None = None  # levels of agents below the child
+    budget: Budget | None = None  # of the child and all below it
     expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
 
 
@@ -119,7 +127,8 @@ class AgentResult:
     error: str | None = None
     error_kind: str | None = None  # one of the seven kinds of AgentError, or an error code
     duration: float = 0.0  # seconds
-    evidence: str = "claimed"
+    evidence: str = "claimed"  # claimed | checked | verified
+    evidence_gaps: tuple[str, ...] = ()  # what was claimed and could not be confirmed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -132,12 +141,14 @@ class AgentResult:
             "error_kind": self.error_kind,
             "duration": self.duration,
             "evidence": self.evidence,
+            "evidence_gaps": list(self.evidence_gaps),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AgentResult:
         """Build a result from the values of `to_dict`."""
-        return cls(**{**data, "artifacts": tuple(data["artifacts"])})
+        lists = {name: tuple(data.get(name, ())) for name in ("artifacts", "evidence_gaps")}
+        return cls(**{**data, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.tools import ToolSpec
-    from prsm_core.domain.usage import TokenUsage
 
 RESULT_LIMIT = 64 * 1024  # a tool result in events and ledger is cut there
 CUT_MARK = "\n… [cut by prsm at 64 KiB]"
@@ -109,10 +110,17 @@ class ToolCallFinished:
 
 @dataclass(frozen=True, slots=True)
 class UsageReported:
-    """Tokens since the last report, never cumulative."""
+    """Tokens and cost since the last report, never cumulative, and where they come from.
+
+    The context fields say how full the model's window is now, in tokens; None = not told.
+    """
 
     usage: TokenUsage
     cost_usd: float | None = None
+    provenance: Provenance = Provenance.MEASURED  # of the tokens
+    cost_provenance: Provenance = Provenance.MEASURED
+    context_used: int | None = None
+    context_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +276,13 @@ class TurnResult:
     error: AgentError | None = None
     compaction: CompactionResult | None = None
     permissions_used: tuple[str, ...] = ()
+    usage_provenance: Provenance | None = None  # None = measured, where anything is known
+    cost_provenance: Provenance | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What the turn used, and where the numbers come from."""
+        return Spent.of_turn(self.usage, self.cost_usd, self.usage_provenance, self.cost_provenance)
 
     @property
     def last_text(self) -> str:

@@ -39,6 +39,7 @@ class RunResult:
     exit_code: int
     usage: TokenUsage = field(default_factory=TokenUsage)
     error: str | None = None
+    evidence: str | None = None  # of a completed run: claimed | checked | verified
 
 
 class RunHandle(Protocol):
@@ -61,8 +62,13 @@ class AppHandle(Protocol):
         """Start a run of `task`; overrides are fields of RunOptions."""
         ...
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
-        """Send a person's prompt to an agent."""
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a person's prompt to an agent; return `injected`, `queued` or `interrupting`.
+
+        `inject` puts it into the running turn, where the provider can; `interrupt` ends the turn
+        and begins another with it; `queue` leaves it for the agent's next wait or turn, which is
+        also what becomes of a prompt that could not be injected.
+        """
         ...
 
     async def kill(self, agent: str) -> Sequence[str]:

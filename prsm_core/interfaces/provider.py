@@ -169,9 +169,21 @@ class AgentHost(Protocol):
         ...
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
     ) -> ToolOutcome:
-        """Run an orchestration tool; errors come back as outcomes with `is_error`."""
+        """Run an orchestration tool; errors come back as outcomes with `is_error`.
+
+        `patience_s` is for a client that cuts calls off after so many seconds: what takes longer
+        is answered `{"type": "pending", "token": …}` and goes on, also when the client's
+        connection breaks; `wait_for_message(token=…)` then gives the answer, and so does the same
+        call made again by a client that never got the token. Without it a call ends with the one
+        who awaits it.
+        """
         ...
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:

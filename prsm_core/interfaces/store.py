@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Committed, HumanRequest, Step
-    from prsm_core.domain.usage import TokenUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,22 @@ class AgentRow:
     ended_at: float | None
     last_tool: str | None
     last_event_at: float | None
+    usage_provenance: Provenance = Provenance.UNKNOWN
+    cost_provenance: Provenance = Provenance.UNKNOWN
+    turns_without_usage: int = 0  # closed turns whose tokens nobody told
+    turns_without_cost: int = 0
+
+    @property
+    def spent(self) -> Spent:
+        """What its own turns used, and where the numbers come from."""
+        return Spent(
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            tokens_from=self.usage_provenance,
+            cost_from=self.cost_provenance,
+            turns_without_tokens=self.turns_without_usage,
+            turns_without_cost=self.turns_without_cost,
+        )
 
 
 class Store(ABC):

@@ -12,8 +12,9 @@ from prsm_core.domain.agents import (
     Grant,
     PermissionMode,
 )
+from prsm_core.domain.budgets import Budget
 from prsm_core.domain.tools import McpServer
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Provenance, TokenUsage
 from prsm_core.interfaces.store import AgentRow
 from prsm_core.store.codec import decode
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
 
-# sum() gives NULL where no turn knows a count, which is what TokenUsage means by None.
+# sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
+# certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
 _AGENTS = """
 SELECT a.*, p.*, s.thread_id, u.*,
   (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
@@ -37,12 +39,22 @@ LEFT JOIN (
     sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
     sum(t.cached_input_tokens) AS cached_input_tokens,
     sum(t.cache_write_tokens) AS cache_write_tokens,
-    sum(t.reasoning_tokens) AS reasoning_tokens, sum(t.total_tokens) AS total_tokens
+    sum(t.reasoning_tokens) AS reasoning_tokens, sum(t.total_tokens) AS total_tokens,
+    max(instr('mre', substr(t.usage_provenance, 1, 1))) AS tokens_from,
+    max(instr('mre', substr(t.cost_provenance, 1, 1))) AS cost_from,
+    sum(t.usage_provenance = 'unknown') AS turns_without_usage,
+    sum(t.cost_provenance = 'unknown') AS turns_without_cost
   FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
   GROUP BY t.agent_id
 ) AS u USING (agent_id)
 WHERE a.session_id = :session ORDER BY a.rowid
 """
+_CERTAINTY = (
+    Provenance.UNKNOWN,
+    Provenance.MEASURED,
+    Provenance.REPORTED,
+    Provenance.ESTIMATED,
+)
 _COUNTS = (
     "input_tokens",
     "output_tokens",
@@ -99,6 +111,10 @@ def _agent_row(row: sqlite3.Row) -> AgentRow:
         ended_at=row["ended_at"],
         last_tool=row["last_tool"],
         last_event_at=row["last_event_at"],
+        usage_provenance=_CERTAINTY[row["tokens_from"] or 0],
+        cost_provenance=_CERTAINTY[row["cost_from"] or 0],
+        turns_without_usage=row["turns_without_usage"] or 0,
+        turns_without_cost=row["turns_without_cost"] or 0,
     )
 
 
@@ -115,9 +131,7 @@ def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
         system_prompt=row["system_prompt"],
         cwd=row["cwd"],
         tools=frozenset(decode(row["tools"])),
-        grant=Grant(
-            tools=frozenset(decode(row["grant_tools"])), mode=PermissionMode(row["grant_mode"])
-        ),
+        grant=_grant(row),
         mode=PermissionMode(row["mode"]),
         parent_id=row["parent_id"],
         depth=row["depth"],
@@ -126,6 +140,18 @@ def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
         reasoning_effort=row["reasoning_effort"],
         mcp_servers=_mcp_servers(decode(row["mcp_servers"])),
         created_at=row["created_at"],
+    )
+
+
+def _grant(row: sqlite3.Row) -> Grant:
+    limits = decode(row["grant_limits"] or "{}")
+    models = limits.get("models")
+    return Grant(
+        tools=frozenset(decode(row["grant_tools"])),
+        mode=PermissionMode(row["grant_mode"]),
+        models=None if models is None else frozenset(models),
+        depth=limits.get("depth"),
+        budget=Budget(**limits.get("budget", {})),
     )
 
 

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentState
     from prsm_core.domain.steps import CallClose, Committed, Step
-    from prsm_core.store.agents import Fence
+    from prsm_core.store.known import Fence, WritingConnection
 
 
-def apply_step(conn: sqlite3.Connection, step: Step) -> Committed:
+def apply_step(conn: WritingConnection, step: Step) -> Committed:
     """Apply a step, or return its first result when it was applied before."""
-    known = event_log.find_committed(conn, step)
-    if known is not None:
-        return known
+    if not event_log.record(conn, step):
+        return event_log.read_committed(conn, step)
     fence = agents.check_fence(conn, step)
     if fence is not None and isinstance(step, TurnCloseStep):
-        first = ledger.closing_step(conn, step, fence.agent_id)
+        first = ledger.finish_turn(conn, step, fence.agent_id)
         if first is not None:
+            event_log.unrecord(conn, step)
             return event_log.committed_by(conn, step, first)
     # A step has no time of its own; its events carry the engine's clock.
     at = step.events[-1].ts if step.events else time.time()
@@ -43,23 +43,23 @@ def apply_step(conn: sqlite3.Connection, step: Step) -> Committed:
         _write_for_agent(conn, step, fence, at)
         _change_states(conn, step, fence, at)
     inbox.send(conn, step.session_id, step.messages)
-    return event_log.record(conn, step)
+    return event_log.append_step(conn, step)
 
 
-def _write_for_run(conn: sqlite3.Connection, step: Step, at: float) -> None:
+def _write_for_run(conn: WritingConnection, step: Step, at: float) -> None:
     if isinstance(step, SpawnStep):
         agents.spawn(conn, step)
     elif isinstance(step, ControlStep):
         _control(conn, step, at)
 
 
-def _write_for_agent(conn: sqlite3.Connection, step: Step, fence: Fence, at: float) -> None:
+def _write_for_agent(conn: WritingConnection, step: Step, fence: Fence, at: float) -> None:
     agent_id = fence.agent_id
     match step:
         case SpawnStep():
             agents.spawn(conn, step)
         case TurnOpenStep():
-            ledger.open_turn(conn, step, agent_id, fence.next_turn)
+            ledger.open_turn(conn, step, fence)
             inbox.consume(conn, agent_id, step.consumed, step.turn_id)
         case CallOpenStep():
             ledger.open_call(conn, step, agent_id)
@@ -78,7 +78,7 @@ def _write_for_agent(conn: sqlite3.Connection, step: Step, fence: Fence, at: flo
             raise StoreError(f"{type(step).__name__} is no kind of step", code="unknown_step")
 
 
-def _change_states(conn: sqlite3.Connection, step: Step, fence: Fence, at: float) -> None:
+def _change_states(conn: WritingConnection, step: Step, fence: Fence, at: float) -> None:
     state: AgentState = fence.state
     if step.changes:
         state = agents.change_states(conn, step, state, at)
@@ -121,7 +121,7 @@ def _control(conn: sqlite3.Connection, step: ControlStep, at: float) -> None:
             )
 
 
-def _control_agent(conn: sqlite3.Connection, step: ControlStep, fence: Fence) -> None:
+def _control_agent(conn: WritingConnection, step: ControlStep, fence: Fence) -> None:
     agent_id = fence.agent_id
     match step.act:
         case "restart":

@@ -12,15 +12,18 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from prsm_core.errors import StoreError
+from prsm_core.store.known import WritingConnection
 from prsm_core.store.migrations import check_version, load_migrations, migrate, require_current
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
     from pathlib import Path
+
+C = TypeVar("C", bound=sqlite3.Connection)
 
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
 _BUSY_TIMEOUT_MS = 5000
@@ -91,11 +94,11 @@ def to_store_error(error: Exception, doing: str) -> StoreError:
     return StoreError(text)
 
 
-def open_writer(path: Path, lock: LedgerLock) -> sqlite3.Connection:
+def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:
     """Open the ledger for writing, created or upgraded where needed."""
     with lock.held():
         _create(path)
-        conn = open_unlocked(path, "rw")
+        conn = open_unlocked(path, "rw", WritingConnection)
         try:
             # First of all: nothing may change in a file that is no ledger of ours.
             check_version(conn, len(load_migrations()))
@@ -123,7 +126,7 @@ def require_file(path: Path) -> None:
 def open_reader(path: Path, lock: LedgerLock) -> sqlite3.Connection:
     """Open an existing ledger for reading."""
     with lock.held():
-        conn = open_unlocked(path, "ro")
+        conn = open_unlocked(path, "ro", sqlite3.Connection)
         try:
             require_current(conn)
             conn.row_factory = sqlite3.Row
@@ -161,7 +164,7 @@ def sqlite_version() -> str:
     return sqlite3.sqlite_version
 
 
-def open_unlocked(path: Path, mode: str) -> sqlite3.Connection:
+def open_unlocked(path: Path, mode: str, factory: type[C]) -> C:
     """Open a file in a mode of SQLite's URIs; the caller holds the lock, or needs none."""
     sqlite_version()
     conn = sqlite3.connect(
@@ -169,6 +172,7 @@ def open_unlocked(path: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         cached_statements=_STATEMENTS,
+        factory=factory,
     )
     conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     conn.execute("PRAGMA wal_autocheckpoint = 0")

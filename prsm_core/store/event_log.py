@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from prsm_core.store.known import WritingConnection
+
 PAGE = 256
 
 _INSERT = (
@@ -22,26 +24,28 @@ _INSERT = (
 _SELECT = "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events"
 
 
-def last_seq(conn: sqlite3.Connection, session_id: str) -> int:
+def last_seq(conn: WritingConnection, session_id: str) -> int:
     """Return the number of the session's newest event, 0 without any."""
-    query = "SELECT max(seq) FROM events WHERE session_id = ?"
-    (seq,) = conn.execute(query, (session_id,)).fetchone()
-    return seq or 0
+    known = conn.known.last_seqs
+    if session_id not in known:
+        query = "SELECT max(seq) FROM events WHERE session_id = ?"
+        (seq,) = conn.execute(query, (session_id,)).fetchone()
+        known[session_id] = seq or 0
+    return known[session_id]
 
 
-def append(conn: sqlite3.Connection, events: Sequence[Event]) -> tuple[Event, ...]:
+def append(conn: WritingConnection, events: Sequence[Event]) -> tuple[Event, ...]:
     """Number the events, each in its own session, and insert them."""
     if not events:
         return ()
-    last: dict[str, int] = {}
+    last = conn.known.last_seqs
     numbered = []
     for event in events:
         if event.type in LIVE_TYPES:
             raise StoreError(f"{event.type} events are live only", code="live_event")
-        if event.session not in last:
-            last[event.session] = last_seq(conn, event.session)
-        last[event.session] += 1
-        numbered.append(event.at(last[event.session]))
+        seq = last_seq(conn, event.session) + 1
+        numbered.append(event.at(seq))
+        last[event.session] = seq
     conn.executemany(_INSERT, map(_to_row, numbered))
     return tuple(numbered)
 
@@ -57,15 +61,28 @@ def read_page(
     return [_to_event(row) for row in rows]
 
 
-def find_committed(conn: sqlite3.Connection, step: Step) -> Committed | None:
+def record(conn: WritingConnection, step: Step) -> bool:
+    """Remember the step with where its events will stand; False when it was remembered before."""
+    first_seq = last_seq(conn, step.session_id) + 1 if step.events else 0
+    done = conn.execute(
+        "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
+        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (step_id) DO NOTHING",
+        (step.step_id, step.session_id, type(step).__name__, first_seq, len(step.events)),
+    )
+    return bool(done.rowcount)
+
+
+def unrecord(conn: sqlite3.Connection, step: Step) -> None:
+    """Forget a step that turns out to change nothing."""
+    conn.execute("DELETE FROM steps WHERE step_id = ?", (step.step_id,))
+
+
+def read_committed(conn: sqlite3.Connection, step: Step) -> Committed:
     """Return the first result of a step that was committed before."""
-    row = conn.execute(
+    session_id, kind, first_seq, count = conn.execute(
         "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?",
         (step.step_id,),
     ).fetchone()
-    if row is None:
-        return None
-    session_id, kind, first_seq, count = row
     if (session_id, kind) != (step.session_id, type(step).__name__):
         raise StoreError(
             f"step {step.step_id} was already committed as a {kind} of session {session_id}",
@@ -85,8 +102,8 @@ def committed_by(conn: sqlite3.Connection, step: Step, first: str) -> Committed:
     return Committed(step_id=step.step_id, events=events, duplicate=True)
 
 
-def record(conn: sqlite3.Connection, step: Step) -> Committed:
-    """Append the step's events and remember its result."""
+def append_step(conn: WritingConnection, step: Step) -> Committed:
+    """Append the step's events, which nothing else may precede since it was recorded."""
     for event in step.events:
         if event.session != step.session_id:
             raise StoreError(
@@ -94,19 +111,7 @@ def record(conn: sqlite3.Connection, step: Step) -> Committed:
                 f" {event.session}",
                 code="wrong_session",
             )
-    events = append(conn, step.events)
-    conn.execute(
-        "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (
-            step.step_id,
-            step.session_id,
-            type(step).__name__,
-            events[0].seq if events else 0,
-            len(events),
-        ),
-    )
-    return Committed(step_id=step.step_id, events=events)
+    return Committed(step_id=step.step_id, events=append(conn, step.events))
 
 
 def _stretch(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.errors import MessageRoutingError, StoreError
+from prsm_core.store import agents
 from prsm_core.store.codec import decode, encode
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from prsm_core.store.known import WritingConnection
+
 _TO_ENDED = frozenset({MessageType.TASK_RESULT, MessageType.KILL_SIGNAL})
 
 
-def send(conn: sqlite3.Connection, session_id: str, messages: Sequence[RoutedMessage]) -> None:
+def send(conn: WritingConnection, session_id: str, messages: Sequence[RoutedMessage]) -> None:
     """Insert messages; raises MessageRoutingError for a target that cannot get one."""
     if not messages:
         return
@@ -69,26 +71,22 @@ def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMes
     return [_to_message(row) for row in rows]
 
 
-def _check_target(conn: sqlite3.Connection, session_id: str, message: RoutedMessage) -> None:
-    row = conn.execute(
-        "SELECT incarnation, state FROM agents WHERE agent_id = ? AND session_id = ?",
-        (message.target, session_id),
-    ).fetchone()
-    if row is None:
+def _check_target(conn: WritingConnection, session_id: str, message: RoutedMessage) -> None:
+    target = agents.find(conn, session_id, message.target)
+    if target is None:
         raise MessageRoutingError(
             f"there is no agent {message.target} in session {session_id}", code="unknown_agent"
         )
-    incarnation, state = row
-    if AgentState(state).is_terminal and message.type not in _TO_ENDED:
+    if target.state.is_terminal and message.type not in _TO_ENDED:
         raise MessageRoutingError(
-            f"agent {message.target} has ended ({state})",
+            f"agent {message.target} has ended ({target.state})",
             hint="Restart it to send it a new prompt.",
             code="agent_ended",
         )
-    if message.incarnation != incarnation:
+    if message.incarnation != target.incarnation:
         raise MessageRoutingError(
             f"message {message.message_id} is for incarnation {message.incarnation} of agent"
-            f" {message.target}, which is at {incarnation}",
+            f" {message.target}, which is at {target.incarnation}",
             code="stale",
         )
 

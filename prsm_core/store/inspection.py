@@ -69,7 +69,7 @@ def _is_open(path: Path) -> bool:
 def _inspect_open(path: Path, seconds: float) -> LedgerReport:
     with LedgerLock(path, threading.Event(), LOCK_SECONDS) as lock:
         with lock.held():
-            conn = open_unlocked(path, "ro")
+            conn = open_unlocked(path, "ro", sqlite3.Connection)
             version = check_version(conn, len(load_migrations()))
         try:
             return _report(path, version, *_check(conn, seconds))
@@ -81,7 +81,7 @@ def _inspect_open(path: Path, seconds: float) -> LedgerReport:
 def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
     before = _stamp(path)
     try:
-        with closing(open_unlocked(path, "ro&immutable=1")) as conn:
+        with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
             version = check_version(conn, len(load_migrations()))
             found = _check(conn, seconds)
     except sqlite3.Error:
@@ -94,7 +94,7 @@ def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
 
 
 def _version(path: Path) -> int:
-    with closing(open_unlocked(path, "ro&immutable=1")) as conn:
+    with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
         return check_version(conn, len(load_migrations()))
 
 

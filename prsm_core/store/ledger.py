@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.errors import StoreError
+from prsm_core.store import agents
 from prsm_core.store.codec import (
     encode,
     encode_canonical,
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import CallClose, CallOpenStep, TurnCloseStep, TurnOpenStep
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, CompactionResult, TurnResult
+    from prsm_core.store.known import Fence, WritingConnection
 
 _INSERT_CALL = (
     "INSERT INTO tool_calls (turn_id, id, message_id, tool_name, params, arguments_hash, result,"
     " error, status, started_at, completed_at, sequence, orchestration, spawned_session_label)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_CALL = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+_OF_RUNNING = "FROM turns WHERE id = ? AND agent_id = ? AND status = 'running'"
+_OPEN_CALL = f"{_INSERT_CALL} SELECT {_CALL} {_OF_RUNNING}"
 # The row of an orchestration call is there already. What was stored before the agent saw it is
 # the truth; the turn adds where the call stands in it.
 _MERGE_CALL = (
-    f"{_INSERT_CALL} ON CONFLICT DO UPDATE SET"
+    f"{_INSERT_CALL} VALUES ({_CALL}) ON CONFLICT DO UPDATE SET"
     " message_id = excluded.message_id, sequence = excluded.sequence,"
     " status = iif(completed_at IS NULL, excluded.status, status),"
     " result = iif(completed_at IS NULL, excluded.result, result),"
@@ -39,19 +43,16 @@ _MERGE_CALL = (
 )
 
 
-class _Turn(NamedTuple):
-    status: str
-    parent_turn_id: str | None
-    closed_by: str | None
-
-
-def open_turn(conn: sqlite3.Connection, step: TurnOpenStep, agent_id: str, next_turn: int) -> None:
+def open_turn(conn: WritingConnection, step: TurnOpenStep, fence: Fence) -> None:
     """Insert the running turn with its thread row."""
-    if step.number != next_turn:
+    agent_id = fence.agent_id
+    if step.number != fence.next_turn:
         raise StoreError(
-            f"agent {agent_id} is at turn {next_turn}, not {step.number}", code="turn_number"
+            f"agent {agent_id} is at turn {fence.next_turn}, not {step.number}",
+            code="turn_number",
         )
-    _check_label(conn, step.session_label, agent_id)
+    if step.session_label != fence.label:
+        raise _unknown_label(step.session_label, agent_id)
     depth, skip_turn_id, skip_depth = _place(conn, step)
     conn.execute(
         "INSERT INTO turns (id, parent_turn_id, turn_type, status, started_at, model, provider,"
@@ -80,22 +81,23 @@ def open_turn(conn: sqlite3.Connection, step: TurnOpenStep, agent_id: str, next_
         " VALUES (?, ?, ?, ?, ?)",
         (step.turn_id, step.parent_turn_id, depth, skip_turn_id, skip_depth),
     )
-    conn.execute("UPDATE agents SET next_turn = ? WHERE agent_id = ?", (step.number + 1, agent_id))
+    agents.count_turn(conn, agent_id, step.number)
 
 
 def open_call(conn: sqlite3.Connection, step: CallOpenStep, agent_id: str) -> None:
     """Insert the row of an orchestration call; its turn must be running."""
-    if _own_turn(conn, step.turn_id, agent_id).status != "running":
+    row = _call_row(step.turn_id, step.call, None, orchestration=True)
+    if not conn.execute(_OPEN_CALL, (*row, step.turn_id, agent_id)).rowcount:
+        _require_own(conn, step.turn_id, agent_id)
         raise StoreError(f"turn {step.turn_id} is closed", code="turn_closed")
-    conn.execute(_INSERT_CALL, _call_row(step.turn_id, step.call, None, orchestration=True))
 
 
 def close_call(conn: sqlite3.Connection, close: CallClose, agent_id: str) -> None:
     """Store the answer of an orchestration call, once."""
-    _own_turn(conn, close.turn_id, agent_id)
     done = conn.execute(
         "UPDATE tool_calls SET status = ?, result = ?, error = ?, completed_at = ?"
-        " WHERE turn_id = ? AND id = ? AND completed_at IS NULL",
+        " WHERE turn_id = ? AND id = ? AND completed_at IS NULL"
+        " AND EXISTS (SELECT 1 FROM turns AS t WHERE t.id = turn_id AND t.agent_id = ?)",
         (
             close.status,
             close.result,
@@ -103,54 +105,55 @@ def close_call(conn: sqlite3.Connection, close: CallClose, agent_id: str) -> Non
             close.at_ms,
             close.turn_id,
             close.call_id,
+            agent_id,
         ),
     )
     if not done.rowcount:
+        _require_own(conn, close.turn_id, agent_id)
         raise StoreError(
             f"turn {close.turn_id} has no open call {close.call_id}", code="call_not_open"
         )
 
 
-def closing_step(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> str | None:
-    """Return the step that closed the turn before, if one did; check the turn's place."""
-    turn = _own_turn(conn, step.turn_id, agent_id)
-    if turn.parent_turn_id != step.parent_turn_id:
+def finish_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> str | None:
+    """Do the first of the eight writes that end a turn: its own row.
+
+    Returns the step that closed the turn before, if one did; then nothing is written.
+    """
+    if _update_turn(conn, step, agent_id):
+        return None
+    parent_turn_id, closed_by = _require_own(conn, step.turn_id, agent_id)
+    if parent_turn_id != step.parent_turn_id:
         raise StoreError(
-            f"turn {step.turn_id} was opened under {turn.parent_turn_id}, not"
-            f" {step.parent_turn_id}",
+            f"turn {step.turn_id} was opened under {parent_turn_id}, not {step.parent_turn_id}",
             code="wrong_parent",
         )
-    return turn.closed_by
+    return closed_by
 
 
 def close_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> None:
-    """Do the eight writes that end a turn, in the order of the specification."""
-    _finish_turn(conn, step)
+    """Do the other seven writes that end a turn, in the order of the specification."""
     _insert_messages(conn, step)
     _merge_calls(conn, step)
-    conn.execute("UPDATE turns SET has_children = 1 WHERE id = ?", (step.parent_turn_id,))
+    if step.parent_turn_id is not None:
+        conn.execute("UPDATE turns SET has_children = 1 WHERE id = ?", (step.parent_turn_id,))
     _total_thread(conn, step)
     _move_session(conn, step, agent_id)
     if step.result.compaction is not None:
         _insert_compaction(conn, step.turn_id, step.result.compaction)
 
 
-def _own_turn(conn: sqlite3.Connection, turn_id: str, agent_id: str) -> _Turn:
-    row = conn.execute(
-        "SELECT status, parent_turn_id, closed_by FROM turns WHERE id = ? AND agent_id = ?",
+def _require_own(
+    conn: sqlite3.Connection, turn_id: str, agent_id: str
+) -> tuple[str | None, str | None]:
+    """Return the parent of the agent's turn and the step that closed it."""
+    row: tuple[str | None, str | None] | None = conn.execute(
+        "SELECT parent_turn_id, closed_by FROM turns WHERE id = ? AND agent_id = ?",
         (turn_id, agent_id),
     ).fetchone()
     if row is None:
         raise StoreError(f"agent {agent_id} has no turn {turn_id}", code="unknown_turn")
-    return _Turn(*row)
-
-
-def _check_label(conn: sqlite3.Connection, label: str, agent_id: str) -> None:
-    row = conn.execute(
-        "SELECT 1 FROM sessions WHERE label = ? AND agent_id = ?", (label, agent_id)
-    ).fetchone()
-    if row is None:
-        raise _unknown_label(label, agent_id)
+    return row
 
 
 def _unknown_label(label: str, agent_id: str) -> StoreError:
@@ -176,17 +179,20 @@ def _place(conn: sqlite3.Connection, step: TurnOpenStep) -> tuple[int, str, int]
     return depth + 1, step.parent_turn_id, depth
 
 
-def _finish_turn(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
-    result, usage = step.result, step.result.usage
-    rows = conn.execute("SELECT id FROM tool_calls WHERE turn_id = ?", (step.turn_id,))
-    calls = {call_id for (call_id,) in rows} | {call.id for call in result.tool_calls}
+def _update_turn(conn: sqlite3.Connection, step: TurnCloseStep, agent_id: str) -> bool:
+    """Close the turn's row; False when the agent has no such turn that is not closed yet."""
+    result, usage, spent = step.result, step.result.usage, step.result.spent
+    calls = list({call.id for call in result.tool_calls})
     answers = [m.id for m in result.messages if m.role == "assistant"]
-    conn.execute(
+    done = conn.execute(
         "UPDATE turns SET status = ?, completed_at = ?, permissions_used = ?, input_tokens = ?,"
         " output_tokens = ?, cached_input_tokens = ?, cache_write_tokens = ?,"
         " reasoning_tokens = ?, total_tokens = ?, query_message_ids = ?, response_message_id = ?,"
-        " tool_call_count = ?, stop_reason = ?, error = ?, cost_usd = ?, duration_ms = ?,"
-        " closed_by = ? WHERE id = ?",
+        " tool_call_count = ? + (SELECT count(*) FROM tool_calls AS c WHERE c.turn_id = turns.id"
+        " AND c.id NOT IN (SELECT value FROM json_each(?))),"  # orchestration calls left out
+        " stop_reason = ?, error = ?, cost_usd = ?, duration_ms = ?, closed_by = ?,"
+        " usage_provenance = ?, cost_provenance = ?"
+        " WHERE id = ? AND agent_id = ? AND parent_turn_id IS ? AND closed_by IS NULL",
         (
             _status(result),
             step.completed_at_ms,
@@ -200,14 +206,20 @@ def _finish_turn(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
             encode([m.id for m in result.messages if m.role in {"user", "system"}]),
             answers[-1] if answers else None,
             len(calls),
+            encode(calls),
             result.stop_reason.value,
             encode_optional(result.error and result.error.to_dict()),
             result.cost_usd,
             result.duration_ms,
             step.step_id,
+            spent.tokens_from.value,
+            spent.cost_from.value,
             step.turn_id,
+            agent_id,
+            step.parent_turn_id,
         ),
     )
+    return bool(done.rowcount)
 
 
 def _status(result: TurnResult) -> str:
@@ -264,8 +276,10 @@ def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
 
     By time, since the sequences of messages and calls need not be one numbering.
     """
-    before = [message.id for message in spoken if message.created_at <= call.started_at]
-    return before[-1] if before else None
+    for message in reversed(spoken):
+        if message.created_at <= call.started_at:
+            return message.id
+    return None
 
 
 def _call_row(

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x5052534D  # "PRSM", in the header of the file
 
 
+_SCRIPTS = ("schema.sql", "version2.sql")
+
+
 def load_migrations() -> Sequence[str]:
     """Return the SQL scripts; script n (from 0) leads from version n to n + 1."""
-    return (files("prsm_core.store").joinpath("schema.sql").read_text(encoding="utf-8"),)
+    folder = files("prsm_core.store")
+    return tuple(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
 
 
 def check_version(conn: sqlite3.Connection, newest: int) -> int:

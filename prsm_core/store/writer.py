@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prsm_core.errors import PrsmError, StoreError
 from prsm_core.store.connection import LedgerLock, open_writer, to_store_error
+from prsm_core.store.doorbell import Doorbell
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from prsm_core.store.known import WritingConnection
     from prsm_core.store.limits import StoreLimits
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Job:
-    apply: Callable[[sqlite3.Connection], Any]
+    apply: Callable[[WritingConnection], Any]
     future: asyncio.Future[Any]
     value: Any = None
     error: Exception | None = None
@@ -57,6 +58,7 @@ class Writer:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._abandoned = threading.Event()
         self._checkpointed = 0  # total_changes at the last checkpoint; the thread's
+        self._written: Doorbell[Sequence[_Job]] = Doorbell(self._loop, self._settle)
         self._thread = threading.Thread(target=self._run, name="prsm-ledger-write", daemon=True)
 
     async def start(self) -> None:
@@ -68,7 +70,7 @@ class Writer:
             self._abandoned.set()  # do not wait for the lock any more
             raise
 
-    async def submit(self, apply: Callable[[sqlite3.Connection], T]) -> T:
+    async def submit(self, apply: Callable[[WritingConnection], T]) -> T:
         """Run `apply` in a transaction and return its value once that is durable.
 
         A caller that is cancelled after the job is queued does not take it back.
@@ -117,6 +119,7 @@ class Writer:
 
     def _finished(self, error: StoreError | None) -> None:
         """Hand the thread's last error to whoever opened or closes the store."""
+        self._written.close()
         if not self._opened.done():
             _end(self._opened, error)
             error = None
@@ -145,7 +148,7 @@ class Writer:
         self._post(_end, self._opened, None)
         while jobs := self._take():
             self._write(conn, lock, jobs)
-            self._post(self._settle, jobs)
+            self._written.leave(jobs)
         self._abandoned.clear()  # opening was, if at all; closing takes its time
         with lock.held():
             conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -165,7 +168,7 @@ class Writer:
                 break
         return jobs
 
-    def _write(self, conn: sqlite3.Connection, lock: LedgerLock, jobs: Sequence[_Job]) -> None:
+    def _write(self, conn: WritingConnection, lock: LedgerLock, jobs: Sequence[_Job]) -> None:
         try:
             with lock.held():
                 self._checkpoint_if_due(conn)
@@ -174,7 +177,7 @@ class Writer:
             for job in jobs:
                 job.error = to_store_error(exc, "nothing was written")
 
-    def _checkpoint_if_due(self, conn: sqlite3.Connection) -> None:
+    def _checkpoint_if_due(self, conn: WritingConnection) -> None:
         if conn.total_changes - self._checkpointed >= self._limits.checkpoint_rows:
             conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._checkpointed = conn.total_changes
@@ -189,23 +192,21 @@ def _end(future: asyncio.Future[None], error: Exception | None) -> None:
         future.set_exception(error)
 
 
-def _commit(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
-    conn.execute("BEGIN IMMEDIATE")
+def _commit(conn: WritingConnection, jobs: Sequence[_Job]) -> None:
     try:
+        conn.begin()
         if not _apply_all(conn, jobs):
-            if conn.in_transaction:  # SQLite has taken it back by itself where the disk is full
-                conn.execute("ROLLBACK")
-            conn.execute("BEGIN IMMEDIATE")
+            conn.take_back()
+            conn.begin()
             for job in jobs:
                 _apply(conn, job)
         conn.execute("COMMIT")
     except BaseException:
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
+        conn.take_back()
         raise
 
 
-def _apply_all(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> bool:
+def _apply_all(conn: WritingConnection, jobs: Sequence[_Job]) -> bool:
     """Apply all jobs, as nearly always works; savepoints would cost each of them its pages."""
     try:
         for job in jobs:
@@ -215,7 +216,7 @@ def _apply_all(conn: sqlite3.Connection, jobs: Sequence[_Job]) -> bool:
     return True
 
 
-def _apply(conn: sqlite3.Connection, job: _Job) -> None:
+def _apply(conn: WritingConnection, job: _Job) -> None:
     """Apply one job or nothing of it; its error is its own."""
     conn.execute("SAVEPOINT job")
     try:
@@ -226,6 +227,7 @@ def _apply(conn: sqlite3.Connection, job: _Job) -> None:
         job.error = to_store_error(exc, "the step cannot be written")
         job.error.__cause__ = exc
     if job.error is not None:
+        conn.known.forget()
         # Fails when SQLite has already rolled everything back (disk full): then all jobs fail.
         conn.execute("ROLLBACK TO job")
     conn.execute("RELEASE job")

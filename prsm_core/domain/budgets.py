@@ -1,0 +1,57 @@
+"""Budgets: how much of what a run, or a part of its tree, may use up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+
+class BudgetKind(StrEnum):
+    """What a budget counts."""
+
+    TOKENS = "tokens"
+    USD = "usd"
+    TURNS = "turns"
+    SPAWNS = "spawns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits of an agent and all below it; None is no limit."""
+
+    tokens: int | None = None
+    usd: float | None = None
+    turns: int | None = None
+    spawns: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a limit below zero, or one that is no number."""
+        for name, limit in self.to_dict().items():
+            if not limit >= 0:
+                raise ValueError(f"a budget of {limit} {name}")
+
+    def within(self, ceiling: Budget) -> Budget:
+        """Return the smaller limit of each kind."""
+        limits: dict[str, Any] = {
+            name: _smaller(getattr(self, name), getattr(ceiling, name)) for name in _KINDS
+        }
+        return Budget(**limits)
+
+    def fits(self, ceiling: Budget) -> bool:
+        """Return whether no limit is above that of `ceiling`."""
+        return self.within(ceiling) == self
+
+    def to_dict(self) -> dict[str, int | float]:
+        """Return the limits that there are, by kind."""
+        return {name: limit for name in _KINDS if (limit := getattr(self, name)) is not None}
+
+
+_KINDS = tuple(f.name for f in fields(Budget))
+NO_LIMITS = Budget()
+
+
+def _smaller(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)

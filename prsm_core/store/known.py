@@ -1,0 +1,68 @@
+"""What the writing connection remembers of the ledger, so that a step need not ask for it again.
+
+The writer looks once a group whether another connection has committed since; if one has, or a
+transaction of its own was taken back, everything here is forgotten.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentState
+
+_MOST = 4096  # entries of each kind; beyond it they are all read again
+
+
+class Fence(NamedTuple):
+    """An agent as stored: what decides whether a step of it may be applied."""
+
+    agent_id: str
+    session_id: str
+    label: str  # of its ledger session
+    incarnation: int
+    state: AgentState
+    next_turn: int
+
+
+class Known:
+    """Facts of the ledger at this moment of the transaction that is open."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._version = -1  # SQLite's count of foreign commits; never negative
+        self.fences: dict[str, Fence] = {}  # by agent
+        self.last_seqs: dict[str, int] = {}  # number of the newest event, by session
+
+    def refresh(self, version: int) -> None:
+        """Begin a transaction at `version` of the ledger."""
+        if version != self._version or len(self.fences) + len(self.last_seqs) > self._most:
+            self.forget()
+            self._version = version
+
+    def forget(self) -> None:
+        """Forget everything: what was learnt in this transaction is taken back."""
+        self.fences.clear()
+        self.last_seqs.clear()
+
+
+class WritingConnection(sqlite3.Connection):
+    """The writer's connection, with what it knows."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # as `sqlite3.connect` calls it
+        self.known = Known()
+
+    def begin(self) -> None:
+        """Begin a transaction that may write."""
+        self.execute("BEGIN IMMEDIATE")
+        # Asked inside of it: from here on nobody else can commit.
+        (version,) = self.execute("PRAGMA data_version").fetchone()
+        self.known.refresh(version)
+
+    def take_back(self) -> None:
+        """Roll back, if SQLite has not done so by itself as where the disk is full."""
+        self.known.forget()
+        if self.in_transaction:
+            self.execute("ROLLBACK")

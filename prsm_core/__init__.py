@@ -10,6 +10,7 @@ lifecycle   state machines                        store       the SQLite ledger
 messaging   mailboxes and waits                   permissions who may do what
 engine      agents, turns, tools, processes       builtin     console, json, JSONL sink
 app         puts it together                      cli         the `prsm` command
+testing     for plugin authors                    sim         whole runs from a seed
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         PermissionMode,
         SpawnRequest,
     )
+    from prsm_core.domain.budgets import Budget, BudgetKind
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import (
         MessageType,
@@ -76,10 +78,11 @@ if TYPE_CHECKING:
         TurnResult,
         UsageReported,
     )
-    from prsm_core.domain.usage import TokenUsage
+    from prsm_core.domain.usage import Provenance, Spent, TokenUsage
     from prsm_core.errors import (
         AgentSpawnError,
         AgentTimeoutError,
+        BudgetExceededError,
         ConfigError,
         ControlError,
         DeadlockDetectedError,
@@ -155,6 +158,9 @@ __all__ = [
     "AssembledContext",
     "AssistantMessage",
     "BackgroundTask",
+    "Budget",
+    "BudgetExceededError",
+    "BudgetKind",
     "Clock",
     "CompactionResult",
     "ConfigError",
@@ -192,6 +198,7 @@ __all__ = [
     "PluginError",
     "Process",
     "ProcessError",
+    "Provenance",
     "Provider",
     "ProviderCapabilities",
     "ProviderEvent",
@@ -211,6 +218,7 @@ __all__ = [
     "SessionOwnedError",
     "SessionRequest",
     "SpawnRequest",
+    "Spent",
     "StepEnded",
     "StopReason",
     "Store",
@@ -238,6 +246,7 @@ _HOMES = {
     "prsm_core.errors": (
         "AgentSpawnError",
         "AgentTimeoutError",
+        "BudgetExceededError",
         "ConfigError",
         "ControlError",
         "DeadlockDetectedError",
@@ -268,6 +277,7 @@ _HOMES = {
         "PermissionMode",
         "SpawnRequest",
     ),
+    "prsm_core.domain.budgets": ("Budget", "BudgetKind"),
     "prsm_core.domain.events": ("Event",),
     "prsm_core.domain.messages": (
         "MessageType",
@@ -317,7 +327,7 @@ _HOMES = {
         "TurnResult",
         "UsageReported",
     ),
-    "prsm_core.domain.usage": ("TokenUsage",),
+    "prsm_core.domain.usage": ("Provenance", "Spent", "TokenUsage"),
     "prsm_core.interfaces.clock": ("Clock",),
     "prsm_core.interfaces.frontend": (
         "AppHandle",

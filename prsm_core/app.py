@@ -18,6 +18,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control import ControlServer
+from prsm_core.engine.delivery import prompt_agent
 from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.orphans import recorded_processes
@@ -115,12 +116,10 @@ class LocalApp:
         else:
             run.end(result)
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
-        """Queue a person's prompt for an agent."""
-        if delivery != "queue":
-            raise ConfigError(f"delivery {delivery!r} is not offered", hint="use queue")
-        record = self._engine.manager.resolve(agent)
-        await self._engine.manager.prompt_agent(record.agent_id, text)
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a person's prompt to an agent; return how it is delivered."""
+        manager = self._engine.manager
+        return await prompt_agent(manager, manager.resolve(agent).agent_id, text, delivery)
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""

@@ -235,9 +235,9 @@ async def test_a_persons_prompt_reaches_the_agent(opened, behaviours):
     async with opened() as app:
         run = await app.start_run("x")
         await ready.wait()
-        with pytest.raises(ConfigError, match="'inject' is not offered"):
-            await app.prompt_agent("master", "hurry", "inject")
-        await app.prompt_agent("master", "hurry")
+        with pytest.raises(ConfigError, match="no delivery 'shout'"):
+            await app.prompt_agent("master", "hurry", "shout")
+        assert await app.prompt_agent("master", "hurry") == "queued"
         sent.set()
         assert (await run.result()).summary == "hurry"
         with pytest.raises(MessageRoutingError, match="has ended"):

@@ -14,11 +14,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     WithJsonSchema,
     model_validator,
 )
 
-from prsm_core.domain.agents import ExpertProfile, PermissionMode
+from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
+from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
 
@@ -147,6 +149,45 @@ class EngineSettings(Section):
     command_policy: CommandPolicy = Field(
         default=CommandPolicy.DEFAULT,
         description="The policy for shell commands: safe ones run, all others ask.",
+    )
+    gate_refusals: CountOrZero = Field(
+        default=2,
+        description="How often a failing gate sends an agent back before its result is taken.",
+    )
+
+
+class StuckSettings(Section):
+    """When an agent counts as stuck: it is told at a limit, and fails at twice the limit."""
+
+    enabled: StrictBool = Field(default=True, description="Whether anybody looks.")
+    repeats: CountOrZero = Field(
+        default=4, description="The same call with the same result in a row; 0: no limit."
+    )
+    rounds: CountOrZero = Field(
+        default=3, description="Rounds of two such calls by turns; 0: no limit."
+    )
+    messages: CountOrZero = Field(
+        default=50, description="Messages of one turn in a row without a tool call; 0: no limit."
+    )
+    texts: CountOrZero = Field(
+        default=3, description="The same message in a row without a tool call; 0: no limit."
+    )
+    polls: CountOrZero = Field(
+        default=100,
+        description="Repeats, or rounds, of a call that asks how children do; 0: no limit.",
+    )
+
+
+class GateSettings(Section):
+    """A command that must succeed before an agent's result counts as verified."""
+
+    command: Text = Field(description="The command, run by bash without asking anyone.")
+    cwd: Text | None = Field(
+        default=None, description="Where it runs, if not in the workspace; relative to that."
+    )
+    timeout_seconds: Seconds = Field(default=600, description="How long it may take.")
+    roles: tuple[AgentRole, ...] = Field(
+        default=(), description="The roles it is for; empty: all of them."
     )
 
 
@@ -336,12 +377,24 @@ class PermissionSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What one run may use up: checked for form here; the engine does not enforce it yet."""
+    """What one run may use up. 80 % of it is told, 100 % refuses the next agent and turn."""
 
-    tokens: Count | None = Field(default=None, description="Tokens of all agents together.")
-    usd: Factor | None = Field(default=None, description="Cost in US dollars.")
+    tokens: Count | None = Field(
+        default=None, description="Tokens of all agents together, as their providers tell them."
+    )
+    usd: Factor | None = Field(
+        default=None,
+        description="Cost in US dollars, as far as the providers tell it; one that tells no cost "
+        "is only warned of.",
+    )
     turns: Count | None = Field(default=None, description="Turns of all agents together.")
-    spawns: Count | None = Field(default=None, description="Agents spawned.")
+    spawns: Count | None = Field(
+        default=None, description="Agents that agents spawn or restart; the master is not counted."
+    )
+
+    def to_budget(self) -> Budget:
+        """Return the limits as the engine knows them."""
+        return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
 
 
 def _none_is_empty(value: Any) -> Any:
@@ -380,8 +433,15 @@ class Settings(Section):
     permissions: PermissionSettings = Field(
         default=PermissionSettings(), description="Rules on commands and tools."
     )
+    stuck: StuckSettings = Field(
+        default=StuckSettings(), description="When an agent counts as stuck."
+    )
+    gates: Mapping[Text, GateSettings] = Field(
+        default_factory=dict, description="Commands that results have to pass, by name."
+    )
     budgets: BudgetSettings = Field(
-        default=BudgetSettings(), description="What one run may use up; not enforced yet."
+        default=BudgetSettings(),
+        description="What one run may use up; each run of a session has all of it.",
     )
 
     def provider_settings(self, name: str) -> dict[str, Any]:

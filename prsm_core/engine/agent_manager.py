@@ -16,13 +16,14 @@ from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
 from prsm_core.engine.agent_session import AgentSession
 from prsm_core.engine.clocks import first_of
+from prsm_core.engine.evidence import with_evidence
 from prsm_core.engine.knots import KnotResolver
+from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.records import AgentRecord
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.spawning import (
     Identity,
     choose_alias,
-    configured_servers,
     describe_child,
 )
 from prsm_core.engine.stopping import drain_sessions, stop_session
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.events import Event
     from prsm_core.domain.steps import CallClose, Committed, Step
-    from prsm_core.domain.tools import McpServer
     from prsm_core.engine.runtime import Runtime
 
 StepT = TypeVar("StepT", bound="Step")
@@ -196,19 +196,26 @@ class AgentManager:
         if parent.is_over:
             raise AgentSpawnError("an agent that has ended cannot spawn", code="agent_ended")
         descriptor = describe_child(
-            request,
+            self.runtime.budgets.clamp(request),
             parent.descriptor,
             self.identity(request.name, request),
             settings=self.runtime.settings,
             providers=self.runtime.providers.names,
             workspace=self.runtime.workspace,
-            mcp_servers=self._resolve_mcp_servers(request),
+            mcp_servers=choose_servers(
+                self.runtime.settings,
+                prompt=request.prompt,
+                role=request.role,
+                explicit=request.mcp_servers,
+                exclude=request.exclude_plugins,
+            ),
         )
         return await self.admit(descriptor)
 
     async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
         """Commit a new agent and start its session."""
         self.check_room(1)
+        self.runtime.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
         self._enlist(record)
         spawned = self.runtime.journal.event(
@@ -243,6 +250,7 @@ class AgentManager:
     def _strike(self, record: AgentRecord) -> None:
         descriptor = record.descriptor
         del self.agents[descriptor.agent_id]
+        self.runtime.budgets.cancel(descriptor.agent_id)
         self.taken_names.discard(descriptor.name)
         self._sizes[descriptor.run_id] -= 1
         if descriptor.parent_id is not None:
@@ -270,6 +278,7 @@ class AgentManager:
         self._check_restart(record)
         await drain_sessions([record], self.runtime.clock)
         self._check_restart(record)
+        self.runtime.budgets.launch_agent(record.descriptor)
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes, events = self.move(record, target, "restarted", trigger=RESTART)
@@ -307,17 +316,13 @@ class AgentManager:
         if parent is not None and parent.session is not None:
             parent.session.child_began()
 
-    def _resolve_mcp_servers(self, request: SpawnRequest) -> dict[str, McpServer]:
-        servers = {**configured_servers(self.runtime.settings), **(request.mcp_servers or {})}
-        return {n: s for n, s in servers.items() if n not in request.exclude_plugins}
-
     # --- results and ends --------------------------------------------------------------------
 
     async def wait_for_result(self, agent_id: str) -> AgentResult:
         """Return the agent's result; a failed one if it outlives its clock by a minute."""
         record = self.get(agent_id)
         limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
-        if await first_of(self.runtime.clock, limit, record.ended.wait) and record.result:
+        if await first_of(self.runtime.clock, limit, record.wait_ended) and record.result:
             return record.result
         return AgentResult(
             agent_id=agent_id,
@@ -351,6 +356,7 @@ class AgentManager:
         elapsed = self.runtime.clock.now() - record.started_at if record.session else 0.0
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes, moved = self.move(record, state, reason)
+        moved = with_evidence(moved, result)
         resolutions, closed = self.runtime.desk.close_agent(record.agent_id, "agent_ended")
         message, routed = self._task_result(record, result)
         step = self.build(
@@ -376,9 +382,10 @@ class AgentManager:
         return (message,), (self.routed(message),)
 
     def _settle(self, record: AgentRecord) -> None:
-        record.ended.set()
+        record.ended.set_result(None)
         self.runtime.router.unregister_agent(record.agent_id)
         self.runtime.broker.forget(record.agent_id)
+        self.runtime.budgets.release(record.agent_id)
         for child in record.children:
             self.runtime.router.wake(child)
         parent = self.agents.get(record.descriptor.parent_id or "")
@@ -441,7 +448,11 @@ class AgentManager:
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
     async def _kill_children(self, record: AgentRecord, reason: str) -> None:
-        await asyncio.gather(*(self.kill_tree(c, reason) for c in self.live_children(record)))
+        kills = [self.kill_tree(child, reason) for child in self.live_children(record)]
+        ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
 
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
@@ -481,16 +492,3 @@ class AgentManager:
             "correlation_id": message.correlation_id,
         }
         return self.runtime.journal.event_of("message_routed", message.source, data)
-
-    async def prompt_agent(self, agent_id: str, text: str) -> None:
-        """Queue a person's prompt; the agent reads it at its next wait or next turn."""
-        record = self.get(agent_id)
-        if record.is_over:
-            raise MessageRoutingError(
-                f"{record.descriptor.name} has ended",
-                hint="a restart gives it a new task",
-                code="agent_ended",
-            )
-        self.runtime.router.check(agent_id)
-        message = self.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
-        await self.control(record, "prompt", messages=(message,), events=(self.routed(message),))

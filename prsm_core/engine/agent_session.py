@@ -10,25 +10,30 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
 from prsm_core.engine.breaker import FAILURES
 from prsm_core.engine.calls import Wait
-from prsm_core.engine.context import render_messages, render_repeat
+from prsm_core.engine.context import render_messages, render_repeat, session_request
+from prsm_core.engine.evidence import Proof
 from prsm_core.engine.host import SessionHost
 from prsm_core.engine.intake import fit
 from prsm_core.engine.slots import SlotLease
+from prsm_core.engine.stuck_watch import StuckWatch
 from prsm_core.engine.turn_run import Prompt, TurnRun
-from prsm_core.errors import ProviderNotAvailableError, PrsmError
-from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.errors import (
+    BudgetExceededError,
+    FencedError,
+    ProviderNotAvailableError,
+    PrsmError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
-    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import StateChange
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agent_manager import AgentManager
@@ -46,6 +51,7 @@ _WAIT_ORDER = (
     AgentState.WAITING_FOR_CHILD,
 )
 PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+MESSAGES_IN_A_PROMPT = 100
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
@@ -59,6 +65,8 @@ class AgentSession:
         self.record = record
         self.tools: ToolSet = runtime.tools.for_agent(record.descriptor, runtime.settings)
         self.host = SessionHost(self)
+        self.stuck = StuckWatch(self)
+        self.proof = Proof(self)
         self.turn: TurnRun | None = None
         self._lease = SlotLease(runtime.slots)
         self._failures = 0
@@ -81,7 +89,8 @@ class AgentSession:
         return 1 if self.turn is None else self.turn.fold.next_call_number()
 
     def tool_started(self) -> None:
-        """Stop the reasoning clock of the running turn."""
+        """Stop the reasoning clock of the running turn; until the call waits, the agent moves."""
+        self.moved()
         if self.turn is not None:
             self.turn.clock.tool_started()
 
@@ -98,6 +107,7 @@ class AgentSession:
         if turn is None:
             yield
             return
+        self.moved()
         turn.clock.tool_started()
         try:
             yield
@@ -109,6 +119,11 @@ class AgentSession:
     def stays_blocked(self, closing: Call) -> bool:
         """Whether everything but this call, which gets its answer now, goes on waiting."""
         return self.turn is not None and self.turn.is_blocked(without=closing)
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the agent counts as one that works."""
+        return self._lease.held
 
     async def take_slot(self) -> None:
         """Hold a slot; waits in line for it."""
@@ -144,8 +159,12 @@ class AgentSession:
 
     async def model_streams(self) -> None:
         """Become RUNNING again when the model speaks although a call still waits."""
+        self.moved()
         if self.record.state in _WAITING:
             await self.take_slot()
+            if self.turn is not None and self.turn.is_blocked():  # it rests again already
+                self._lease.release()
+                return
             changes, events = self.resume_changes()
             if changes:
                 await self.manager.control(self.record, "state", changes=changes, events=events)
@@ -154,13 +173,14 @@ class AgentSession:
         """Let go of the slot and be blocked by these waits; a knot is found here and now."""
         changes: tuple[StateChange, ...] = ()
         events: tuple[Event, ...] = ()
-        if self.record.state is AgentState.RUNNING:
+        if (self.record.state, self.record.waiting_on) != (state, on):
             changes, events = self.manager.move(
                 self.record, state, f"waits for {on}", waiting_on=on
             )
         self._lease.release()
         self._waits = waits
-        self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
+        if not self.record.is_condemned:
+            self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
         if changes:
             await self.manager.control(self.record, "state", changes=changes, events=events)
 
@@ -169,14 +189,34 @@ class AgentSession:
     async def run(self) -> None:
         """Live from PENDING to the end; every end is settled, also that by surprise."""
         try:
-            await self._live()
+            await self._live_within_budget()
         except PrsmError as error:
             await self._fail(error.message, error.code)
+            if isinstance(error, StoreError) and not isinstance(error, FencedError):
+                raise  # it may be the end itself that was not written
         except Exception as error:
             await self._fail(f"{type(error).__name__}: {error}", "internal")
             raise
         finally:
-            self._lease.release()
+            self._lease.close()
+
+    async def _live_within_budget(self) -> None:
+        """Live; when the budget is used up, fail once the agents below have ended.
+
+        They may begin no turn either, but what they are at now is not cut off.
+        """
+        record = self.record
+        try:
+            await self._live()
+        except BudgetExceededError as error:
+            why = f"{error.message}; {error.hint}"
+            record.claimed_result = AgentResult(
+                agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
+            )
+            for child in record.children:
+                self.manager.runtime.router.wake(child)  # their questions have no one to answer
+            await self._outlive_children()
+            await self._fail(why, error.code)
 
     async def _live(self) -> None:
         record, manager = self.record, self.manager
@@ -190,9 +230,13 @@ class AgentSession:
         while prompt is not None:
             prompt = replace(prompt, history=await self._lost_history())
             request = session_request(record, limit)
+            await self.take_slot()
             try:
                 async with provider.open_session(request, self.host) as session:
-                    prompt = await self._turns(session, prompt)
+                    try:
+                        prompt = await self._turns(session, prompt)
+                    finally:
+                        self._lease.release()  # closing may take long, and no model works then
             except ProviderNotAvailableError as error:
                 if error.code != RESUME_FAILED or record.resume_token is None:
                     raise
@@ -211,12 +255,22 @@ class AgentSession:
         while prompt is not None:
             while (pause := self._breaker.remaining()) > 0:
                 await self._pause(pause)
-            self.turn = TurnRun(self, session, prompt)
-            result = await self.turn.run()
+            await self.take_slot()  # the last turn may have ended while the agent waited
+            result = await self._run_turn(TurnRun(self, session, prompt))
             prompt = await self._after(result)
             if not session.reusable:
                 break
         return prompt
+
+    async def _run_turn(self, turn: TurnRun) -> TurnResult:
+        """Run a turn if the budget has room for it; BudgetExceededError leaves the last one."""
+        budgets = self.manager.runtime.budgets
+        budgets.open_turn(self.record.agent_id, turn.turn_id)
+        self.turn = turn
+        try:
+            return await turn.run()
+        finally:
+            budgets.drop_turn(turn.turn_id)
 
     async def _lost_history(self) -> tuple[AgentMessage, ...]:
         """Return what the agent said and heard before, where no vendor's thread holds it."""
@@ -245,6 +299,8 @@ class AgentSession:
         if record.claimed_result is not None:
             await self._finish_with_children(record.claimed_result)
             return None
+        if self.turn is not None and self.turn.was_interrupted:
+            return self._unread_prompt() or Prompt(text=None)
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failures = 0
@@ -354,24 +410,19 @@ class AgentSession:
         return Prompt(text=render_repeat(question.message, self.manager.names()))
 
     def _unread_prompt(self) -> Prompt | None:
-        unread = [
-            m
-            for m in self.manager.runtime.router.unread(self.record.agent_id)
-            if m.type in PROMPTING and self.record.is_current(m)
-        ]
-        if not unread:
+        """Return unread messages as a prompt; those beyond the limit come with the next one."""
+        claimed = self.manager.runtime.router.claim_all(
+            self.record.agent_id,
+            lambda m: m.type in PROMPTING and self.record.is_current(m),
+            MESSAGES_IN_A_PROMPT,
+        )
+        if not claimed:
             return None
-        claimed = [m for m in unread if self._claim(m)]
+        for message in claimed:
+            if message.type is MessageType.QUESTION:
+                self.host.note_delivered(message)
         text = render_messages(claimed, self.manager.names())
         return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
-
-    def _claim(self, message: RoutedMessage) -> bool:
-        router = self.manager.runtime.router
-        wanted = message.message_id
-        found = router.claim(self.record.agent_id, lambda m: m.message_id == wanted)
-        if found is not None and message.type is MessageType.QUESTION:
-            self.host.note_delivered(message)
-        return found is not None
 
     def _repeat_question(self) -> Prompt | None:
         for question in self.record.questions.values():
@@ -403,15 +454,20 @@ class AgentSession:
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
+        await self._outlive_children()
+        await self.manager.end_agent(
+            self.record, AgentState.COMPLETED, result, reason="children ended"
+        )
+
+    async def _outlive_children(self) -> None:
+        """Wait, without a slot, until the last child has ended."""
         record, manager = self.record, self.manager
         if manager.live_children(record):
-            if record.state is AgentState.RUNNING:
-                waits = [self._end_wait(child) for child in manager.live_children(record)]
-                await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing", waits)
+            waits = [self._end_wait(child) for child in manager.live_children(record)]
+            await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing", waits)
             while manager.live_children(record):
                 await manager.runtime.router.changed(record.agent_id)
         self.moved()
-        await manager.end_agent(record, AgentState.COMPLETED, result, reason="children ended")
 
     def _end_wait(self, child: AgentRecord) -> Wait:
         return Wait(
@@ -427,22 +483,3 @@ class AgentSession:
             return
         readable = self.manager.runtime.journal.redact(fit(message))
         await self.manager.fail_agent(record, readable, kind)
-
-
-def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:
-    """Return what binds the provider's session of this incarnation."""
-    descriptor: AgentDescriptor = record.descriptor
-    return SessionRequest(
-        agent_id=descriptor.agent_id,
-        name=descriptor.name,
-        role=AgentRole(descriptor.role),
-        model=descriptor.model,
-        system_prompt=descriptor.system_prompt,
-        cwd=descriptor.cwd,
-        mode=descriptor.mode,
-        native_tools=descriptor.tools,
-        reasoning_effort=descriptor.reasoning_effort,
-        mcp_servers=descriptor.mcp_servers,
-        resume_token=record.resume_token,
-        timeout_s=timeout_s,
-    )

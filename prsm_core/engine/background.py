@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import types
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
     from types import TracebackType
 
     OnError = Callable[[str, Exception], None]
@@ -48,7 +50,7 @@ class Background:
 
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` until it ends, is cancelled, or the engine closes."""
-        task = self._group.create_task(self._guard(work, name), name=name)
+        task = self._group.create_task(self.guard(work, name), name=name)
         self._tasks[task] = work
         task.add_done_callback(self._ended)
         return task
@@ -60,10 +62,24 @@ class Background:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which goes on to its end even if the caller is cancelled meanwhile.
 
+        Work that never has to wait is done at once, in the caller's task: only a wait can be
+        cancelled. Otherwise what is left of it gets a task of its own, so that it may not begin
+        with what belongs to a task, such as `asyncio.timeout`.
+        """
+        try:
+            pending = work.send(None)
+        except StopIteration as ended:
+            value: T = ended.value
+            return value
+        name = getattr(work, "__qualname__", "a commit")
+        return await self._outlive(_resumed(work, pending), name)
+
+    async def _outlive(self, work: Awaitable[T], name: str) -> T:
+        """Await `work` in a task of its own.
+
         Its errors are the caller's, hence it is no task of the group, which they would end.
         """
         loop = asyncio.get_running_loop()
-        name = getattr(work, "__qualname__", "a commit")
         done: asyncio.Future[T] = loop.create_future()
 
         async def run() -> None:
@@ -93,8 +109,26 @@ class Background:
         work = self._tasks.pop(task)
         work.close()  # a task cancelled before its first step never awaits its work
 
-    async def _guard(self, work: Coroutine[Any, Any, object], name: str) -> None:
+    async def guard(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """Await `work` in the caller's task; an error is reported to the engine instead."""
         try:
             await work
         except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
             self._on_error(name, error)
+
+
+@types.coroutine
+def _resumed(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    """Go on with work that has begun and waits for `pending`."""
+    while True:
+        try:
+            sent = yield pending
+        except BaseException as error:  # noqa: BLE001 - thrown into the one that waits
+            step = partial(work.throw, error)
+        else:
+            step = partial(work.send, sent)
+        try:
+            pending = step()
+        except StopIteration as ended:
+            value: T = ended.value
+            return value

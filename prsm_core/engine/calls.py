@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.clocks import first_of
-from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.errors import FencedError, OrchestrationError, PrsmError, StoreError
 from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from prsm_core.domain.agents import AgentState
     from prsm_core.domain.messages import RoutedMessage
@@ -143,8 +143,6 @@ class Call:
         seconds: float | None = None,
     ) -> RoutedMessage | None:
         """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
-        if not self.opened:
-            await self.open()
         router = self.manager.runtime.router
         found: list[RoutedMessage] = []
 
@@ -154,14 +152,22 @@ class Call:
                 self.consumed.append(message.message_id)
                 found.append(message)
 
+        await self.wait_while(wait, look, seconds)
+        return found[0] if found else None
+
+    async def wait_while(
+        self, wait: Wait, work: Callable[[], Awaitable[object]], seconds: float | None
+    ) -> bool:
+        """Do `work` as a wait of the agent; whether it ended within `seconds`."""
+        if not self.opened:
+            await self.open()
         self.wait = wait
         try:
             await self.session.calls_changed()
-            await first_of(self.manager.runtime.clock, seconds, look)
+            return await first_of(self.manager.runtime.clock, seconds, work)
         finally:
             self.wait = None
             self.session.moved()
-        return found[0] if found else None
 
     def has_unread(self, match: Match) -> bool:
         """Whether a committed message that matches waits in the agent's mailbox."""
@@ -206,18 +212,26 @@ def failure(error: PrsmError) -> ToolOutcome:
     return ToolOutcome(text=_encode(data), data=data, is_error=True)
 
 
+def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
+    """Return an answer that tells the agent one thing more."""
+    data = {**outcome.data, "notice": notice}
+    return replace(outcome, text=_encode(data), data=data)
+
+
 class TurnCalls:
     """Owns the orchestration calls of one turn."""
 
     def __init__(self, session: AgentSession, turn_id: str) -> None:
         self._session = session
         self._turn_id = turn_id
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[Any]] = {}  # the provider's, by the call it waits in
+        self._let_go: asyncio.Future[None] | None = None  # no call runs any more
         self.open: dict[str, Call] = {}
         self.rows: dict[str, AgentToolCall] = {}
         self.cut_off: list[Call] = []  # opened, but ended by the turn's end
         self.has_completed = False  # task_complete was accepted
         self._is_over = False
+        self._cut: set[str] = set()  # calls that were cancelled here
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -236,7 +250,7 @@ class TurnCalls:
         if self._is_over or session.record.is_over:
             return failure(OrchestrationError(_ENDED, code="turn_over"))
         call = Call(
-            id=self._unique(call_id),
+            id=self.unique_id(call_id),
             tool=session.tools.get(name),
             name=name,
             args=arguments,
@@ -248,15 +262,7 @@ class TurnCalls:
         self.open[call.id] = call
         self.rows[call.id] = call.row()
         session.tool_started()
-        task = session.manager.runtime.background.start(
-            self._execute(call), name=f"{name} of {session.record.descriptor.name}"
-        )
-        self._tasks[call.id] = task
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
+        await self._until_cut_off(call)
         return call.outcome or failure(OrchestrationError(_ENDED, code="turn_over"))
 
     def complete(self, call_id: str) -> None:
@@ -267,20 +273,19 @@ class TurnCalls:
     async def end(self) -> None:
         """End every open call and wait until each has let go of what it claimed."""
         self._cancel()
-        tasks = {task for task in self._tasks.values() if not task.done()}
-        if tasks:
-            await asyncio.wait(tasks)
-        for call in self.open.values():  # cancelled before the first step of its task
-            self._finish_row(call)
-        self.open.clear()
+        if self._tasks:
+            self._let_go = asyncio.get_running_loop().create_future()
+            await self._let_go
 
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True
-        for call_id, task in tuple(self._tasks.items()):
-            if call_id != but:
+        for call_id, task in self._tasks.items():
+            if call_id != but and call_id not in self._cut:
+                self._cut.add(call_id)
                 task.cancel()
 
-    def _unique(self, call_id: str | None) -> str:
+    def unique_id(self, call_id: str | None) -> str:
+        """Return the vendor's id of a call, or one like it that no call of the turn has."""
         wanted = call_id or self._session.manager.runtime.ids.ulid()
         number, unique = 1, wanted
         while unique in self.rows:  # some vendors use an id twice in one turn
@@ -288,30 +293,55 @@ class TurnCalls:
             unique = f"{wanted}#{number}"
         return unique
 
+    async def _until_cut_off(self, call: Call) -> None:
+        """Execute a call in its caller's task, which is cancelled only as far as here."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a call needs a task")
+        cancels_before = task.cancelling()
+        self._tasks[call.id] = task
+        background, name = self._session.manager.runtime.background, call.name
+        try:
+            await background.guard(
+                self._execute(call), f"{name} of {self._session.record.descriptor.name}"
+            )
+        except asyncio.CancelledError:
+            if call.id not in self._cut or task.uncancel() > cancels_before:
+                raise
+
     async def _execute(self, call: Call) -> None:
         session = self._session
         try:
             outcome = await self._handle(call)
             if not call.closed:
-                await self._close(call, outcome)
+                await self._close(call, session.stuck.answered(call, outcome))
         except asyncio.CancelledError:
             if not call.closed:  # a close on its way will consume them
                 session.manager.runtime.router.unclaim(session.record.agent_id, call.consumed)
             raise
         finally:
             self.open.pop(call.id, None)
-            self._tasks.pop(call.id, None)
+            self._ended(call)
             self._finish_row(call)
             session.tool_finished()
         await session.calls_changed()
+
+    def _ended(self, call: Call) -> None:
+        del self._tasks[call.id]
+        if not self._tasks and self._let_go is not None and not self._let_go.done():
+            self._let_go.set_result(None)
 
     async def _handle(self, call: Call) -> ToolOutcome:
         try:
             reply = await self._session.tools.invoke(call)
         except PrsmError as error:
+            if isinstance(error, StoreError) and not isinstance(error, FencedError):
+                raise  # no answer can be stored either
             return failure(error)
         except Exception as error:  # noqa: BLE001 - told to the agent and to the user
             return self._surprise(call, error)
+        if isinstance(reply, ToolOutcome):
+            return reply
         return success(reply.data, ends_turn=reply.ends_turn)
 
     def _surprise(self, call: Call, error: Exception) -> ToolOutcome:

@@ -76,6 +76,7 @@ class TurnClock:
         if not self._open:
             self._used = self.reasoning
         self._open += 1
+        self.touch()  # who calls is not silent
 
     def tool_finished(self, vendor_call: str | None = None) -> None:
         """Let the reasoning clock go on once no tool runs."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
+from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from prsm_core.config import Settings
     from prsm_core.domain.agents import ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.turns import TokenBudget
+    from prsm_core.engine.records import AgentRecord
 
 _MASTER = """\
 You lead a team of coding agents. You read and reason; every change to files is made by agents \
@@ -62,6 +66,20 @@ def build_role_prompt(
     return "\n".join(lines)
 
 
+def describe_window(
+    context: TokenBudget, model: str, settings: Settings
+) -> dict[str, int | None] | None:
+    """Return how full the model's window is: `used` and `window` tokens, None where unknown.
+
+    What the provider tells of the window counts, else what the settings know of the model.
+    """
+    if context.used is None:
+        return None
+    known = settings.model_registry.get(model)
+    window = context.context_window or (None if known is None else known.max_context)
+    return {"used": context.used, "window": window}
+
+
 def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
     """Return unread messages as the text of a new turn."""
     return "\n\n".join(_render(message, names) for message in messages)
@@ -77,11 +95,38 @@ def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
         )
     if message.type is MessageType.TASK_RESULT:
         if payload["success"]:
-            return f"{who} has completed its task: {payload['summary']}"
+            return f"{who} has completed its task{_evidence(payload)}: {payload['summary']}"
         return f"{who} has failed: {payload['error'] or payload['summary']}"
     return f"{who}: {payload.get('text', '')}"
+
+
+def _evidence(result: Mapping[str, Any]) -> str:
+    """Return how far a result was looked into, where that is more than nothing."""
+    gaps = "; ".join(result.get("evidence_gaps", ()))
+    if gaps:
+        return f" ({result['evidence']}; {gaps})"
+    return "" if result["evidence"] == "claimed" else f" ({result['evidence']})"
 
 
 def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
     """Return the text of a turn that repeats a question left unanswered."""
     return "You have not answered this question yet.\n" + _render(message, names)
+
+
+def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:
+    """Return what binds the provider's session of this incarnation."""
+    descriptor = record.descriptor
+    return SessionRequest(
+        agent_id=descriptor.agent_id,
+        name=descriptor.name,
+        role=descriptor.role,
+        model=descriptor.model,
+        system_prompt=descriptor.system_prompt,
+        cwd=descriptor.cwd,
+        mode=descriptor.mode,
+        native_tools=descriptor.tools,
+        reasoning_effort=descriptor.reasoning_effort,
+        mcp_servers=descriptor.mcp_servers,
+        resume_token=record.resume_token,
+        timeout_s=timeout_s,
+    )

@@ -90,8 +90,8 @@ async def _kill(app: AppHandle, args: Mapping[str, Any]) -> list[str]:
     return list(await app.kill(args["agent"]))
 
 
-async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> None:
-    await app.prompt_agent(args["agent"], args["text"])
+async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> str:
+    return await app.prompt_agent(args["agent"], args["text"], args["delivery"])
 
 
 async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ async def _requests(app: AppHandle, _: Mapping[str, Any]) -> list[Mapping[str, A
 
 _OPERATIONS = {
     "kill": _Operation(_kill, {"agent": _TEXT}),
-    "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT}),
+    "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
     "restart": _Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
     "resolve_permission": _Operation(_resolve, {"request": _TEXT, "verdict": _TEXT}),
     "answer": _Operation(_answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT}),

@@ -49,9 +49,9 @@ class ControlClient:
         """Kill an agent and its descendants; return the names of those that this ended."""
         return cast("list[str]", await self._ask("kill", agent=agent))
 
-    async def prompt_agent(self, agent: str, text: str) -> None:
-        """Queue a person's prompt for an agent."""
-        await self._ask("prompt", agent=agent, text=text)
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a person's prompt to an agent; return how it is delivered."""
+        return cast("str", await self._ask("prompt", agent=agent, text=text, delivery=delivery))
 
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import (
@@ -24,10 +24,14 @@ from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agent_manager import AgentManager
 from prsm_core.engine.background import Background
 from prsm_core.engine.breaker import Breakers
+from prsm_core.engine.budget_alerts import alert_teller
+from prsm_core.engine.budgets import BudgetLedger
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.feed import Feed
+from prsm_core.engine.gates import GateRunner
 from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.journal import Journal
+from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.process_table import process_identity
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.runtime import Runtime
@@ -36,12 +40,12 @@ from prsm_core.engine.slots import Slots
 from prsm_core.engine.spawning import (
     DEFAULT_MODEL,
     ModelChoice,
-    configured_servers,
     describe_master,
     resolve_model,
 )
 from prsm_core.engine.stopping import drain_sessions
 from prsm_core.engine.views import ConversationStore
+from prsm_core.engine.watch import TurnWatch
 from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
@@ -148,8 +152,17 @@ class OrchestrationEngine:
             breakers=Breakers(config.clock),
             broker=config.broker,
             desk=HumanDesk(config.human, config.clock, self._journal, self._control),
+            budgets=BudgetLedger(on_alert=alert_teller(self._journal)),
             launcher=config.launcher,
+            gates=GateRunner(
+                settings.gates,
+                workspace=config.workspace,
+                launcher=config.launcher,
+                clock=config.clock,
+                env=config.shell_env,
+            ),
             tools=config.tools,
+            watch=TurnWatch(config.clock, self._background),
             conversations=ConversationStore(config.store, config.session_id),
             shell_env=config.shell_env,
         )
@@ -278,6 +291,7 @@ class OrchestrationEngine:
         self._started = config.clock.now()
         self._outcome = asyncio.get_running_loop().create_future()
         self._journal.begin_run(run_id)
+        self.runtime.budgets.begin(config.settings.budgets.to_budget())
         self.runtime.desk.refused = False
         self._used_before = await self._usage()
         info = RunInfo(
@@ -320,27 +334,23 @@ class OrchestrationEngine:
             mode=mode,
             tools=tools,
             workspace=self._config.workspace,
-            mcp_servers=configured_servers(settings),
+            mcp_servers=choose_servers(settings, prompt=task, role=request.role),
         )
         return await self.manager.admit(descriptor)
 
     async def _until_over(self, master: AgentRecord) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""
-        ended = self._background.start(master.ended.wait(), name="run end")
         broken, outcome = self._broken, self._outcome
         if broken is None or outcome is None:
             raise RuntimeError("the engine was not entered")
-        ends: set[asyncio.Future[Any]] = {ended, broken, outcome}
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
+        ends: set[asyncio.Future[Any]] = {master.ended, broken, outcome}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
     async def _close_run(self, master: AgentRecord) -> RunResult:
         if self._broken is not None and self._broken.done():
             self._broken.result()
         if self._started is None:  # it was interrupted meanwhile
-            return await self._finish("", "", None, 0)
+            return await self._finish(RunResult(status="", summary="", exit_code=0))
         for child in self.manager.live_children(master):
             await self.manager.kill_tree(child, "the run has ended")
         agents = self.manager.agents.values()
@@ -348,9 +358,14 @@ class OrchestrationEngine:
         result = master.result or AgentResult(
             agent_id=master.agent_id, success=False, summary="", error="the master has no result"
         )
-        return await self._finish(
-            _STATUS[master.state], result.summary, result.error, self._exit_code(master, result)
+        end = RunResult(
+            status=_STATUS[master.state],
+            summary=result.summary,
+            exit_code=self._exit_code(master, result),
+            error=result.error,
+            evidence=result.evidence if result.success else None,
         )
+        return await self._finish(end)
 
     def _exit_code(self, master: AgentRecord, result: AgentResult) -> int:
         if master.state is AgentState.COMPLETED:
@@ -363,9 +378,7 @@ class OrchestrationEngine:
             return 3
         return 4 if self.runtime.desk.refused and master.state is AgentState.FAILED else 1
 
-    async def _finish(
-        self, status: str, summary: str, error: str | None, exit_code: int
-    ) -> RunResult:
+    async def _finish(self, end: RunResult) -> RunResult:
         """Write run_finished, once and last, and close the run's sinks.
 
         A run that is finished already keeps its outcome, which is returned.
@@ -374,39 +387,29 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
-                await self._write_end(self._outcome, status, summary, error, exit_code)
+                await self._write_end(self._outcome, end)
             await self._close_sinks()
             return self._outcome.result()
 
-    async def _write_end(
-        self,
-        outcome: asyncio.Future[RunResult],
-        status: str,
-        summary: str,
-        error: str | None,
-        exit_code: int,
-    ) -> None:
+    async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
         await self._journal.flush()
         usage, cost = await self._usage()
         usage_before, cost_before = self._used_before
         usage = usage - usage_before
         cost = cost if cost is None else cost - (cost_before or 0.0)
         began, self._started = self._started or 0.0, None  # from here on it will be written
-        outcome.set_result(
-            RunResult(status=status, summary=summary, exit_code=exit_code, usage=usage, error=error)
-        )
+        outcome.set_result(replace(end, usage=usage))
+        told = {"status": end.status, "summary": end.summary, "error": end.error}
         finished = self._journal.event(
             "run_finished",
-            status=status,
-            summary=summary,
-            error=error,
+            **told,
             duration_s=round(self._config.clock.now() - began, 3),
             usage=usage.to_dict(),
             cost_usd=cost,
+            provenance=self.runtime.budgets.provenance,
+            evidence=end.evidence,
         )
-        await self._run_step(
-            "run_finished", {"status": status, "summary": summary, "error": error}, (finished,)
-        )
+        await self._run_step("run_finished", told, (finished,))
 
     async def _close_sinks(self) -> None:
         sinks, self._sinks = self._sinks, None
@@ -446,7 +449,8 @@ class OrchestrationEngine:
         async with self._shutdown_lock:
             await self.manager.stop_all()
             if self._started is not None and not self._is_broken:
-                await self._finish(status, "", f"the run was {status}", 130)
+                why = f"the run was {status}"
+                await self._finish(RunResult(status=status, summary="", exit_code=130, error=why))
             await self._close_sinks()
             await self.runtime.providers.aclose()
 

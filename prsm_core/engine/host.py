@@ -47,12 +47,23 @@ class SessionHost:
         return vendor_name in names or _VENDOR_PREFIX.sub("", vendor_name, count=1) in names
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
     ) -> ToolOutcome:
         """Run an orchestration tool of the running turn."""
         turn = self._session.turn
         if turn is None:
             raise RuntimeError("call_tool outside a turn")
+        if patience_s is not None:
+            outcome = await turn.long_calls.run(fit(name), fit(arguments), fit(call_id), patience_s)
+            is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
+            if is_pending and turn.is_running:
+                await turn.model_speaks()  # it goes on, while the call still waits
+            return outcome
         return await turn.calls.run(fit(name), fit(arguments), fit(call_id))
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:

@@ -62,8 +62,9 @@ def _record(record: Any, depth: int) -> Any:
     kept = {f.name: _fit(getattr(record, f.name), depth) for f in fields(record)}
     if isinstance(record, TokenUsage):
         kept = {name: _count(count) for name, count in kept.items()}
-    elif isinstance(record, UsageReported) and (record.cost_usd or 0.0) < 0:
-        kept["cost_usd"] = None
+    elif isinstance(record, UsageReported):
+        kept["cost_usd"] = None if (record.cost_usd or 0.0) < 0 else kept["cost_usd"]
+        kept |= {name: _count(kept[name]) for name in ("context_used", "context_window")}
     changed = {name: new for name, new in kept.items() if new is not getattr(record, name)}
     return replace(record, **changed) if changed else record
 

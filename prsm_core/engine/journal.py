@@ -86,9 +86,9 @@ class Journal:
         if self._count >= FACT_LIMIT:
             await self.flush()
 
-    def note(self, kind: str, agent: str | None = None, **data: Any) -> None:
+    def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
         """Note an event that no step causes, without waiting (for what is rare)."""
-        self._facts.setdefault(agent, []).append(self.event(kind, agent, **data))
+        self._facts.setdefault(agent, []).append(self.event_of(kind, agent, data))
         self._count += 1
         if self._flushing is None:
             self._flushing = self._background.start(self._flush_soon(), name="journal flush")

@@ -30,7 +30,7 @@ class KnotResolver:
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
         """Make one member of the knot move or end."""
         manager = self._manager
-        members = [manager.get(agent) for agent in agents]
+        members = [manager.get(agent) for agent in sorted(agents)]
         waits = [self._describe(record) for record in members]
         if by_sweep:
             _log.error("a knot was missed when it closed: %s", waits)
@@ -78,6 +78,7 @@ class KnotResolver:
         self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
     ) -> None:
         manager = self._manager
+        victim.is_condemned = True
         manager.detector.moved(victim.agent_id)
         event = self._event(victim, members, waits, "victim", victim.agent_id)
         manager.runtime.background.launch(self._fail(victim, waits, event), name="deadlock victim")

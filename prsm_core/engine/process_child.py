@@ -136,11 +136,17 @@ class ChildProcess(RunningProcess):
 
 
 class CapturedProcess(RunningProcess):
-    """A process without input of which the first `limit` bytes of each output are kept."""
+    """A process without input of which the first `limit` bytes of each output are kept.
 
-    def __init__(self, name: str, clock: Clock, on_exit: OnExit, limit: int) -> None:
-        self._stdout = ByteHead(limit)
-        self._stderr = ByteHead(limit)
+    With `keep_end` it is the last ones.
+    """
+
+    def __init__(
+        self, name: str, clock: Clock, on_exit: OnExit, limit: int, *, keep_end: bool = False
+    ) -> None:
+        keeper = ByteTail if keep_end else ByteHead
+        self._stdout = keeper(limit)
+        self._stderr = keeper(limit)
         super().__init__(name, clock, on_exit, stdout=self._stdout, stderr=self._stderr)
 
     @property

@@ -44,9 +44,11 @@ class ByteTail(Sink):
     def __init__(self, limit: int = TAIL_SIZE) -> None:
         self._limit = limit
         self._kept = bytearray()
+        self.truncated = False
 
     def feed(self, data: bytes) -> None:
         """Append, and forget what is too old."""
+        self.truncated = self.truncated or len(self._kept) + len(data) > self._limit
         self._kept += data[-self._limit :]
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]

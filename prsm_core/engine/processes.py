@@ -136,14 +136,15 @@ class ProcessLauncher:
         *,
         name: str,
         limit: int,
+        keep_end: bool = False,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> CapturedProcess:
-        """Start argv without input, keeping the first `limit` bytes of each output.
+        """Start argv without input, keeping the first `limit` bytes of each output, or the last.
 
         Raises as `start` does.
         """
-        process = CapturedProcess(name, self._clock, self._ended, limit)
+        process = CapturedProcess(name, self._clock, self._ended, limit, keep_end=keep_end)
         await self._run(process, argv, subprocess.DEVNULL, cwd, env or {})
         return process
 

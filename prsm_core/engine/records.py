@@ -26,6 +26,11 @@ class OpenQuestion:
     repeated: bool = False  # … and once more in a turn of its own
 
 
+def _not_yet() -> asyncio.Future[None]:
+    """Return what an end is told by: half a kilobyte less per agent than an Event."""
+    return asyncio.get_running_loop().create_future()
+
+
 @dataclass(slots=True, eq=False)
 class AgentRecord:
     """One agent: its descriptor, its place in the tree, its running session."""
@@ -35,7 +40,7 @@ class AgentRecord:
     live_children: dict[str, AgentRecord] = field(default_factory=dict, repr=False)
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
-    ended: asyncio.Event = field(default_factory=asyncio.Event)  # the end is committed
+    ended: asyncio.Future[None] = field(default_factory=_not_yet)  # done: the end is committed
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
     session: AgentSession | None = None
@@ -46,6 +51,7 @@ class AgentRecord:
     next_turn: int = 1
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
+    is_condemned: bool = False  # chosen to end a deadlock: it is about to end, whatever it awaits
     started_at: float = 0.0  # monotonic
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is
@@ -76,7 +82,11 @@ class AgentRecord:
     @property
     def is_live(self) -> bool:
         """Whether the agent may still act: its end is not committed yet."""
-        return not self.ended.is_set()
+        return not self.ended.done()
+
+    async def wait_ended(self) -> None:
+        """Return once the end is committed."""
+        await asyncio.wait({self.ended})  # which, unlike a plain await, never cancels it
 
     def is_current(self, message: RoutedMessage) -> bool:
         """Whether a message still matters: a question does while its asker waits."""
@@ -104,9 +114,10 @@ class AgentRecord:
             self.descriptor, incarnation=self.incarnation, prompt=prompt, state=state
         )
         self.result = self.claimed_result = self.waiting_on = None
-        self.ended.clear()
+        self.ended = _not_yet()
         self.questions.clear()
         self.reminders.clear()
         self.progress.clear()
         self.reasoning_used = 0.0
+        self.is_condemned = False
         self._steps = 0

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.background import Background
     from prsm_core.engine.breaker import Breakers
+    from prsm_core.engine.budgets import BudgetLedger
+    from prsm_core.engine.gates import GateRunner
     from prsm_core.engine.human import HumanDesk
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes import ProcessLauncher
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.slots import Slots
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.views import ConversationStore
+    from prsm_core.engine.watch import TurnWatch
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
@@ -42,7 +45,10 @@ class Runtime:
     breakers: Breakers
     broker: PermissionBroker
     desk: HumanDesk
+    budgets: BudgetLedger
     launcher: ProcessLauncher
+    gates: GateRunner
     tools: ToolTable
+    watch: TurnWatch
     conversations: ConversationStore
     shell_env: Mapping[str, str]

@@ -10,7 +10,7 @@ from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.engine.process_child import CapturedProcess
     from prsm_core.engine.processes import ProcessLauncher
@@ -48,19 +48,48 @@ async def run_shell(
     clock: Clock,
     env: Mapping[str, str] | None = None,
     output_limit: int = OUTPUT_LIMIT,
+    keep_end: bool = False,
 ) -> ShellResult:
     """Run exactly `command` by bash, without start-up files and without input.
 
     Its whole family has ended when this returns, and also when it is cancelled. `env` is added
     to the launcher's allow-list without the variables that make programs load code and without
-    secrets. Output beyond `output_limit` bytes of each stream is read and dropped. Raises
-    ProcessError when `cwd` does not exist or the command is too long for the system.
+    secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
+    `keep_end` the last bytes are kept instead of the first. Raises ProcessError when `cwd` does
+    not exist or the command is too long for the system.
     """
     _require_runnable(command)
-    process = await launcher.capture(
+    return await run_captured(
+        launcher,
         ("bash", "--noprofile", "--norc", "-c", "--", command),
         name="shell command",
+        cwd=cwd,
+        timeout_s=timeout_s,
+        clock=clock,
+        env=env,
+        output_limit=output_limit,
+        keep_end=keep_end,
+    )
+
+
+async def run_captured(
+    launcher: ProcessLauncher,
+    argv: Sequence[str],
+    *,
+    name: str,
+    cwd: str,
+    timeout_s: float,
+    clock: Clock,
+    env: Mapping[str, str] | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+    keep_end: bool = False,
+) -> ShellResult:
+    """Run a program as `run_shell` runs bash."""
+    process = await launcher.capture(
+        argv,
+        name=name,
         limit=output_limit,
+        keep_end=keep_end,
         cwd=cwd,
         env=scrubbed(env or {}),
     )

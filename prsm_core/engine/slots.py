@@ -50,6 +50,7 @@ class SlotLease:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._lock = asyncio.Lock()
+        self._is_closed = False
         self.held = False
 
     async def acquire(self) -> None:
@@ -58,9 +59,16 @@ class SlotLease:
             if not self.held:
                 await self._slots.acquire()
                 self.held = True
+                if self._is_closed:  # whoever wanted it has ended meanwhile
+                    self.release()
 
     def release(self) -> None:
         """Hold none."""
         if self.held:
             self.held = False
             self._slots.release()
+
+    def close(self) -> None:
+        """Hold none, and never again."""
+        self._is_closed = True
+        self.release()

@@ -15,6 +15,7 @@ from prsm_core.domain.agents import (
 )
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.context import build_role_prompt
+from prsm_core.engine.grants import LADDER, narrow_grant
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
 
 DEFAULT_MODEL = "default"
-_LADDER = (
-    PermissionMode.PLAN,
-    PermissionMode.DEFAULT,
-    PermissionMode.ACCEPT_EDITS,
-    PermissionMode.BYPASS,
-)
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _PREFIX = {
     AgentRole.MASTER: "m",
@@ -113,9 +108,9 @@ def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) ->
 
 def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
     """Return the mode, never above the ceiling of the parent's grant."""
-    if wanted is None or wanted not in _LADDER:
+    if wanted is None or wanted not in LADDER:
         return ceiling
-    return min(wanted, ceiling, key=_LADDER.index)
+    return min(wanted, ceiling, key=LADDER.index)
 
 
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
@@ -165,11 +160,6 @@ def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
     return str(path)
 
 
-def configured_servers(settings: Settings) -> dict[str, McpServer]:
-    """Return the MCP servers of the configuration by name."""
-    return {name: server.to_server() for name, server in settings.mcp_servers.items()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The names a new agent gets."""
@@ -200,7 +190,10 @@ def describe_child(
     choice = resolve_model(request.model, inherited, settings, providers)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
-    may_spawn = depth < settings.engine.max_agent_depth
+    grant = narrow_grant(
+        request, parent.grant, tools=tools, mode=mode, model=f"{choice.provider}/{choice.model}"
+    )
+    may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER
     return AgentDescriptor(
         agent_id=identity.agent_id,
@@ -221,7 +214,7 @@ def describe_child(
         ),
         cwd=resolve_cwd(request.cwd, parent.cwd, workspace),
         tools=tools,
-        grant=Grant(tools=tools, mode=mode),
+        grant=grant,
         mode=mode,
         parent_id=parent.agent_id,
         depth=depth,
@@ -266,7 +259,7 @@ def describe_master(
         ),
         cwd=workspace,
         tools=READ_TOOLS if tools is None else tools,
-        grant=Grant(tools=NATIVE_TOOLS, mode=grant_mode),
+        grant=Grant(tools=NATIVE_TOOLS, mode=grant_mode, budget=settings.budgets.to_budget()),
         mode=own_mode,
         mcp_servers=mcp_servers,
         created_at=identity.created_at,

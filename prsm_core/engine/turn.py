@@ -15,6 +15,7 @@ from prsm_core.domain.turns import (
     StopReason,
     TextDelta,
     ThinkingDelta,
+    TokenBudget,
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
@@ -22,7 +23,7 @@ from prsm_core.domain.turns import (
     UsageReported,
     cut_result,
 )
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,9 @@ class TurnFold:
     calls: dict[str, AgentToolCall] = field(default_factory=dict)
     usage: TokenUsage = field(default_factory=TokenUsage)
     cost_usd: float | None = None
+    usage_provenance: Provenance | None = None
+    cost_provenance: Provenance | None = None
+    context: TokenBudget = field(default_factory=TokenBudget)
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None
     permissions_used: list[str] = field(default_factory=list)
@@ -86,12 +90,17 @@ class TurnFold:
                 self._call_started(event)
             case ToolCallFinished():
                 self._call_finished(event)
-            case UsageReported(usage, cost):
-                self._usage(usage, cost)
+            case UsageReported():
+                self._usage(event)
             case TurnEnded():
                 self.end = event
             case ThinkingDelta() | _:
                 pass
+
+    @property
+    def spent(self) -> Spent:
+        """What the turn has used so far."""
+        return Spent.of_turn(self.usage, self.cost_usd, self.usage_provenance, self.cost_provenance)
 
     def end_partial(self) -> AgentMessage | None:
         """Make a message of what the model was writing when the turn ended, if anything."""
@@ -100,6 +109,11 @@ class TurnFold:
         message = self.add_message("assistant", "".join(self._partial))
         self._partial.clear()
         return message
+
+    def is_open(self, call_id: str) -> bool:
+        """Return whether a call of the vendor's runs."""
+        call = self.calls.get(call_id)
+        return call is not None and call.completed_at is None
 
     def open_calls(self) -> list[AgentToolCall]:
         """Return the vendor's calls that have not ended."""
@@ -143,6 +157,8 @@ class TurnFold:
             error=end.error,
             compaction=self.compaction,
             permissions_used=tuple(dict.fromkeys(self.permissions_used)),
+            usage_provenance=self.usage_provenance,
+            cost_provenance=self.cost_provenance,
         )
 
     def _call_started(self, event: ToolCallStarted) -> None:
@@ -167,7 +183,18 @@ class TurnFold:
             completed_at=self.now_ms(),
         )
 
-    def _usage(self, usage: TokenUsage, cost: float | None) -> None:
-        self.usage = self.usage + usage
-        if cost is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost
+    def _usage(self, report: UsageReported) -> None:
+        self.usage = self.usage + report.usage
+        told = report.usage.known_total
+        if told is not None:
+            known = self.usage_provenance or report.provenance
+            self.usage_provenance = known.combine(report.provenance)
+        if report.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + report.cost_usd
+            known = self.cost_provenance or report.cost_provenance
+            self.cost_provenance = known.combine(report.cost_provenance)
+        used = told if report.context_used is None else report.context_used
+        self.context = TokenBudget(
+            used=self.context.used if used is None else used,
+            context_window=report.context_window or self.context.context_window,
+        )

@@ -23,11 +23,14 @@ from prsm_core.domain.turns import (
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
+    UsageReported,
     cut_result,
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
+from prsm_core.engine.context import describe_window
 from prsm_core.engine.intake import fit
+from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
 from prsm_core.errors import PrsmError
 
@@ -70,6 +73,7 @@ class TurnRun:
         self.turn_id = runtime.ids.ulid()
         self.stream_ended = False
         self.calls = TurnCalls(session, self.turn_id)
+        self.long_calls = LongCalls(runtime, self.calls)
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
@@ -87,24 +91,54 @@ class TurnRun:
         self._parent_turn = record.head_turn_id
         self._task: asyncio.Task[Any] | None = None  # the one that streams
         self._expired: str | None = None  # the clock that ran out
-        self._is_cut_off = False  # the provider did not end the turn, so the clock did
+        self._cutting_off: asyncio.Task[None] | None = None
+        self._is_cut_off = False  # the provider did not end the turn, so the engine did
+        self.was_interrupted = False  # a person wanted it to end
         self._is_open = False  # in the ledger
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
         self._task = asyncio.current_task()
-        watch: asyncio.Task[None] | None = None
+        watch = self._session.manager.runtime.watch
+        watched: int | None = None
         try:
             context = await self._open()
-            watch = self._session.manager.runtime.background.start(self._watch(), name="turn watch")
+            watched = watch.add(self)
             await self._stream(context)
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
-            if watch is not None:
-                watch.cancel()
+            if watched is not None:
+                watch.discard(watched)
+            self._task = None
+            if self._cutting_off is not None:
+                self._cutting_off.cancel()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the provider streams this turn, or is about to."""
+        return self._task is not None and self.fold.end is None
+
+    def interrupt(self) -> None:
+        """Let the turn end soon because a person wants it."""
+        self.was_interrupted = True
+        self._end_soon()
+
+    async def steer(self, text: str) -> bool:
+        """Say something to the model within the turn; whether the provider took it."""
+        if not await self._provider.steer(text):
+            return False
+        message = self.fold.add_message("user", text)
+        await self._session.manager.runtime.journal.fact(
+            "message_completed",
+            self._session.record.agent_id,
+            turn=self.turn_id,
+            role=message.role,
+            text=message.content,
+        )
+        return True
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
@@ -125,8 +159,9 @@ class TurnRun:
             journal.event("turn_started", record.agent_id, turn=self.turn_id, n=self.fold.number)
         ]
         current = None
-        if self._prompt.text is not None:
-            current = self.fold.add_message("user", self._prompt.text)
+        prompt = session.stuck.begin_turn(self._prompt.text)
+        if prompt is not None:
+            current = self.fold.add_message("user", prompt)
             events.append(self._message_event(current))
         context = self._assemble(current)
         changes: tuple[Any, ...] = ()
@@ -212,20 +247,25 @@ class TurnRun:
         if self._expired is not None:
             error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self._expired])
             self.fold.end = TurnEnded(StopReason.TIMEOUT, error)
+        elif self.was_interrupted:
+            self.fold.end = TurnEnded(StopReason.ABORTED)
 
     async def _take(self, event: ProviderEvent) -> None:
+        if self._contradicts(event):
+            return
         journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
         self.fold.fold(event)
         match event:
             case TextDelta(text):
                 journal.live("text_delta", agent, text)
-                await self._model_speaks()
+                await self.model_speaks()
             case ThinkingDelta(text):
                 journal.live("thinking_delta", agent, text)
-                await self._model_speaks()
-            case AssistantMessage():
+                await self.model_speaks()
+            case AssistantMessage(text):
                 message = self.fold.messages[-1]
-                await self._model_speaks()
+                self._session.stuck.said(text)
+                await self.model_speaks()
                 await journal.fact(
                     "message_completed",
                     agent,
@@ -238,11 +278,19 @@ class TurnRun:
                 await self._vendor_call(event)
             case ToolCallFinished():
                 await self._vendor_call_end(event)
+            case UsageReported():
+                self._session.manager.runtime.budgets.meter(self.turn_id, self.fold.spent)
             case StepEnded():
                 self.stream_ended = self._has_open_call  # else the next response streams already
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
+
+    def _contradicts(self, event: ProviderEvent) -> bool:
+        """Whether a vendor's call begins a second time, or ends without having begun."""
+        if isinstance(event, ToolCallStarted):
+            return self.fold.is_open(event.call_id)
+        return isinstance(event, ToolCallFinished) and not self.fold.is_open(event.call_id)
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
@@ -254,7 +302,8 @@ class TurnRun:
         vendor = any(call.completed_at is None for call in self.fold.calls.values())
         return vendor or bool(self.calls.open)
 
-    async def _model_speaks(self) -> None:
+    async def model_speaks(self) -> None:
+        """Take note that the model streams, although a call may still wait."""
         if self.stream_ended:
             self.stream_ended = False
             await self._session.model_streams()
@@ -274,6 +323,8 @@ class TurnRun:
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
+        if event.call_id in self.fold.calls:
+            self._session.stuck.ended(self.fold.calls[event.call_id])
         await self._session.manager.runtime.journal.fact(
             "tool_call_finished",
             self._session.record.agent_id,
@@ -285,21 +336,40 @@ class TurnRun:
         )
         await self._session.calls_changed()
 
-    async def _watch(self) -> None:
-        """End the turn when a clock runs out; note the silence of a provider without StepEnded."""
-        clock = self._session.manager.runtime.clock
-        while True:
-            quiet = self._quiet_in()
-            await clock.sleep(min(self.clock.remaining(), quiet) + 0.001)
-            if self._quiet_in() <= 0:
-                self.stream_ended = True
-                await self._session.calls_changed()
-            self._expired = self.clock.expired()
-            if self._expired is not None:
-                break
-        name = f"interrupt of {self._session.record.descriptor.name}"
-        self._session.manager.runtime.background.launch(self._provider.interrupt(), name=name)
-        await clock.sleep(STUCK_SECONDS)
+    # --- time -----------------------------------------------------------------------------------
+
+    def look_in(self) -> float:
+        """Return the seconds until a clock may have run out, or silence means something."""
+        return min(self.clock.remaining(), self._quiet_in())
+
+    def look(self) -> bool:
+        """End the turn when a clock has run out; note the silence of a provider without StepEnded.
+
+        Returns whether to look again.
+        """
+        session, background = self._session, self._session.manager.runtime.background
+        name = session.record.descriptor.name
+        if self._quiet_in() <= 0:
+            self.stream_ended = True
+            background.launch(session.calls_changed(), name=f"silence of {name}")
+        self._expired = self.clock.expired()
+        if self._expired is None:
+            return True
+        self._end_soon()
+        return False
+
+    def _end_soon(self) -> None:
+        """Ask the provider to end the turn, and end it where that does not help."""
+        if self._cutting_off is not None:
+            return
+        background = self._session.manager.runtime.background
+        name = self._session.record.descriptor.name
+        background.launch(self._provider.interrupt(), name=f"interrupt of {name}")
+        self._cutting_off = background.start(self._cut_off_late(), name=f"cutting off {name}")
+
+    async def _cut_off_late(self) -> None:
+        """Cancel the turn unless the interrupt ends it in time."""
+        await self._session.manager.runtime.clock.sleep(STUCK_SECONDS)
         if self._task is not None:
             self._is_cut_off = True
             self._task.cancel()
@@ -343,7 +413,13 @@ class TurnRun:
             stop_reason=result.stop_reason.value,
             usage=result.usage.to_dict(),
             error=None if result.error is None else result.error.to_dict(),
+            cost_usd=result.cost_usd,
+            provenance=result.spent.provenance,
+            context=describe_window(
+                self.fold.context, record.descriptor.model, manager.runtime.settings
+            ),
         )
+        manager.runtime.budgets.close_turn(self.turn_id, result.spent)
         step = manager.build(
             TurnCloseStep,
             record,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.errors import MessageRoutingError, ToolInputError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from prsm_core.domain.events import Event
-    from prsm_core.domain.usage import TokenUsage
+    from prsm_core.domain.usage import Spent
     from prsm_core.interfaces.store import AgentRow, Store
 
 DETAILS = ("full", "summary")
@@ -48,7 +48,8 @@ def build_tree(
 
     Returns:
         `{"session", "run", "agents": [node, …]}`; a node holds its `children` the same way. A
-        time that is not known is None, and so is each unknown token count.
+        time that is not known is None, and so is each unknown token count. `usage_self` and
+        `usage_subtree` have the shape of `Spent.to_dict`.
     """
     nodes = {row.descriptor.agent_id: _node(row, now, interrupted) for row in rows}
     roots: list[dict[str, Any]] = []
@@ -56,7 +57,7 @@ def build_tree(
         node = nodes[row.descriptor.agent_id]
         parent = nodes.get(row.descriptor.parent_id or "")
         (roots if parent is None else parent["children"]).append(node)
-    _roll_up(roots, {row.descriptor.agent_id: row.usage for row in rows})
+    _roll_up(roots, {row.descriptor.agent_id: row.spent for row in rows})
     return {"session": session_id, "run": run_id, "agents": roots}
 
 
@@ -81,13 +82,22 @@ def _node(row: AgentRow, now: float, interrupted: bool) -> dict[str, Any]:
         "model": agent.model,
         "state": "interrupted" if interrupted and not ended else agent.state.value,
         "depth": agent.depth,
-        "usage_self": row.usage.to_dict(),
+        "usage_self": row.spent.to_dict(),
         "usage_subtree": {},
         "elapsed_s": _elapsed(row, now, still_runs=not (ended or interrupted)),
         "last_tool": row.last_tool,
         "silent_s": None if ended or row.last_event_at is None else _since(row.last_event_at, now),
+        **_evidence(row),
         "children": [],
     }
+
+
+def _evidence(row: AgentRow) -> dict[str, Any]:
+    """Return how far the agent's success was looked into; a failure has no evidence."""
+    result = row.result
+    if result is None or not result.success or not row.descriptor.state.is_terminal:
+        return {"evidence": None, "evidence_gaps": []}
+    return {"evidence": result.evidence, "evidence_gaps": list(result.evidence_gaps)}
 
 
 def _elapsed(row: AgentRow, now: float, *, still_runs: bool) -> float | None:
@@ -99,7 +109,7 @@ def _since(start: float, end: float) -> float:
     return round(max(0.0, end - start), 3)
 
 
-def _roll_up(roots: list[dict[str, Any]], own: Mapping[str, TokenUsage]) -> None:
+def _roll_up(roots: list[dict[str, Any]], own: Mapping[str, Spent]) -> None:
     """Fill `usage_subtree`, children first."""
     subtree = dict(own)
     for node in reversed(list(walk_tree(roots))):
@@ -200,11 +210,15 @@ class ConversationStore:
         self._store = store
         self._session_id = session_id
 
+    def events(self, agent_id: str) -> AsyncIterator[Event]:
+        """Yield an agent's events so far."""
+        return self._store.events(self._session_id, agent=agent_id)
+
     async def get_history(
         self, agent_id: str, detail_level: str = "full"
     ) -> list[Mapping[str, Any]]:
         """Return an agent's conversation as `conversation` and `filter_detail` shape it."""
-        events = await _collect(self._store.events(self._session_id, agent=agent_id))
+        events = await _collect(self.events(agent_id))
         return filter_detail(conversation(events), detail_level)
 
     @staticmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.messaging.waits import WaitGraph
+from prsm_core.messaging.waits import NO_KNOT, WaitGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ class DeadlockDetector:
         on_knot: OnKnot,
     ) -> None:
         self.graph = WaitGraph(is_ready=is_ready, is_over=is_over)
-        self._on_knot = on_knot
+        self.on_knot = on_knot
 
     def blocked(self, agent: str, waits: Sequence[WaitFor]) -> None:
         """Note that everything an agent does is waiting."""
@@ -57,5 +57,8 @@ class DeadlockDetector:
             self._report(self.graph.sweep(), by_sweep=True)
 
     def _report(self, knot: frozenset[str], *, by_sweep: bool) -> None:
-        if knot:
-            self._on_knot(knot, by_sweep)
+        """Have each knot acted on: there may be several, and one that moves frees only its own."""
+        while knot:
+            self.on_knot(knot, by_sweep)
+            left = self.graph.recheck(())
+            knot = left if left != knot else NO_KNOT

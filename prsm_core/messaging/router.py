@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import MessageRoutingError
@@ -29,6 +30,7 @@ class _Mailbox:
     messages: dict[str, RoutedMessage] = field(default_factory=dict)  # unconsumed, in order
     claimed: set[str] = field(default_factory=set)
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    sleepers: int = 0  # waits that have not gone on yet, woken or not
 
     def wake(self) -> None:
         waiters, self.waiters = self.waiters, []
@@ -100,6 +102,16 @@ class MessageRouter:
                 return message
         return None
 
+    def claim_all(self, agent_id: str, match: Match, limit: int) -> list[RoutedMessage]:
+        """Claim and return up to `limit` unclaimed messages that match, oldest first."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return []
+        free = (m for key, m in box.messages.items() if key not in box.claimed and match(m))
+        found = list(islice(free, limit))
+        box.claimed.update(message.message_id for message in found)
+        return found
+
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Give claimed messages back; they keep their place."""
         box = self._boxes.get(agent_id)
@@ -136,6 +148,11 @@ class MessageRouter:
         if box is not None:
             box.wake()
 
+    def is_awaited(self, agent_id: str) -> bool:
+        """Return whether a wait of the agent sleeps until the next change, or is just woken."""
+        box = self._boxes.get(agent_id)
+        return box is not None and box.sleepers > 0
+
     async def changed(self, agent_id: str) -> None:
         """Return after the next change that the agent's waits may care for."""
         box = self._boxes.get(agent_id)
@@ -143,9 +160,11 @@ class MessageRouter:
             return
         waiter = asyncio.get_running_loop().create_future()
         box.waiters.append(waiter)
+        box.sleepers += 1
         try:
             await waiter
         finally:
+            box.sleepers -= 1
             if waiter in box.waiters:
                 box.waiters.remove(waiter)
 

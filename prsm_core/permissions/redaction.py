@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 MARK = "[redacted]"
 MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
+_SHORT = 64  # characters of a text worth remembering: an id, a name, a state
+_REMEMBERED = 4096  # texts
+_TEXTLESS = frozenset({type(None), bool, int, float})
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -38,11 +41,20 @@ class Redactor:
         forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms(secret)}
         # Longer ones first: a secret may hold another.
         self._secrets = sorted(forms, key=lambda form: (-len(form), form))
+        self._clean: set[str] = set()  # short texts that hold none; the same ones come by often
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
-        if len(text) < MIN_SECRET:
+        if len(text) < MIN_SECRET or text in self._clean:
             return text
+        redacted = self._redacted(text)
+        if len(text) <= _SHORT and redacted == text:
+            if len(self._clean) >= _REMEMBERED:
+                self._clean.clear()
+            self._clean.add(text)
+        return redacted
+
+    def _redacted(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MARK)
         if _may_hold_key(text):
@@ -55,6 +67,8 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Return JSON values with every text in them redacted, keys included."""
+        if type(value) in _TEXTLESS:
+            return value
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):

@@ -17,7 +17,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.views import conversation, filter_detail
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
@@ -172,10 +172,11 @@ class ScriptedApp:
         self.say("run_started", task=task, workspace=self.options.workspace)
         return self.run
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> None:
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Keep the prompt."""
         self.prompts.append((self._resolve(agent), text, delivery))
         self._wake()
+        return {"inject": "injected", "interrupt": "interrupting"}.get(delivery, "queued")
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Keep the order; the agent alone counts as ended by it."""
@@ -279,12 +280,14 @@ class ScriptedApp:
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
 
-_UNKNOWN_USAGE = TokenUsage().to_dict()
-_NODE = {
+_UNKNOWN_USAGE = Spent().to_dict()
+_NODE: Mapping[str, Any] = {
     "state": "pending",
     "usage_self": _UNKNOWN_USAGE,
     "usage_subtree": _UNKNOWN_USAGE,
     "elapsed_s": None,
     "last_tool": None,
     "silent_s": None,
+    "evidence": None,
+    "evidence_gaps": [],
 }

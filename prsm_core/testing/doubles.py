@@ -168,7 +168,12 @@ class RecordingHost:
         )
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,  # a handler answers at once or not at all
     ) -> ToolOutcome:
         """Keep the call and let its handler answer."""
         self.calls.append(RecordedCall(name=name, arguments=dict(arguments), call_id=call_id))

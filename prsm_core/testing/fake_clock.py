@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _WALL_START = 1_700_000_000.0  # Unix seconds at time zero
 
@@ -22,11 +22,15 @@ _WALL_START = 1_700_000_000.0  # Unix seconds at time zero
 class FakeClock:
     """A Clock with virtual time, for the standard event loop.
 
-    With `autojump` it moves by itself, without it only by `advance`.
+    With `autojump` it moves by itself, without it only by `advance`. `on_jump(due)` is called
+    whenever nothing else can run, before the time becomes `due`.
     """
 
-    def __init__(self, *, autojump: bool = True) -> None:
+    def __init__(
+        self, *, autojump: bool = True, on_jump: Callable[[float], None] | None = None
+    ) -> None:
         self._autojump = autojump
+        self._on_jump = on_jump
         self._now = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []  # a heap
         self._order = itertools.count()
@@ -106,6 +110,8 @@ class FakeClock:
         return self._sleepers[0][0] if self._sleepers else None
 
     def _jump(self, due: float) -> None:
+        if self._on_jump is not None:
+            self._on_jump(due)
         self._now = due
         while self._sleepers and self._sleepers[0][0] <= due:
             woken = heapq.heappop(self._sleepers)[2]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Spent
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import arguments_hash
@@ -172,11 +172,9 @@ class MemoryStore(Store):
 def _agent_row(
     entry: AgentEntry, turns: Sequence[TurnEntry], last: Event | None, tool: str | None
 ) -> AgentRow:
-    usage, cost = TokenUsage(), None
+    spent = Spent()
     for result in (turn.result for turn in turns if turn.result is not None):
-        usage = usage + result.usage
-        if result.cost_usd is not None:
-            cost = (cost or 0.0) + result.cost_usd
+        spent = spent + result.spent
     return AgentRow(
         descriptor=replace(
             entry.descriptor, state=entry.state, incarnation=entry.incarnation, prompt=entry.prompt
@@ -184,14 +182,18 @@ def _agent_row(
         waiting_on=entry.waiting_on,
         result=entry.result,
         resume_token=entry.resume_token,
-        usage=usage,
-        cost_usd=cost,
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
         next_turn=entry.next_turn,
         head_turn_id=entry.head_turn_id,
         started_at=turns[0].step.started_at_ms / 1000 if turns else None,
         ended_at=entry.ended_at,
         last_tool=tool,
         last_event_at=None if last is None else last.ts,
+        usage_provenance=spent.tokens_from,
+        cost_provenance=spent.cost_from,
+        turns_without_usage=spent.turns_without_tokens,
+        turns_without_cost=spent.turns_without_cost,
     )
 
 

@@ -20,6 +20,8 @@ MASTER, WORKER = "a" * 32, "b" * 32
 # What an agent may write; none of it may reach a terminal as it is.
 HOSTILE_TEXT = "\x1b]0;owned\x07\x1b[2J\u202egnp\r\x9b1mdone"
 
+_PROVENANCE = {"tokens": "measured", "cost": "unknown"}
+_BUDGET = {"reserved": 10, "scope": "run", "provenance": "measured"}
 _USAGE = TokenUsage(input_tokens=1200, output_tokens=34, total_tokens=1234).to_dict()
 _COMMAND = {"command": "rm -rf build"}
 _OPTIONS = ["once", "always", "deny"]
@@ -33,7 +35,17 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         {"name": "master", "parent": None, "role": "master", "provider": "echo", "model": "default"}
         | {"depth": 0, "prompt": "count the lines"},
     ),
-    ("agent_state_changed", MASTER, {"from": "pending", "to": "starting", "reason": None}),
+    (
+        "agent_state_changed",
+        MASTER,
+        {
+            "from": "running",
+            "to": "completed",
+            "reason": "task_complete",
+            "evidence": "checked",
+            "evidence_gaps": [],
+        },
+    ),
     ("turn_started", MASTER, {"turn": "t1", "n": 1}),
     ("thinking_delta", MASTER, {"text": "hm"}),
     ("text_delta", MASTER, {"text": "I will"}),
@@ -81,8 +93,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         None,
         {"agents": [MASTER, WORKER], "waits": [], "victim": WORKER, "action": "failed"},
     ),
-    ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100}),
-    ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100}),
+    ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),
+    ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100, **_BUDGET}),
     ("retry_scheduled", MASTER, {"attempt": 1, "delay_s": 1.5, "error": "rate limit"}),
     ("notice", None, {"level": "warning", "text": HOSTILE_TEXT}),
     ("sink_dropped", None, {"sink": "audit", "count": 2}),
@@ -90,13 +102,14 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "turn_finished",
         MASTER,
-        {"turn": "t1", "stop_reason": "end_turn", "usage": _USAGE, "error": None},
+        {"turn": "t1", "stop_reason": "end_turn", "usage": _USAGE, "error": None}
+        | {"cost_usd": None, "provenance": _PROVENANCE, "context": {"used": 1234, "window": None}},
     ),
     (
         "run_finished",
         None,
         {"status": "completed", "summary": "3 lines", "error": None, "duration_s": 74.0}
-        | {"usage": _USAGE, "cost_usd": None},
+        | {"usage": _USAGE, "cost_usd": None, "provenance": _PROVENANCE, "evidence": "checked"},
     ),
 )
 

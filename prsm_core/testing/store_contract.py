@@ -19,10 +19,12 @@ import pytest
 import pytest_asyncio
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.budgets import Budget
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.steps import Resolution, StateChange
 from prsm_core.domain.turns import StopReason
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.steps import Steps
 
@@ -317,6 +319,31 @@ class StoreContract(ABC):
         row = await one_agent(store, "s1", "w1")
         assert (row.usage.input_tokens, row.usage.reasoning_tokens) == (20, None)
         assert (row.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
+
+    async def test_use_keeps_where_its_numbers_come_from(self, store: Store, team: Steps) -> None:
+        """A sum is as certain as its least certain part; turns that told nothing are counted."""
+        measured = team.result(cost_usd=0.5)
+        reported = team.result(usage_provenance=Provenance.REPORTED)
+        untold = team.result(usage=TokenUsage())
+        head = None
+        for number, result in enumerate((measured, reported, untold), 1):
+            turn = team.open_turn("w1", number, parent_turn_id=head)
+            await store.commit(turn)
+            await store.commit(team.close_turn(turn, "w1", result=result))
+            head = turn.turn_id
+        spent = (await one_agent(store, "s1", "w1")).spent
+        assert (spent.usage.total_tokens, spent.tokens_from) == (30, Provenance.REPORTED)
+        assert (spent.cost_usd, spent.cost_from) == (0.5, Provenance.MEASURED)
+        assert (spent.turns_without_tokens, spent.turns_without_cost) == (1, 2)
+        assert (await one_agent(store, "s1", "master")).spent == Spent()
+
+    async def test_a_grant_is_kept_with_its_limits(self, store: Store, team: Steps) -> None:
+        """What an agent may hand down comes back as it was given."""
+        limits = Budget(tokens=5000, usd=0.25)
+        plain = team.spawn("w2", "master")
+        grant = replace(plain.agent.grant, models=frozenset({"a/b"}), depth=0, budget=limits)
+        await store.commit(replace(plain, agent=replace(plain.agent, grant=grant)))
+        assert (await one_agent(store, "s1", "w2")).descriptor.grant == grant
 
     async def test_events_are_numbered_without_a_gap(self, store: Store, team: Steps) -> None:
         """Steps and appended events of any number of tasks share one count per session."""

@@ -164,6 +164,7 @@ def test_an_untrusted_workspace_gives_its_deny_and_ask_rules_and_nothing_else(pl
         "providers: {codex: {command: ./evil, base_url: 'http://evil'}}\n"
         "mcp_servers: {evil: {command: ./evil}}\n"
         "defaults: {mode: bypass}\n"
+        "gates: {tests: {command: ./evil}}\n"
         "not even: a setting\n"
     )
     loaded = place.load(trusted=False)

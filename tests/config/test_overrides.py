@@ -20,6 +20,15 @@ SAMPLES: dict[str, dict[str, object]] = {
         "human_timeout_seconds": 1.5,
         "retry_attempts": 0,
         "command_policy": "default",
+        "gate_refusals": 3,
+    },
+    "stuck": {
+        "enabled": "false",
+        "repeats": 5,
+        "rounds": 5,
+        "messages": 0,
+        "texts": 5,
+        "polls": 5,
     },
     "defaults": {
         "model": "m",
@@ -40,6 +49,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "required": "[a]",
     },
     "budgets": {"tokens": 5, "usd": 0.5, "turns": 5, "spawns": 5},
+    "gates": {"tests": "{command: make test, roles: [worker]}"},
     "models": {"fast": "{provider: p, model_id: m}"},
     "providers": {"codex": "{base_url: 'http://x'}"},
     "experts": {"e": "{system_prompt: s}"},

@@ -78,6 +78,7 @@ class Actor:
         self.memory = session.provider.memory[self.id]  # kept over all turns and lives
         self.memory["turns"] = self.turn = self.memory.get("turns", 0) + 1
         self.queue: asyncio.Queue[Any] = asyncio.Queue()
+        self.steered: asyncio.Queue[str] = asyncio.Queue()  # what the turn was told meanwhile
 
     @property
     def text(self) -> str | None:
@@ -109,15 +110,21 @@ class Actor:
     async def end_tool(self, call_id="v1", status="completed", result="ok", error=None) -> None:
         await self.tell(ToolCallFinished(call_id, status, result, error))
 
-    async def outcome(self, tool, arguments, *, call_id=None, step=True):
+    async def outcome(self, tool, arguments, *, call_id=None, step=True, patience_s=None):
         """Call an orchestration tool as the last thing of a model response."""
         if step:  # told as soon as the engine knows of the call
             asyncio.get_running_loop().call_soon(self.queue.put_nowait, StepEnded())
-        return await self.host.call_tool(tool, arguments, call_id=call_id)
+        return await self.host.call_tool(tool, arguments, call_id=call_id, patience_s=patience_s)
 
     async def call(self, tool, /, **arguments) -> dict[str, Any]:
         """Call a tool that must succeed; return its data."""
         outcome = await self.outcome(tool, arguments)
+        assert not outcome.is_error, outcome.text
+        return dict(outcome.data)
+
+    async def call_within(self, patience_s, tool, /, **arguments) -> dict[str, Any]:
+        """Call a tool over a client that cuts calls off; return the data of its answer."""
+        outcome = await self.outcome(tool, arguments, patience_s=patience_s)
         assert not outcome.is_error, outcome.text
         return dict(outcome.data)
 
@@ -190,6 +197,12 @@ class ScriptedSession(ProviderSession):
         else:
             await actor.tell(TurnEnded(reason or StopReason.END_TURN))
 
+    async def steer(self, text):
+        if not self.provider.steers or self._actor is None:
+            return False
+        self._actor.steered.put_nowait(text)
+        return True
+
     async def interrupt(self) -> None:
         self.provider.interrupted.append(self.request.name)
         self.provider.interrupt_came.set()
@@ -206,6 +219,7 @@ class ScriptedProvider(Provider):
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     gives_tokens: bool = False  # sessions can be resumed by a token
     obeys: bool = True  # interrupt ends the turn
+    steers: bool = False  # a turn takes what a person says meanwhile
     status: ProviderStatus = field(default_factory=lambda: ProviderStatus(available=True))
     requests: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
     contexts: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))

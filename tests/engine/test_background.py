@@ -113,7 +113,33 @@ async def test_an_error_that_comes_after_the_caller_has_left_is_logged(backgroun
     caller.cancel()
     await asyncio.wait({caller})
     go_on.set()
-    await background.finish(go_on.wait())  # comes after the one that failed
+    await background.finish(asyncio.sleep(0))  # comes after the one that failed
     [record] = caplog.records
     assert "failed after its caller had left" in record.getMessage()
     assert "too late" in str(record.exc_info[1])
+
+
+async def test_what_never_waits_is_done_at_once(background):
+    steps = []
+
+    async def work():
+        steps.append("done")
+        return asyncio.current_task()
+
+    waiting = background.start(asyncio.sleep(0), name="bystander")
+    assert await background.finish(work()) is asyncio.current_task()
+    assert steps == ["done"]
+    assert not waiting.done()  # nobody else had a turn meanwhile
+
+
+async def test_work_that_waits_gets_what_is_thrown_into_it(background):
+    async def work():
+        waiting = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(waiting.set_exception, ValueError("no luck"))
+        try:
+            await waiting
+        except ValueError as error:
+            await asyncio.sleep(0)
+            return str(error)
+
+    assert await background.finish(work()) == "no luck"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.engine.clocks import SystemClock, TurnClock, first_of
+from prsm_core.engine.delivery import prompt_agent
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 
@@ -63,7 +64,7 @@ async def test_time_in_tools_is_not_reasoning(opened, fast_clock):
 async def test_reasoning_adds_up_over_the_turns_of_a_life(opened, fast_clock):
     async def master(agent):
         await pause(agent, 60)
-        await team.manager.prompt_agent(agent.id, "go on")
+        await prompt_agent(team.manager, agent.id, "go on", "queue")
         await agent.say(f"turn {agent.turn}")
 
     async with opened(clock=fast_clock, engine={"agent_timeout_seconds": 100.0}) as team:

@@ -228,13 +228,16 @@ async def test_a_request_that_fails_by_surprise_is_told_and_harms_nothing(tmp_pa
 async def test_a_request_of_the_greatest_length_is_read(tmp_path):
     told = []
 
-    async def prompt_agent(agent, text):
+    async def prompt_agent(agent, text, delivery):
         told.append(len(text))
+        return delivery
 
     app = idle_app(prompt_agent=prompt_agent)
-    room = REQUEST_LIMIT - len(encode_request("prompt", {"agent": "w1", "text": ""}))
+    room = REQUEST_LIMIT - len(
+        encode_request("prompt", {"agent": "w1", "text": "", "delivery": "queue"})
+    )
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
-        await client.prompt_agent("w1", "x" * room)
+        assert await client.prompt_agent("w1", "x" * room) == "queue"
         with pytest.raises(ControlError, match="at most 1048576 bytes"):
             await client.prompt_agent("w1", "x" * (room + 1))
     assert told == [room]

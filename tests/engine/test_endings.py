@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
+from prsm_core.engine.delivery import prompt_agent
 from prsm_core.errors import MessageRoutingError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock
@@ -27,7 +28,7 @@ async def test_task_complete_ends_the_agent_with_its_summary_and_artifacts(team)
         assert await agent.refused("task_complete") == "invalid_arguments"
         arguments = {"summary": " made it ", "artifacts": ["x.py"]}
         outcome = await agent.outcome("task_complete", arguments)
-        assert (outcome.data, outcome.ends_turn) == ({"accepted": True}, True)
+        assert (outcome.data["accepted"], outcome.ends_turn) == (True, True)
         assert await agent.refused("task_complete", summary="again") == "turn_over"
         assert await agent.refused("ask_parent", question="still there?") == "turn_over"
         assert await agent.refused("spawn_child", prompt="x") == "turn_over"
@@ -144,6 +145,7 @@ async def test_a_provider_that_breaks_the_rules_fails_the_agent_and_its_turn_is_
 # --- with children alive -------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("D8")
 async def test_a_turn_that_ends_with_live_children_waits_and_goes_on_with_their_messages(team):
     async def master(agent):
         if agent.turn == 1:
@@ -227,7 +229,7 @@ async def test_task_complete_with_live_children_ends_with_the_last_of_them(team)
         assert (outcome.data, outcome.ends_turn) == ({"accepted": True}, True)
         assert await agent.refused("get_children_status") == "turn_over"
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await team.manager.prompt_agent(agent.id, "too late")
+            await prompt_agent(team.manager, agent.id, "too late", "queue")
         release.set()
 
     async def a(agent):
@@ -270,7 +272,7 @@ async def test_a_finishing_agent_can_still_be_killed(team):
 
 async def test_an_agent_cannot_finish_over_an_unread_prompt(team):
     async def master(agent):
-        await team.manager.prompt_agent(agent.id, "and test it")
+        await prompt_agent(team.manager, agent.id, "and test it", "queue")
         outcome = await agent.outcome("task_complete", {"summary": "done"})
         error = outcome.data["error"]
         assert (error["code"], outcome.ends_turn) == ("unread_prompt", False)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 import pytest
 
+from prsm_core.engine.delivery import prompt_agent
 from prsm_core.errors import MessageRoutingError
 from tests.engine.harness import failed
 
@@ -164,7 +167,7 @@ async def test_a_prompt_for_an_ended_child_is_refused_and_not_queued(team):
         assert await agent.refused("send_child_prompt", **arguments) == "unknown_agent"
         assert team.ledger.written() == before
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await team.manager.prompt_agent(team["a"].agent_id, "more")
+            await prompt_agent(team.manager, team["a"].agent_id, "more", "queue")
         await agent.complete()
 
     result = await team.run("do it", master=master)
@@ -278,7 +281,7 @@ async def test_a_failed_child_tells_its_error_and_what_it_said(team):
 async def test_a_persons_prompt_is_read_at_the_next_wait(team):
     async def master(agent):
         await agent.spawn(name="a")
-        await team.manager.prompt_agent(agent.id, "be quick")
+        await prompt_agent(team.manager, agent.id, "be quick", "queue")
         prompt = await agent.call("wait_for_message")
         assert prompt == {"type": "user_prompt", "text": "be quick", "progress": []}
         ready.set()
@@ -301,7 +304,7 @@ async def test_a_persons_prompt_is_read_at_the_next_wait(team):
 async def test_what_was_not_read_becomes_the_next_turn(team):
     async def master(agent):
         if agent.turn == 1:
-            await team.manager.prompt_agent(agent.id, "and the docs")
+            await prompt_agent(team.manager, agent.id, "and the docs", "queue")
             await agent.say("done")
             return
         assert agent.text == "The user: and the docs"
@@ -404,3 +407,61 @@ async def test_only_ones_own_children_can_be_looked_at(team, tool):
 
     result = await team.run("do it", master=master, a=a)
     assert result.status == "completed"
+
+
+# --- floods --------------------------------------------------------------------------------------
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process that is in use now."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.requirement("U7")
+async def test_ten_thousand_messages_to_one_agent_come_in_order_and_bother_nobody_else(team):
+    count = 10_000
+    heard: list[int] = []
+    sent, other_done = asyncio.Event(), asyncio.Event()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.spawn(name="b")
+        child = team["a"].agent_id
+        numbers = iter(range(count))
+        before = resident_bytes()
+
+        async def send():
+            for number in numbers:
+                await prompt_agent(team.manager, child, str(number), "queue")
+
+        await asyncio.gather(*(send() for _ in range(100)))
+        assert resident_bytes() - before < 50 * 2**20
+        sent.set()
+        await agent.collect(2)
+        await agent.complete()
+
+    async def a(agent):
+        await sent.wait()
+        if agent.turn == 1:  # what comes first by waits, the rest turn by turn
+            waited = [await agent.call("wait_for_message") for _ in range(100)]
+            heard.extend(int(message["text"]) for message in waited)
+            await agent.say("go on")
+            return
+        heard.extend(int(line.removeprefix("The user: ")) for line in agent.text.split("\n\n"))
+        await agent.say("go on")
+
+    async def b(agent):
+        answer = await agent.call("get_children_status")
+        assert answer["children"] == []
+        other_done.set()
+        await agent.complete()
+
+    result = await team.run("do it", master=master, a=a, b=b)
+    assert result.status == "completed"
+    assert heard == sorted(heard)
+    assert heard == list(range(count))
+    assert other_done.is_set()
+    routed = [e["mid"] for e in team.ledger.events("message_routed") if e["kind"] == "user_prompt"]
+    consumed = "SELECT count(*) FROM inbox WHERE type = 'user_prompt' AND consumed_by IS NOT NULL"
+    assert (len(set(routed)), team.ledger.one(consumed)) == (count, count)

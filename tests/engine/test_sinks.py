@@ -43,6 +43,7 @@ async def talk(agent):
     await agent.complete()
 
 
+@pytest.mark.requirement("E85")
 async def test_a_sink_gets_every_committed_event_of_its_run_in_order(opened):
     sink = ListSink()
     async with opened(sinks=[spec(sink)]) as team:
@@ -107,6 +108,7 @@ async def test_a_slow_sink_drops_what_its_queue_cannot_hold(opened, overflow):
         assert sink.events[-1].type == "run_finished"
 
 
+@pytest.mark.requirement("E85")
 async def test_a_sink_that_hangs_does_not_hold_up_the_end_of_the_run(opened):
     async def hang(batch):
         await asyncio.Event().wait()

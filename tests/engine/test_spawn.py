@@ -322,6 +322,7 @@ async def test_a_spawn_that_waits_returns_the_result(as_master):
             "from": answer["agent_id"],
             "name": "w1",
             "success": True,
+            "evidence": "claimed",
             "summary": "w1 is done",
         }
         # the wait has consumed the result

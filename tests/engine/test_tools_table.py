@@ -17,6 +17,7 @@ MASTER = {
     "ask_user",
     "check_child_status",
     "consult_expert",
+    "get_budget",
     "get_child_history",
     "get_children_status",
     "respond_to_child",
@@ -27,7 +28,7 @@ MASTER = {
     "task_complete",
     "wait_for_message",
 }
-NEEDS_CHILDREN = MASTER - {"ask_user", "task_complete", "wait_for_message"}
+NEEDS_CHILDREN = MASTER - {"ask_user", "get_budget", "task_complete", "wait_for_message"}
 OF_A_CHILD = {"ask_parent", "report_progress", "run_bash"}
 READER = OF_A_CHILD | {"ask_user", "task_complete"}
 BUDGET = 6000  # bytes that role prompt and tools may add to a model request
@@ -125,6 +126,7 @@ VALID: dict[str, dict[str, Any]] = {
     "ask_user": {"question": "x", "options": ["a"], "multiple": True},
     "get_child_history": {"child_id": "x", "detail_level": "full"},
     "check_child_status": {"child_id": "x"},
+    "get_budget": {},
     "get_children_status": {},
     "run_bash": {"command": "x", "timeout": 0.5, "cwd": "d"},
 }

@@ -36,6 +36,8 @@ NODE_KEYS = [
     "elapsed_s",
     "last_tool",
     "silent_s",
+    "evidence",
+    "evidence_gaps",
     "children",
 ]
 

@@ -76,3 +76,18 @@ def test_texts_are_redacted_at_any_depth_and_other_values_stay():
         "a": [MARK, {MARK: (f"x {MARK}", 1, None, True)}],
         "n": 1.5,
     }
+
+
+@given(st.lists(st.text(max_size=80), max_size=30))
+def test_a_text_seen_before_is_redacted_like_one_seen_first(texts):
+    redactor = Redactor(["my-secret"])
+    texts = [*texts, "no secret at all", "x my-secret y", "sk-abcdefghijklmnopqrstuv"]
+    once = [redactor.text(text) for text in texts]
+    assert once == [redactor.text(text) for text in texts]
+    assert once == [Redactor(["my-secret"]).text(text) for text in texts]
+
+
+def test_a_longer_secret_is_found_after_its_clean_beginning_was_seen():
+    redactor = Redactor(["abcdefgh-secret"])
+    assert redactor.text("abcdefgh") == "abcdefgh"
+    assert redactor.text("abcdefgh-secret") == MARK

@@ -8,4 +8,5 @@ family         spawn_child, spawn_children_parallel, restart_child, consult_expe
 progress       report_progress, task_complete, ask_user
 observation    get_child_history, check_child_status, get_children_status
 shell          run_bash
+budget         get_budget
 """

@@ -13,6 +13,7 @@ from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.calls import Call
     from prsm_core.engine.records import AgentRecord
 
@@ -120,16 +121,22 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
     )
 
 
-async def wait_for_message(call: Call) -> Reply:
-    """Return the oldest question, result or prompt, waiting for it."""
-    manager, record = call.manager, call.record
+async def wait_for_message(call: Call) -> Reply | ToolOutcome:
+    """Return the oldest question, result or prompt, waiting for it; or what a token stands for."""
+    manager, record, turn = call.manager, call.record, call.session.turn
+    if turn is None:
+        raise RuntimeError("a call outside a turn")
+    seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
+    if "token" in call.args:
+        outcome = await turn.long_calls.resume(call, call.args["token"], seconds)
+        if outcome is not None:
+            return outcome
     if _another_waits(call):
         raise MessageRoutingError(
             "another wait_for_message of yours waits already",
             hint="one is enough: it returns messages of every child",
             code="already_waiting",
         )
-    seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
     message = await call.receive(
         _any_message(call, seconds),
         lambda m: m.type in PROMPTING and record.is_current(m),
@@ -146,6 +153,7 @@ async def wait_for_message(call: Call) -> Reply:
         children = [manager.get(c) for c in record.children]
         states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
         return Reply({"type": "nothing_left", "children": states, "progress": _progress(record)})
+    turn.long_calls.expire(call.id)
     return Reply({"type": "pending", "token": call.id, "progress": _progress(record)})
 
 
@@ -200,6 +208,10 @@ def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
         }
         if result["error"] is not None:
             answer["error"] = result["error"]
+        if result["success"]:
+            answer["evidence"] = result["evidence"]
+        if result.get("evidence_gaps"):
+            answer["evidence_gaps"] = result["evidence_gaps"]
         return answer
     return {"type": "user_prompt", "text": message.payload["text"]}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, SpawnRequest
+from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.calls import Reply, Wait
-from prsm_core.engine.spawning import configured_servers, describe_child
+from prsm_core.engine.mcp_servers import configured_servers
+from prsm_core.engine.spawning import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
 
@@ -65,7 +67,7 @@ async def consult_expert(call: Call) -> Reply:
         parent_id=call.record.agent_id,
         role=AgentRole.EXPERT,
         model=expert.model,
-        mcp_servers=expert.mcp_servers,
+        mcp_servers=expert.mcp_servers or None,
         expert=expert,
     )
     _describe_request(call, request)
@@ -155,7 +157,15 @@ def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
         model=arguments.get("model"),
         cwd=arguments.get("cwd"),
         mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
+        budget=_budget(arguments.get("budget")),
     )
+
+
+def _budget(limits: Mapping[str, float] | None) -> Budget | None:
+    if limits is None:
+        return None
+    whole: dict[str, Any] = {name: int(limit) for name, limit in limits.items()}
+    return Budget(**{**whole, "usd": limits.get("usd")})
 
 
 def _mcp_servers(call: Call, names: list[str] | None) -> dict[str, McpServer] | None:
@@ -193,6 +203,7 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
         if request.name is not None:
             names.add(request.name)
     call.manager.check_room(fresh)
+    call.manager.runtime.budgets.check_launches(call.record.agent_id, len(children))
 
 
 def _describe_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
@@ -226,7 +237,8 @@ async def _spawn_or_reuse(
 def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentRecord | None:
     """Return a finished child of equal role, folder, model and tools, or None."""
     manager, record = call.manager, call.record
-    if request.name is not None or request.mcp_servers is not None:
+    special = (request.name, request.mcp_servers, request.budget)
+    if any(wish is not None for wish in special):
         return None
     wanted = _describe_request(call, request)
     for child_id in record.children:
@@ -238,7 +250,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
         have = child.descriptor
         same = all(
             getattr(have, name) == getattr(wanted, name)
-            for name in ("role", "cwd", "provider", "model", "tools", "mode")
+            for name in ("role", "cwd", "provider", "model", "tools", "mode", "grant")
         )
         if same:
             return child

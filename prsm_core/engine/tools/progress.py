@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
-from prsm_core.domain.steps import CallCloseStep
+from prsm_core.domain.steps import CallCloseStep, ControlStep
 from prsm_core.engine.calls import Reply, success
+from prsm_core.engine.evidence import Level
 from prsm_core.engine.human import NO_ANSWER, NO_HUMAN
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
 
 if TYPE_CHECKING:
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.calls import Call
 
 
@@ -29,7 +31,7 @@ async def report_progress(call: Call) -> Reply:
 
 
 async def task_complete(call: Call) -> Reply:
-    """Settle the agent, then answer; with live children the end comes with the last one's."""
+    """Weigh the claim, settle the agent, then answer; its end waits for that of its children."""
     record, manager = call.record, call.manager
     summary = call.args["summary"].strip()
     if not summary:
@@ -38,18 +40,23 @@ async def task_complete(call: Call) -> Reply:
         )
     await call.open()
     _refuse_unread_prompts(call)
+    artifacts, commands = call.args.get("artifacts", ()), call.args.get("commands", ())
+    evidence = await call.session.proof.weigh(artifacts, commands)
+    _refuse_unread_prompts(call)  # it came meanwhile
     result = AgentResult(
         agent_id=record.agent_id,
         success=True,
         summary=summary,
-        artifacts=tuple(call.args.get("artifacts", ())),
+        artifacts=tuple(artifacts),
+        evidence=evidence.level.value,
+        evidence_gaps=evidence.gaps,
     )
-    reply = Reply({"accepted": True}, ends_turn=True)
+    reply = _accepted(result)
     outcome = success(reply.data, ends_turn=True)
     if call.session.turn is not None:
         call.session.turn.calls.complete(call.id)
     if manager.live_children(record):
-        await _claim(call, result)
+        await _claim(call, result, outcome)
         return reply
     await manager.end_agent(
         record,
@@ -62,14 +69,26 @@ async def task_complete(call: Call) -> Reply:
     return reply
 
 
-async def _claim(call: Call, result: AgentResult) -> None:
+def _accepted(result: AgentResult) -> Reply:
+    data: dict[str, Any] = {"accepted": True}
+    if result.evidence != Level.CLAIMED or result.evidence_gaps:
+        data["evidence"] = result.evidence
+    if result.evidence_gaps:
+        data["evidence_gaps"] = list(result.evidence_gaps)
+    return Reply(data, ends_turn=True)
+
+
+async def _claim(call: Call, result: AgentResult, outcome: ToolOutcome) -> None:
     """Store the result; the session settles it when the last child has ended."""
     record, manager = call.record, call.manager
     record.claimed_result = result
-    await manager.control(record, "finishing", result=result)
-    for child in record.children:
-        manager.runtime.router.wake(child)  # their questions have no one to answer them now
-    outcome = success({"accepted": True}, ends_turn=True)
+
+    def tell() -> None:
+        for child in record.children:
+            manager.runtime.router.wake(child)  # their questions have no one to answer them now
+
+    finishing = manager.build(ControlStep, record, act="finishing", result=result)
+    await manager.commit(finishing, then=tell)
     step = manager.build(
         CallCloseStep,
         record,

@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 _NOT_SHOWN = {"minLength", "minItems", "additionalProperties"}
-_SHOWN_CHILDREN = {"type": "array", "items": {"type": "object", "required": ["prompt"]}}
+_SHOWN = {
+    "children": {"type": "array", "items": {"type": "object", "required": ["prompt"]}},
+    "budget": {"type": "object", "description": "most of tokens, usd, turns, spawns"},
+}
 
 _STR = {"type": "string", "minLength": 1}
+_COUNT = {"type": "number", "minimum": 1}
+_COST = {"type": "number", "exclusiveMinimum": 0}
 _ID = {"type": "string", "minLength": 1, "description": "id, unique prefix, or name"}
 
 
@@ -32,6 +37,7 @@ _CHILD = {
     "mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},
     "name": _STR,
+    "budget": _object((), tokens=_COUNT, usd=_COST, turns=_COUNT, spawns=_COUNT),
 }
 _WAIT = {"type": "boolean", "description": "return its result, or its question; default false"}
 
@@ -93,6 +99,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
             ("summary",),
             summary={"type": "string", "description": "what you did and how it was checked"},
             artifacts={"type": "array", "items": _STR, "description": "files made or changed"},
+            commands={"type": "array", "items": _STR, "description": "commands you ran to check"},
         ),
     ),
     "ask_user": (
@@ -109,6 +116,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("child_id",), child_id=_ID, detail_level={"enum": ["full", "summary"]}),
     ),
     "check_child_status": ("State of one child.", _object(("child_id",), child_id=_ID)),
+    "get_budget": ("What the run and you may still use up.", _object(())),
     "get_children_status": ("State of all your children.", _object(())),
     "run_bash": (
         "Run a command with bash.",
@@ -130,6 +138,6 @@ def shown(schema: dict[str, Any]) -> dict[str, Any]:
     if "properties" in plain:
         properties = plain["properties"].items()
         plain["properties"] = {name: shown(value) for name, value in properties}
-        if "children" in plain["properties"]:
-            plain["properties"]["children"] = _SHOWN_CHILDREN
+        briefly = {name: brief for name, brief in _SHOWN.items() if name in plain["properties"]}
+        plain["properties"] |= briefly
     return plain

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.tools import communication, family, observation, progress, shell
+from prsm_core.engine.grants import may_spawn
+from prsm_core.engine.tools import budget, communication, family, observation, progress, shell
 from prsm_core.engine.tools.arguments import explain, fits
 from prsm_core.engine.tools.schemas import SCHEMAS, shown
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.calls import Call, Reply
     from prsm_core.errors import OrchestrationError
 
-    Handler = Callable[[Call], Awaitable[Reply]]
+    Handler = Callable[[Call], Awaitable[Reply | ToolOutcome]]
 
 _MASTER, _WORKER = AgentRole.MASTER, AgentRole.WORKER
 _READERS = frozenset({AgentRole.EXPERT, AgentRole.REVIEWER})
@@ -92,6 +94,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool("check_child_status", observation.check_child_status, _LEADERS, spawns=True),
     _tool("get_children_status", observation.get_children_status, _LEADERS, spawns=True),
     _tool("run_bash", shell.run_bash, _CHILDREN_OF_SOMEONE),
+    _tool("get_budget", budget.get_budget, _LEADERS),
 )
 
 
@@ -108,7 +111,7 @@ class ToolSet:
         """Return the tool of this name, or None."""
         return self._tools.get(name)
 
-    async def invoke(self, call: Call) -> Reply:
+    async def invoke(self, call: Call) -> Reply | ToolOutcome:
         """Check a call and run its handler; raises the errors of the specification."""
         if call.tool is None:
             raise self._missing(call.name)
@@ -138,9 +141,7 @@ class ToolTable:
 
     def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
         """Return the tools of an agent by its role and depth."""
-        return self.for_role(
-            descriptor.role, may_spawn=descriptor.depth < settings.engine.max_agent_depth
-        )
+        return self.for_role(descriptor.role, may_spawn=may_spawn(descriptor, settings))
 
     def for_role(self, role: AgentRole, *, may_spawn: bool) -> ToolSet:
         """Return the tools of a role."""

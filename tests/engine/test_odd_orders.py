@@ -1,0 +1,275 @@
+"""Orders of events that only a simulation thought of: each of them once went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.steps import AgentEndStep
+from prsm_core.errors import StoreError
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.harness import ScriptedProvider
+
+
+async def wait_for_message(agent):
+    await agent.call("wait_for_message")
+    await agent.complete()
+
+
+async def test_a_vendors_call_that_begins_or_ends_twice_is_told_once(team):
+    async def master(agent):
+        await agent.end_tool("never begun")
+        for _ in range(2):
+            await agent.start_tool("v1")
+        for _ in range(2):
+            await agent.end_tool("v1")
+        await agent.complete()
+
+    await team.run(master=master)
+    begun = [event["call"] for event in team.ledger.events("tool_call_started", "master")]
+    ended = [event["call"] for event in team.ledger.events("tool_call_finished", "master")]
+    assert begun.count("v1") == ended.count("v1") == 1
+    assert "never begun" not in ended
+
+
+@pytest.mark.requirement("F1")
+async def test_two_knots_that_close_at_once_are_both_acted_on(opened):
+    """The master is shown a question again, and c fails although the master never waits."""
+
+    async def master(agent):
+        await agent.spawn(name="b")
+        assert (await agent.call("wait_for_message"))["type"] == "question"
+        await agent.spawn(name="a")
+        again = await agent.call("wait_for_message")
+        assert again["reminder"]
+        await team.seen("agent_state_changed", "c", to="failed")
+        agent.session.provider.ended_at = team.clock.now()
+        await agent.call(
+            "respond_to_child",
+            child_id="b",
+            correlation_id=again["correlation_id"],
+            response="blue",
+        )
+        await agent.complete()
+
+    async def a(agent):
+        await agent.spawn(name="c")
+        await team.seen("agent_state_changed", "c", to="waiting_for_child")
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await agent.complete()
+
+    async def b(agent):
+        await agent.call("ask_parent", question="which?")
+        await agent.complete()
+
+    async with opened(clock=FakeClock()) as team:
+        result = await team.run(master=master, a=a, b=b, c=wait_for_message)
+    assert result.status == "completed"
+    knots = team.ledger.events("deadlock_detected")
+    assert [knot["action"] for knot in knots] == ["reminder", "victim"]
+    assert team["c"].result.error_kind == "deadlock"
+
+
+async def test_what_an_agent_waits_for_is_up_to_date_when_one_of_its_calls_is_answered(team):
+    release = asyncio.Event()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        first = agent.outcome("wait_for_message", {}, step=False)
+        second = agent.outcome("spawn_child", {"prompt": "x", "name": "b", "wait": True})
+        message, _ = await asyncio.gather(first, second)
+        assert message.data["type"] == "task_result"
+        await agent.complete()
+
+    async def a(agent):
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await agent.complete()
+
+    async def b(agent):
+        await release.wait()
+        await agent.complete()
+
+    running = team.start(master=master, a=a, b=b)
+    await team.seen("agent_state_changed", "master", reason="waits for b")
+    assert team["master"].state is AgentState.WAITING_FOR_CHILD
+    assert team["master"].waiting_on == "b"
+    release.set()
+    assert (await running).status == "completed"
+
+
+async def test_a_turn_after_one_that_ended_while_its_agent_waited_has_a_slot(opened):
+    held = []
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.call("wait_for_message")  # a's question: a has let go of the only slot
+        await agent.call("send_child_prompt", child_id="a", prompt="go on")
+        ended.set()
+        await team.seen("turn_finished", "a")
+        await team.settled()
+        assert not held  # the master works
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        if agent.turn == 1:
+            asking = asyncio.ensure_future(agent.outcome("ask_parent", {"question": "which?"}))
+            await ended.wait()
+            asking.cancel()
+            return
+        held.append(team["a"].session.holds_slot)
+        await agent.complete()
+
+    ended = asyncio.Event()
+    async with opened(engine={"max_concurrent_agents": 1}) as team:
+        result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+    assert held == [True]
+
+
+async def test_a_provider_that_takes_long_to_close_keeps_no_slot(opened):
+    release = asyncio.Event()
+
+    class Slow(ScriptedProvider):
+        @asynccontextmanager
+        async def open_session(self, request, host):
+            async with super().open_session(request, host) as session:
+                yield session
+            if request.name == "a":
+                await release.wait()
+
+    slow = Slow()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        release.set()
+        await agent.complete()
+
+    def factory(_settings, services):
+        slow.services = services
+        return slow
+
+    spec = ProviderSpec(name="slow", summary="closes late", factory=factory)
+    slow.behaviours["master"] = master
+    async with opened(engine={"max_concurrent_agents": 1}, others=(spec,)) as team:
+        result = await team.run(options={"provider": "slow"})
+    assert result.status == "completed"
+    assert not slow.failures
+
+
+async def test_an_agent_that_has_just_made_a_call_is_not_silent(opened):
+    """Its provider says nothing for a long time, then calls: more calls may follow."""
+
+    async def master(agent):
+        clock = agent.session.provider.services.clock
+        await agent.spawn(name="a")
+        await clock.sleep(10)
+        waiting = asyncio.ensure_future(agent.outcome("wait_for_message", {}, step=False))
+        await clock.sleep(4)
+        states.append(team["master"].state)
+        await clock.sleep(2)
+        states.append(team["master"].state)
+        await waiting
+        await agent.complete()
+
+    async def a(agent):
+        await agent.session.provider.services.clock.sleep(60)
+        await agent.complete()
+
+    states: list[AgentState] = []
+    async with opened(clock=FakeClock()) as team:
+        result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+    assert states == [AgentState.RUNNING, AgentState.WAITING_FOR_CHILD]
+
+
+def intercept(store, act):
+    """Have `act(step)` called before each commit of a store."""
+    commit = store.commit
+
+    async def first_act(step):
+        act(step)
+        return await commit(step)
+
+    vars(store)["commit"] = first_act
+
+
+async def test_a_child_hears_that_its_parent_finishes_although_the_call_was_cut_off(team):
+    calls = []
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "a", to="waiting_for_parent")
+        calls.append(asyncio.ensure_future(agent.outcome("task_complete", {"summary": "done"})))
+        await asyncio.wait(calls)
+
+    async def a(agent):
+        assert await agent.refused("ask_parent", question="which?") == "parent_ended"
+        await agent.complete()
+
+    def cut_off(step):
+        if getattr(step, "act", None) == "finishing":
+            calls[0].cancel()
+
+    intercept(team.store, cut_off)
+    result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+
+
+async def test_a_run_ends_when_the_store_breaks_as_an_agents_end_is_written(opened):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+
+    def fail(step):
+        if isinstance(step, AgentEndStep):
+            raise StoreError("the disk is full")
+
+    async with opened(check=False) as team:
+        intercept(team.store, fail)
+        with pytest.raises(StoreError, match="the disk is full"):
+            await team.run(master=master)
+
+
+async def test_a_call_of_an_impatient_client_delivered_twice_at_once_is_two_calls(team):
+    async def master(agent):
+        twice = [
+            agent.host.call_tool("get_children_status", {}, call_id="c", patience_s=5.0)
+            for _ in range(2)
+        ]
+        outcomes = await asyncio.gather(*twice)
+        assert not any(outcome.is_error for outcome in outcomes)
+        await agent.complete()
+
+    result = await team.run(master=master)
+    assert result.status == "completed"
+
+
+async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
+    """Its model goes on, although its call still waits."""
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        waiting = agent.host.call_tool("wait_for_message", {}, patience_s=30.0)
+        task = asyncio.ensure_future(waiting)
+        await asyncio.sleep(0)
+        await agent.step_ended()
+        token = (await task).data["token"]
+        held.append(team["master"].session.holds_slot)
+        await agent.call("wait_for_message", token=token)
+        await agent.complete()
+
+    async def a(agent):
+        await agent.session.provider.services.clock.sleep(60)
+        await agent.complete()
+
+    held = []
+    async with opened(clock=FakeClock()) as team:
+        result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+    assert held == [True]

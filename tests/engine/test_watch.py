@@ -1,0 +1,89 @@
+"""The watch over open turns: when it looks, and that one turn never blinds it to another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from prsm_core.engine.background import Background
+from prsm_core.engine.watch import TurnWatch
+from prsm_core.testing.fake_clock import FakeClock
+
+
+class Turn:
+    """Notes when it was looked at."""
+
+    def __init__(self, clock, every, looks=1, error=None):
+        self.clock, self.every, self.looks, self.error = clock, every, looks, error
+        self.seen = []
+
+    def look_in(self):
+        return self.every
+
+    def look(self):
+        self.seen.append(round(self.clock.now()))
+        if self.error is not None:
+            raise self.error
+        return len(self.seen) < self.looks
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(autojump=False)
+
+
+@pytest.fixture
+def failures():
+    return []
+
+
+@pytest.fixture
+async def watch(clock, failures):
+    async with Background(lambda *failure: failures.append(failure)) as background:
+        yield TurnWatch(clock, background)
+
+
+async def test_each_turn_is_looked_at_in_its_own_time(watch, clock):
+    slow, fast = Turn(clock, 10, looks=2), Turn(clock, 3, looks=3)
+    watch.add(slow)
+    watch.add(fast)  # sooner than what the watch sleeps for
+    await clock.advance(30)
+    assert (slow.seen, fast.seen) == ([10, 20], [3, 6, 9])
+
+
+async def test_a_turn_that_is_over_is_not_looked_at(watch, clock):
+    over, open_ = Turn(clock, 5), Turn(clock, 5)
+    number = watch.add(over)
+    watch.add(open_)
+    watch.discard(number)
+    watch.discard(number)  # once more does no harm
+    await clock.advance(30)
+    assert (over.seen, open_.seen) == ([], [5])
+
+
+async def test_a_turn_that_comes_when_nothing_is_watched_is_looked_at(watch, clock):
+    first, second = Turn(clock, 5), Turn(clock, 5)
+    watch.add(first)
+    await clock.advance(30)
+    watch.add(second)
+    await clock.advance(30)
+    assert (first.seen, second.seen) == ([5], [35])
+
+
+async def test_a_look_that_fails_is_reported_and_the_others_go_on(watch, clock, failures):
+    error = RuntimeError("it broke")
+    broken, sound = Turn(clock, 5, error=error), Turn(clock, 5, looks=2)
+    watch.add(broken)
+    watch.add(sound)
+    await clock.advance(30)
+    assert failures == [("turn watch", error)]
+    assert (broken.seen, sound.seen) == ([5], [5, 10])
+
+
+async def test_many_turns_take_one_task(watch, clock):
+    before = len(asyncio.all_tasks())
+    for _ in range(100):
+        watch.add(Turn(clock, 5))
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == before + 1

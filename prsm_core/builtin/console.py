@@ -92,7 +92,9 @@ class ConsoleFrontend(Frontend):
     def _conclude(self, result: RunResult, duration_s: float) -> None:
         cost = self._finished.get("cost_usd")
         parts = [
-            f"{result.status} in {format_duration(duration_s)}",
+            result.status
+            + (f" ({result.evidence})" if result.evidence not in {None, "claimed"} else "")
+            + f" in {format_duration(duration_s)}",
             format_usage(result.usage),
             *([f"${cost:.4f}"] if cost is not None else []),
         ]

@@ -103,8 +103,11 @@ class Renderer:
         if state not in _STATES:
             return ()
         reason = data.line("reason")
-        line = f"{self.name(event.agent)} {_STATES[state]}" + (f": {reason}" if reason else "")
-        return (line if state in {"failed", "killed"} else self._ink.dim(line),)
+        evidence = f" ({data.exact('evidence')})" if data.raw("evidence") else ""
+        line = f"{self.name(event.agent)} {_STATES[state]}{evidence}"
+        line += f": {reason}" if reason else ""
+        gaps = [f"  not confirmed: {one_line(str(g))}" for g in data.raw("evidence_gaps") or ()]
+        return (line if state in {"failed", "killed"} else self._ink.dim(line), *gaps)
 
     def _turn_finished(self, event: Event, data: _Fields) -> Sequence[str]:
         error = data.raw("error")

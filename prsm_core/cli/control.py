@@ -1,4 +1,4 @@
-"""Acts on sessions that another process runs: kills agents, answers requests."""
+"""Acts on sessions that another process runs: kills and prompts agents, answers requests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.engine.control_client import ControlClient
@@ -32,7 +33,27 @@ async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
     Raises:
         PrsmError: nothing runs, or no such agent.
     """
-    state = _state(workspace)
+    async with await _open_running(workspace, session) as owner:
+        for name in await owner.kill(agent):
+            click.echo(f"killed {escape_exact(name)}")
+
+
+async def prompt_agent(
+    workspace: str, session: str | None, agent: str, text: str, delivery: str
+) -> None:
+    """Send a prompt to an agent, and print how it is delivered.
+
+    Raises:
+        PrsmError: nothing runs, or no such agent.
+    """
+    async with await _open_running(workspace, session) as owner:
+        click.echo(await owner.prompt_agent(agent, text, delivery))
+
+
+async def _open_running(
+    workspace: str, session: str | None
+) -> AbstractAsyncContextManager[ControlClient]:
+    """Connect to the owner of the session of this prefix, or of the newest that runs."""
     running = await _running(workspace, session)
     if not running:
         raise ControlError(
@@ -40,9 +61,7 @@ async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
             hint="`prsm tree` shows the newest one; --workspace names another folder",
             code="no_owner",
         )
-    async with open_control(state, running[0]) as owner:
-        for name in await owner.kill(agent):
-            click.echo(f"killed {escape_exact(name)}")
+    return open_control(_state(workspace), running[0])
 
 
 async def print_requests(workspace: str, session: str | None, *, as_json: bool) -> None:

@@ -34,24 +34,31 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
         return
     status = "interrupted" if owner is None and info.status == "running" else info.status
     click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
-    headers = ("AGENT", "ID", "STATE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
+    headers = ("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
     click.echo(format_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])]))
 
 
 def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
-    usage = node["usage_subtree"]
-    known = [usage[key] for key in ("input_tokens", "output_tokens") if usage[key] is not None]
-    total = usage["total_tokens"] if usage["total_tokens"] is not None else sum(known)
     return (
         "  " * node["depth"] + node["name"],
         node["id"][:8],
         node["state"],
+        node["evidence"],
         node["role"],
         f"{node['provider']}/{node['model']}",
         None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
-        f"{total:,}" if known or total else "unknown",
+        _tokens(node["usage_subtree"]),
         node["last_tool"],
     )
+
+
+def _tokens(usage: Mapping[str, Any]) -> str:
+    """Return how many tokens were used; where some turns told none, it was that many or more."""
+    known = [usage[key] for key in ("input_tokens", "output_tokens") if usage[key] is not None]
+    total = usage["total_tokens"] if usage["total_tokens"] is not None else sum(known)
+    if not (known or total):
+        return "unknown"
+    return f"{'≥ ' if usage['unknown_turns']['tokens'] else ''}{total:,}"
 
 
 async def print_events(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     if value is not None and not (value > 0 and math.isfinite(value)):
-        raise click.BadParameter(f"{value} is not a number of seconds greater than 0")
+        raise click.BadParameter(f"{value} is not a number greater than 0")
     return value
 
 
@@ -53,6 +53,19 @@ def _read_stdin() -> str:
     callback=_finite,
     metavar="SECONDS",
     help="End the run after this time.",
+)
+@click.option(
+    "--budget-usd",
+    type=float,
+    callback=_finite,
+    metavar="DOLLARS",
+    help="Launch nothing more once this is spent, as far as providers tell it.",
+)
+@click.option(
+    "--budget-tokens",
+    type=click.IntRange(min=1),
+    metavar="COUNT",
+    help="Launch nothing more once these tokens are used.",
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value, as YAML.")
 @click.pass_obj

@@ -48,6 +48,8 @@ class Request:
     session: str | None = None
     on_ask: str | None = None
     timeout_s: float | None = None
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
 
 
@@ -58,7 +60,8 @@ def run_task(launch: Launch, request: Request) -> int:
         KeyboardInterrupt: SIGINT or SIGTERM came; everything was shut down in order.
     """
     os.umask(PRIVATE)
-    setup = load_setup(launch, request.workspace, sets=request.sets)
+    flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
+    setup = load_setup(launch, request.workspace, sets=request.sets, flags=flags)
     spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
     install_child_watcher()
     return asyncio.run(_run(setup, request, spec))

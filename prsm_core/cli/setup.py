@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,7 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import Paths, Settings
@@ -38,8 +38,16 @@ class Setup:
     trusted: bool
 
 
-def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> Setup:
+def load_setup(
+    launch: Launch,
+    workspace: str,
+    *,
+    sets: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
+
+    `flags` are the values of named flags by dotted key; None where one was not given.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -47,7 +55,9 @@ def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> S
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
     trusted = is_trusted(paths)
-    first = load_settings(paths=paths, environ=os.environ, sets=sets, trusted=trusted)
+    first = load_settings(
+        paths=paths, environ=os.environ, sets=sets, overrides=flags, trusted=trusted
+    )
     plugins = PluginManager.load(
         environ=os.environ,
         disabled=first.settings.plugins.disabled,
@@ -59,6 +69,7 @@ def load_setup(launch: Launch, workspace: str, *, sets: Sequence[str] = ()) -> S
         paths=paths,
         environ=os.environ,
         sets=sets,
+        overrides=flags,
         trusted=trusted,
         known_plugins=provider_names(plugins) if launch.load_plugins else None,
     )

@@ -117,6 +117,16 @@ def test_routine_is_not_printed(kind, data):
     assert lines_of(kind, **data) == []
 
 
+def test_an_end_tells_how_far_the_result_was_looked_into():
+    fields = {"to": "completed", "reason": "task_complete", "evidence": "verified"}
+    assert lines_of("agent_state_changed", **fields) == ["w1 completed (verified): task_complete"]
+    gaps = {"evidence": "claimed", "evidence_gaps": ["'a\x1b.py' does not exist"]}
+    assert lines_of("agent_state_changed", **{**fields, **gaps}) == [
+        "w1 completed (claimed): task_complete",
+        "  not confirmed: 'a\\x1b.py' does not exist",
+    ]
+
+
 def test_a_permission_without_a_command_shows_its_paths():
     lines = lines_of("permission_requested", request="r", tool="Edit", paths=["a\nb"])
     assert lines == ["w1 asks permission for Edit", "  path: a\\nb"]

@@ -30,6 +30,10 @@ class PuppetSession(ProviderSession):
     def __init__(self, request, host):
         self.request = request
         self.host = host
+        self.stopped = asyncio.Event()
+
+    async def interrupt(self):
+        self.stopped.set()
 
     async def run_turn(self, context):
         for act in context.current_message.content.split(";"):
@@ -48,7 +52,10 @@ class PuppetSession(ProviderSession):
                     child = {"prompt": rest.replace("&", ";")}
                     await self.host.call_tool("spawn_child", child)
                 case "hang":
-                    await asyncio.Event().wait()
+                    await self.stopped.wait()
+                    self.stopped.clear()
+                    yield TurnEnded(StopReason.ABORTED)
+                    return
         yield TurnEnded(StopReason.END_TURN)
 
     async def may_read(self):

@@ -76,7 +76,7 @@ def test_a_team_mends_the_project_and_all_of_it_is_in_the_ledger(prsm_process, p
     assert "internal error" not in done.err
     folder = project()
     assert is_mended(folder)
-    assert done.out.startswith("Orders of exactly 50.00 are sent free now; running the tests: comp")
+    assert "Orders of exactly 50.00 are sent free now; running the tests: comp" in done.out
     assert "+    return 0 if subtotal >= FREE_SHIPPING_FROM else SHIPPING\n" in done.out
     assert "+- Orders of exactly 50.00 are sent free of charge, as promised.\n" in done.out
     assert f"  prsm tree -C {folder}\n" in done.out

@@ -1,4 +1,4 @@
-"""Sessions that another process owns: a second owner, prsm kill, and what prsm tree says."""
+"""Sessions that another process owns: a second owner, kill, prompt, and what prsm tree says."""
 
 import json
 import os
@@ -159,3 +159,31 @@ def test_a_killed_owner_frees_its_session_and_its_agents_show_interrupted(
 def test_nothing_of_an_owner_stays_when_it_ends(prsm_process, tmp_path):
     assert prsm_process("run", "say done").code == 0
     assert [path.name for path in (tmp_path / "home").rglob("runs/*")] == []
+
+
+@pytest.mark.requirement("U1")
+def test_a_prompt_takes_the_place_of_the_running_turn(start_run, prsm):
+    run = start_run("hang")
+    done = prsm("prompt", "master", "; say heard", "--delivery", "interrupt")
+    assert (done.code, done.out, done.err) == (0, "interrupting\n", "")
+    assert run.end()["summary"] == "heard"
+    assert run.process.returncode == 0
+
+
+def test_a_prompt_that_the_provider_cannot_inject_is_queued(start_run, prsm):
+    run = start_run("hang")
+    assert prsm("prompt", "master", "; say heard").out == "queued\n"
+    assert prsm("prompt", "master", "; say twice", "--delivery", "interrupt").code == 0
+    assert run.end()["summary"] == "twice"
+    assert any(event.get("text", "").startswith("heard") for event in run.events)
+
+
+def test_a_prompt_for_nobody_is_one_line(start_run, prsm):
+    run = start_run("hang")
+    done = prsm("prompt", "w9", "hello")
+    assert (done.code, done.err) == (1, "prsm: 'w9' is no agent\nhint: known: master\n")
+    assert prsm("kill", "master").code == 0
+    run.end()
+    done = prsm("prompt", "master", "hello")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("prsm: no session of this repository runs\n")

@@ -29,8 +29,10 @@ def test_tree_for_people_is_an_indented_table(prsm, session):
     assert done.err == "session s1 (interrupted): a task\n"
     head, master, worker = done.out.splitlines()
     assert head.startswith("AGENT ")
+    assert head.split()[:4] == ["AGENT", "ID", "STATE", "EVIDENCE"]
     assert head.endswith(" TOKENS  LAST TOOL")
-    assert master.split()[:5] == ["master", "s1-maste", "interrupted", "master", "script/default"]
+    cells = ["master", "s1-maste", "interrupted", "-", "master", "script/default"]
+    assert master.split()[:6] == cells
     assert worker.startswith("  w1 ")
     assert worker.split()[-2] == "15"
 

@@ -19,7 +19,7 @@ from prsm_core.domain.turns import (
     UsageReported,
     cut_result,
 )
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Provenance, TokenUsage
 
 Json = Mapping[str, Any]
 _DENIED = "declined"
@@ -174,23 +174,34 @@ class Translator:
 
     def _usage(self, params: Json) -> list[ProviderEvent]:
         """Report the growth of the thread's total; what a failed turn repeats is not growth."""
-        total = _mapping(_mapping(params.get("tokenUsage")).get("total"))
-        counts = {
-            name: value
-            for name, key in _COUNTS.items()
-            if type(value := total.get(key)) is int and 0 <= value <= _MAX_COUNT
-        }
+        told = _mapping(params.get("tokenUsage"))
+        counts = _counts(told.get("total"))
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
         self._total |= counts
         if not any(growth.values()) or min(growth.values()) < 0:
             return []
-        return [UsageReported(TokenUsage(**growth))]
+        report = UsageReported(
+            TokenUsage(**growth),
+            provenance=Provenance.REPORTED,
+            context_used=_counts(told.get("last")).get("total_tokens"),
+            context_window=_count(told.get("modelContextWindow")),
+        )
+        return [report]
 
     def _error(self, params: Json) -> list[ProviderEvent]:
         if not params.get("willRetry"):
             return []  # the turn's end tells it
         message = _mapping(params.get("error")).get("message")
         return [Notice("warning", f"Codex tries again: {message}")]
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+
+
+def _counts(told: Any) -> dict[str, int]:
+    found = {name: _count(_mapping(told).get(key)) for name, key in _COUNTS.items()}
+    return {name: count for name, count in found.items() if count is not None}
 
 
 def _mapping(value: Any) -> Json:

@@ -19,6 +19,7 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     UsageReported,
 )
+from prsm_core.domain.usage import Provenance
 from prsm_core.testing.doubles import only
 
 DATA = Path(__file__).parent / "data"
@@ -69,7 +70,10 @@ def test_a_recorded_turn_becomes_these_events():
         AssistantMessage("hello world this is final"),
     ]
     assert sum(e.usage.total_tokens or 0 for e in only(UsageReported, events)) == 960
-    assert [e.usage.cached_input_tokens for e in only(UsageReported, events)][-1] == 50
+    last = only(UsageReported, events)[-1]
+    assert last.usage.cached_input_tokens == 50
+    assert (last.provenance, last.context_used) == (Provenance.REPORTED, 520)
+    assert last.context_window == 258_400
 
 
 def test_the_vendors_own_tools_have_canonical_names():

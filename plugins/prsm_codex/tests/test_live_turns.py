@@ -49,7 +49,7 @@ async def test_thinking_and_every_token_count_are_told(codex):
         reasoning_tokens=0,
         total_tokens=520,
     )
-    assert only(UsageReported, events) == [UsageReported(counts)]
+    assert [report.usage for report in only(UsageReported, events)] == [counts]
 
 
 async def test_the_key_reaches_the_server_and_no_command_of_the_model(codex):

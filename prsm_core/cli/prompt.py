@@ -1,0 +1,32 @@
+"""`prsm prompt`: tells something to an agent of a session that another process runs."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import workspace_option
+
+
+@click.command(short_help="Tell something to an agent of a running session.")
+@click.argument("agent")
+@click.argument("text")
+@click.option(
+    "--delivery",
+    type=click.Choice(["inject", "queue", "interrupt"]),
+    default="inject",
+    show_default=True,
+    help="Into its running turn, at its next wait or turn, or in place of the running turn.",
+)
+@click.option("--session", metavar="ID", help="Its session; the newest that runs if not given.")
+@workspace_option
+def prompt(agent: str, text: str, delivery: str, session: str | None, workspace: str) -> None:
+    """Tell TEXT to AGENT, a name or the beginning of an id.
+
+    What cannot be put into the running turn, because its provider takes nothing there, is read at
+    the agent's next wait or turn. Exits with 1 when no such agent runs.
+    """
+    import asyncio
+
+    from prsm_core.cli.control import prompt_agent
+
+    asyncio.run(prompt_agent(workspace, session, agent, text, delivery))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from prsm_core.cli import cli
+from prsm_core.cli.group import cli
 from tests.sources import PLUGINS, ROOT, where
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 
 import click
 
-from prsm_core.cli import cli
+from prsm_core.cli.group import cli
 from prsm_core.config import config_schema
 from tests.sources import ROOT
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prsm_core.version import __version__
 from tests.sources import CORE, PLUGINS, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PUBLIC_ROOMS = {"domain", "errors", "hookspecs", "interfaces"}
+PUBLIC_ROOMS = {"domain", "errors", "hookspecs", "interfaces", "version"}
 
 each_plugin = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 
@@ -26,7 +27,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 CONFIG = load(ROOT)
-VERSION = CONFIG["project"]["version"]
+VERSION = __version__
 IMPORTLINTER = CONFIG["tool"]["importlinter"]
 CONTRACTS = {contract["id"]: contract for contract in IMPORTLINTER["contracts"]}
 

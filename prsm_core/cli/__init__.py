@@ -1,92 +1,32 @@
-"""The `prsm` command: a lazy group, one module a command, and the boundary for errors.
+"""The command line: `main` is the `prsm` command and the boundary for errors.
 
-`prsm --help` imports no command and no plugin. A command's module imports click only; what the
-command works with is imported when it runs, so that its own --help stays as cheap.
+`prsm --version` imports nothing of it, `prsm --help` the group alone.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import TYPE_CHECKING
-
-import click
-
-from prsm_core.cli.launch import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from click.shell_completion import CompletionItem
-
-COMMANDS = {
-    "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
-    "demo": ("prsm_core.cli.demo:demo", "Watch a scripted team at work: no model, no key."),
-    "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
-    "events": ("prsm_core.cli.events:events", "Print the events of a session."),
-    "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
-    "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
-    "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
-    "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
-    "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
-    "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
-    "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
-    "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
-}
-
-
-class LazyGroup(click.Group):
-    """A group that lists its commands from a table and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the table; click's own way would import every command for its summary."""
-        from click.shell_completion import CompletionItem
-
-        names = [
-            CompletionItem(name, help=summary)
-            for name, (_, summary) in COMMANDS.items()
-            if name.startswith(incomplete)
-        ]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table; click's own way would import every command for its summary."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
-
-
-@click.group(
-    cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.option("--debug", is_flag=True, help="Show debug messages and tracebacks.")
-@click.option("--no-plugins", is_flag=True, help="Load the built-in plugins only.")
-@click.version_option(package_name="prsm-core", prog_name="prsm")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool, no_plugins: bool) -> None:
-    """PRSM runs a tree of coding agents as one system."""
-    launch = ctx.ensure_object(Launch)
-    launch.debug = debug
-    launch.load_plugins = not no_plugins
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; results go to stdout, the rest to stderr."""
+    given = sys.argv[1:] if args is None else list(args)
+    if given == ["--version"]:
+        from prsm_core.version import __version__
+
+        sys.stdout.write(f"prsm, version {__version__}\n")
+        return 0
+    return _run(given)
+
+
+def _run(args: list[str]) -> int:
+    from prsm_core.cli.group import cli
+    from prsm_core.cli.launch import Launch
+
     launch = Launch()
     try:
         code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)

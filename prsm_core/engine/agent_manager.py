@@ -436,6 +436,8 @@ class AgentManager:
         First it can do nothing more, then its children end, then it does itself.
         """
         if not record.state.is_terminal:
+            record.is_condemned = True
+            self.detector.moved(record.agent_id)
             await stop_session(record, self.runtime.clock)
         await self._kill_children(record, reason)
         result = AgentResult(

@@ -51,7 +51,7 @@ class AgentRecord:
     next_turn: int = 1
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
-    is_condemned: bool = False  # chosen to end a deadlock: it is about to end, whatever it awaits
+    is_condemned: bool = False  # killed, or chosen to end a deadlock: it is about to end
     started_at: float = 0.0  # monotonic
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is

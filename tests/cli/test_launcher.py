@@ -9,8 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from prsm_core.cli import COMMANDS, cli, main
+from prsm_core.cli import main
 from prsm_core.cli.boundary import report
+from prsm_core.cli.group import COMMANDS, cli
 from prsm_core.cli.launch import Launch
 from prsm_core.errors import ConfigError, PrsmError
 
@@ -26,6 +27,9 @@ HEAVY = {
     "sqlite3",
     "yaml",
 }
+
+
+LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".version")
 
 
 def loaded_after(*args):
@@ -47,7 +51,12 @@ def test_help_imports_no_command_no_plugin_and_nothing_heavy(args):
     modules = loaded_after(*args)
     assert not modules & HEAVY
     ours = {name for name in modules if name.startswith("prsm_")}
-    assert ours == {"prsm_core", "prsm_core.cli", "prsm_core.cli.launch"}
+    assert ours == {f"prsm_core{name}" for name in LIGHT}
+
+
+def test_the_version_is_told_without_the_command_line():
+    modules = loaded_after("--version")
+    assert not modules & (HEAVY | {"click", "importlib.metadata"})
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,163 @@
+"""Deadlocks by the definition: who is blocked, on whom, and the least fixpoint, by brute force.
+
+Written from the rules of waiting, not from the engine's wait graph, which it is there to check.
+Only a wait of a tool that is unknown here is taken from the engine's word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.messages import MessageType
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.calls import Call
+    from prsm_core.engine.records import AgentRecord
+
+_WAITING = frozenset(
+    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
+)
+_NEWS = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+_FROM_CHILD = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWait:
+    """One wait: what it is, whether something ends it now, and who else can end it."""
+
+    what: str
+    ready: bool
+    targets: tuple[str, ...]
+    timed: bool = False  # ready because the caller set a limit; nothing need be there
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """What the ledger alone knows: the correlation of each question, the start of each life."""
+
+    asked: Mapping[str, str]  # call of an agent -> correlation id
+    numbers: Mapping[str, int]  # message -> its place among all
+    lives: Mapping[str, int]  # agent -> how many messages there were when its life began
+
+
+class Observer:
+    """Sees who waits for what, by the records and the mailboxes."""
+
+    def __init__(self, manager: AgentManager, beginnings: Beginnings) -> None:
+        self._manager = manager
+        self._beginnings = beginnings
+        self._router = manager.runtime.router
+
+    def blocked(self) -> dict[str, list[SeenWait]]:
+        """Return the waits of all agents that do nothing but wait."""
+        found: dict[str, list[SeenWait]] = {}
+        for record in self._manager.agents.values():
+            if record.state not in _WAITING or record.is_condemned:
+                continue  # whoever was chosen to end a knot is about to end
+            waits = self._waits(record)
+            if waits is not None:
+                found[record.agent_id] = waits
+        return found
+
+    def _waits(self, record: AgentRecord) -> list[SeenWait] | None:
+        task, session = record.task, record.session
+        if task is None or task.done() or task.cancelling() or session is None:
+            return None  # about to begin, or to end
+        turn = session.turn
+        if turn is not None and turn.calls.open:
+            if not turn.is_blocked():
+                return None
+            return [self._wait_of(record, call) for call in turn.calls.open.values()]
+        blocks_now = record.agent_id in self._manager.detector.graph.blocked  # and sleeps next
+        if not blocks_now and not self._router.is_awaited(record.agent_id):
+            return None  # back-off, in line for a slot, opening or closing a session
+        if record.claimed_result is not None:
+            return [self._end_of(child) for child in record.live_children.values()]
+        return [self._any_message(record)]
+
+    def _wait_of(self, record: AgentRecord, call: Call) -> SeenWait:
+        match call.name:
+            case "ask_parent":
+                return self._answer(record, call)
+            case "wait_for_message" if "token" not in call.args:
+                timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
+                return self._any_message(record, timed=timed)
+            case "spawn_child" | "restart_child" | "consult_expert":
+                return self._child(record, call.spawned_session_label or "")
+        wait = call.wait
+        if wait is None:
+            raise RuntimeError(f"{call.name} waits for nothing")
+        timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
+        return SeenWait(call.name, wait.ready(), wait.targets(), timed)
+
+    def _answer(self, record: AgentRecord, call: Call) -> SeenWait:
+        parent = self._manager.agents[record.descriptor.parent_id or ""]
+        asked = self._beginnings.asked.get(f"{record.agent_id} {call.turn_id} {call.id}")
+        is_there = any(
+            message.type is MessageType.ANSWER and message.correlation_id == asked
+            for message in self._router.unread(record.agent_id)
+        )
+        return SeenWait("an answer", is_there or parent.is_over, (parent.agent_id,))
+
+    def _child(self, record: AgentRecord, label: str) -> SeenWait:
+        child = next(
+            agent
+            for agent in (self._manager.agents[child_id] for child_id in record.children)
+            if agent.label == label
+        )
+        numbers, since = self._beginnings.numbers, self._beginnings.lives[child.agent_id]
+        is_there = any(
+            message.source == child.agent_id
+            and message.type in _FROM_CHILD
+            and numbers[message.message_id] >= since
+            for message in self._router.unread(record.agent_id)
+        )
+        return SeenWait("a child", is_there or not child.is_live, (child.agent_id,))
+
+    def _end_of(self, child: AgentRecord) -> SeenWait:
+        return SeenWait("a child's end", not child.is_live, (child.agent_id,))
+
+    def _any_message(self, record: AgentRecord, *, timed: bool = False) -> SeenWait:
+        parent_id = record.descriptor.parent_id
+        targets = [child for child in record.children if self._manager.agents[child].is_live]
+        is_there = (
+            any(_is_news(record, m) for m in self._router.unread(record.agent_id))
+            or bool(record.reminders)
+            or (parent_id is None and not targets)
+        )
+        if parent_id is not None and self._manager.agents[parent_id].is_live:
+            targets.append(parent_id)
+        return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
+
+
+def _is_news(record: AgentRecord, message: RoutedMessage) -> bool:
+    if message.type is MessageType.QUESTION:
+        return message.correlation_id in record.questions
+    return message.type in _NEWS
+
+
+def find_knot(blocked: Mapping[str, Iterable[SeenWait]], alive: Container[str]) -> frozenset[str]:
+    """Return the blocked agents that are not live: the complement of the least fixpoint.
+
+    `alive` are all agents that have not ended.
+    """
+    stuck = dict(blocked)
+    while True:
+        freed = [
+            agent
+            for agent, waits in stuck.items()
+            if all(
+                wait.ready or any(t in alive and t not in stuck for t in wait.targets)
+                for wait in waits
+            )
+        ]
+        if not freed:
+            return frozenset(stuck)
+        for agent in freed:
+            del stuck[agent]

@@ -1,0 +1,138 @@
+"""What a run has left in its ledger, and what must be true of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.errors import InvalidTransitionError
+from prsm_core.lifecycle.agent import RESTART, validate_transition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.sim.rules import Findings
+    from prsm_core.sim.watch import Facts
+    from prsm_core.testing.memory_ledger import MemoryLedger
+
+# What begins in the log also ends there, and by what the two are matched.
+_PAIRS = (
+    ("turn_started", "turn_finished", "turn"),
+    ("tool_call_started", "tool_call_finished", "call"),
+    ("permission_requested", "permission_resolved", "request"),
+    ("question_asked", "question_answered", "request"),
+)
+
+
+def check_ledger(
+    ledger: MemoryLedger, session: str, findings: Findings, *, crashed: str | None
+) -> None:
+    """Check a whole ledger; of the run that crashed only what holds at every moment."""
+    events = ledger.events[session]
+    findings.check(
+        "log",
+        [event.seq for event in events] == list(range(1, len(events) + 1)),
+        "the events' numbers have a gap",
+    )
+    for run in ledger.runs:
+        own = [event for event in events if event.run == run]
+        _check_frame(own, findings, is_open=run == crashed)
+        if run != crashed:
+            _check_pairs(own, findings)
+    internal = [e.data["text"] for e in events if "failed inside prsm" in e.data.get("text", "")]
+    findings.check("surprises", not internal, "; ".join(internal[:3]))
+    _check_states(ledger, events, findings)
+    _check_messages(ledger, events, findings)
+
+
+def _check_frame(events: Sequence[Event], findings: Findings, *, is_open: bool) -> None:
+    kinds = [event.type for event in events]
+    findings.check("log", kinds[:1] == ["run_started"] or not kinds, "a run begins with no start")
+    ends = [number for number, kind in enumerate(kinds, 1) if kind == "run_finished"]
+    findings.check(
+        "log",
+        ends == [len(kinds)] or (is_open and not ends),
+        f"run_finished stands at {ends} of {len(kinds)} events",
+    )
+
+
+def _check_pairs(events: Sequence[Event], findings: Findings) -> None:
+    for begin, end, key in _PAIRS:
+        begun = Counter((e.agent, e.data[key]) for e in events if e.type == begin)
+        ended = Counter((e.agent, e.data[key]) for e in events if e.type == end)
+        findings.check(
+            "fold",
+            not ended - begun and not begun - ended,
+            f"{begin} without {end}, or the other way: {begun - ended}, {ended - begun}",
+        )
+
+
+def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:
+    moves: defaultdict[str | None, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.type == "agent_state_changed":
+            moves[event.agent].append(event)
+    for agent_id, entry in ledger.agents.items():
+        states = [AgentState.PENDING, *(AgentState(m.data["to"]) for m in moves[agent_id])]
+        sources = [AgentState(m.data["from"]) for m in moves[agent_id]]
+        name = entry.descriptor.name
+        findings.check(
+            "fold",
+            states[-1] is entry.state and sources == states[:-1],
+            f"{name} is {entry.state} in the ledger, by its events {states[-1]}",
+        )
+        findings.check("results", _is_legal(states), f"{name} went {' → '.join(states)}")
+        if entry.state.is_terminal:
+            findings.check("results", entry.result is not None, f"{name} ended without a result")
+
+
+def _is_legal(states: Sequence[AgentState]) -> bool:
+    try:
+        for source, target in pairwise(states):
+            validate_transition(source, target, trigger=RESTART if source.is_terminal else None)
+    except InvalidTransitionError:
+        return False
+    return True
+
+
+def _check_messages(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:
+    told = [event.data["mid"] for event in events if event.type == "message_routed"]
+    findings.check(
+        "fold",
+        told == list(ledger.messages),
+        "the messages in the ledger are not those that its events tell of",
+    )
+
+
+def check_ended(
+    ledger: MemoryLedger, facts: Facts, findings: Findings, *, crashed: str | None
+) -> None:
+    """Check that the runs that have ended, all but the one that crashed, left nobody behind."""
+    events = [event for log in ledger.events.values() for event in log]
+    torn = {event.agent for event in events if event.run == crashed and crashed is not None}
+    for agent_id, entry in ledger.agents.items():
+        name = entry.descriptor.name
+        if agent_id in torn:
+            continue
+        findings.check(
+            "results", entry.state.is_terminal, f"the run has ended and {name} is {entry.state}"
+        )
+        lives = [n for agent, n in facts.results if agent == agent_id]
+        findings.check(
+            "results",
+            lives == list(range(1, entry.incarnation + 1)),
+            f"{name} has lived {entry.incarnation} times, and has results of {lives}",
+        )
+        open_turns = [
+            turn for turn in ledger.turns.values() if turn.agent_id == agent_id and not turn.result
+        ]
+        findings.check("fold", not open_turns, f"{name} has a turn that never ended")
+    waiting = [
+        entry.request
+        for entry in ledger.requests.values()
+        if entry.resolution is None and entry.request.agent_id not in torn
+    ]
+    findings.check("leftovers", not waiting, f"{len(waiting)} requests still wait for a person")

@@ -1,0 +1,343 @@
+"""The watch: checks the rules while the run goes on, at every step, knot and quiet moment."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.steps import (
+    AgentEndStep,
+    CallCloseStep,
+    CallOpenStep,
+    ControlStep,
+    SpawnStep,
+    TurnCloseStep,
+    TurnOpenStep,
+)
+from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
+from prsm_core.sim.knots import Beginnings, Observer, find_knot
+from prsm_core.sim.spending import Spending
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Step
+    from prsm_core.engine.engine import OrchestrationEngine
+    from prsm_core.errors import PrsmError
+    from prsm_core.sim.rules import Findings
+    from prsm_core.sim.shape import Shape
+    from prsm_core.sim.store import SimStore
+
+QUIET_SECONDS = 0.2  # a jump at least this long is worth a look at everything
+
+_LADDER = (
+    PermissionMode.PLAN,
+    PermissionMode.DEFAULT,
+    PermissionMode.ACCEPT_EDITS,
+    PermissionMode.BYPASS,
+)
+_IN_ORDER = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+Life = tuple[str, int]  # an agent and its incarnation
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the steps tell, in the order in which the ledger took them."""
+
+    agents: dict[str, AgentDescriptor] = field(default_factory=dict)
+    spawned: int = 0
+    results: dict[Life, AgentResult] = field(default_factory=dict)
+    inboxes: defaultdict[Life, dict[str, RoutedMessage]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    consumed: dict[str, str] = field(default_factory=dict)  # message -> step
+    waits_for_one: set[str] = field(default_factory=set)  # calls that take one child's messages
+    calls: int = 0
+    asked: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lives: dict[str, int] = field(default_factory=dict)
+    is_finished: bool = False
+
+    @property
+    def beginnings(self) -> Beginnings:
+        """Return what the observer of waits needs."""
+        return Beginnings(self.asked, self.numbers, self.lives)
+
+
+class Watch:
+    """Owns the facts of a run and checks them; also the store's watcher."""
+
+    def __init__(self, findings: Findings, shape: Shape) -> None:
+        self.facts = Facts()
+        self._findings = findings
+        self._shape = shape
+        self._engine: OrchestrationEngine | None = None
+        self._store: SimStore | None = None
+        self._observer: Observer | None = None
+        self._seen = -1  # writes at the last look
+        self._spending = Spending(findings, shape.budget)
+
+    def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        """Watch an engine, and be asked before it acts on a knot."""
+        self._engine, self._store = engine, store
+        manager = engine.manager
+        self._observer = Observer(manager, self.facts.beginnings)
+        resolve = manager.detector.on_knot
+
+        def act(agents: frozenset[str], by_sweep: bool) -> None:
+            self._knot(agents, by_sweep=by_sweep)
+            resolve(agents, by_sweep)
+
+        manager.detector.on_knot = act
+
+    def detach(self) -> None:
+        """Look at the engine no more: it is closed."""
+        self._engine = self._store = self._observer = None
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def refused(self, step: Step, error: PrsmError) -> None:
+        """Take note of a step that the ledger refused: only what came too late may be."""
+        if isinstance(error, FencedError | MessageRoutingError):
+            self._findings.checked["incarnations"] += 1
+            return
+        rule = {"not_consumable": "messages"}.get(error.code, "surprises")
+        if isinstance(error, InvalidTransitionError):
+            rule = "results"
+        self._findings.fail(rule, f"the ledger refused {type(step).__name__}: {error.message}")
+
+    def applied(self, step: Step) -> None:
+        """Take in a step."""
+        facts = self.facts
+        if facts.is_finished:
+            what = getattr(step, "act", type(step).__name__)
+            self._findings.check(
+                "log",
+                what == "run_started",
+                f"{what} of {self._name(step.agent_id)} came after run_finished",
+            )
+        for message in step.messages:
+            facts.numbers[message.message_id] = len(facts.numbers)
+            facts.inboxes[message.target, message.incarnation][message.message_id] = message
+        match step:
+            case SpawnStep():
+                self._spawned(step)
+            case TurnOpenStep():
+                self._spending.opened(step)
+                self._consume(step, step.consumed)
+            case TurnCloseStep():
+                self._spending.closed(step, self._wall_time())
+            case CallOpenStep():
+                self._call_opened(step)
+            case CallCloseStep():
+                call = f"{step.agent_id} {step.close.turn_id} {step.close.call_id}"
+                self._consume(step, step.close.consumed, call)
+            case AgentEndStep():
+                self._ended(step)
+            case ControlStep():
+                self._control(step)
+
+    def _spawned(self, step: SpawnStep) -> None:
+        facts, child = self.facts, step.agent
+        facts.spawned += 1
+        facts.agents[child.agent_id] = child
+        facts.lives[child.agent_id] = len(facts.numbers)
+        parent = facts.agents.get(child.parent_id or "")
+        self._findings.check(
+            "limits",
+            facts.spawned <= self._shape.agents
+            and child.depth <= self._shape.depth
+            and child.depth == (0 if parent is None else parent.depth + 1),
+            f"{child.name} is agent {facts.spawned} of the run, at depth {child.depth}",
+        )
+        if parent is not None:
+            self._spending.launched()
+            self._findings.check(
+                "grants",
+                _may(child, parent),
+                f"{child.name} may do more than {parent.name} may hand down",
+            )
+
+    def _call_opened(self, step: CallOpenStep) -> None:
+        self.facts.calls += 1
+        key = f"{step.agent_id} {step.turn_id} {step.call.id}"
+        if step.call.params.get("wait") or step.call.tool_name == "consult_expert":
+            self.facts.waits_for_one.add(key)
+        for message in step.messages:
+            if message.type is MessageType.QUESTION and message.correlation_id is not None:
+                self.facts.asked[key] = message.correlation_id
+
+    def _ended(self, step: AgentEndStep) -> None:
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        self._findings.check(
+            "results",
+            life not in facts.results,
+            f"life {step.incarnation} of {self._name(step.agent_id)} has a second result",
+        )
+        facts.results[life] = step.result
+        if step.close is not None:
+            self._consume(step, step.close.consumed)
+        parent_id = facts.agents[life[0]].parent_id
+        told = [m for m in step.messages if m.type is MessageType.TASK_RESULT]
+        self._findings.check(
+            "results",
+            len(told) <= 1 and all(m.target == parent_id for m in told),
+            f"the end of {self._name(step.agent_id)} was told {len(told)} times",
+        )
+
+    def _control(self, step: ControlStep) -> None:
+        facts = self.facts
+        if step.act == "run_finished":
+            facts.is_finished = True
+        elif step.act == "run_started":
+            facts.is_finished = False
+            facts.spawned = 0
+            self._spending.begin()
+        elif step.act == "restart" and step.agent_id is not None:
+            before = (step.agent_id, step.incarnation - 1)
+            facts.lives[step.agent_id] = len(facts.numbers)
+            self._findings.check(
+                "results",
+                before in facts.results,
+                f"{self._name(step.agent_id)} lives again and had no result",
+            )
+        self._consume(step, step.consumed)
+
+    def _consume(self, step: Step, message_ids: tuple[str, ...], call: str = "") -> None:
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        name = self._name(step.agent_id)
+        for message_id in message_ids:
+            message = facts.inboxes[life].pop(message_id, None)
+            first = facts.consumed.setdefault(message_id, step.step_id)
+            self._findings.check(
+                "messages", first == step.step_id, f"{name} consumed {message_id} a second time"
+            )
+            self._findings.check(
+                "incarnations",
+                message is not None or first != step.step_id,
+                f"life {step.incarnation} of {name} consumed what was sent to another one",
+            )
+            if message is not None and call not in facts.waits_for_one:
+                self._check_order(life, message)
+
+    def _check_order(self, life: Life, message: RoutedMessage) -> None:
+        """Of what one agent has sent, the older comes first, unless nobody needs it any more."""
+        if message.type not in _IN_ORDER:
+            return
+        number = self.facts.numbers[message.message_id]
+        older = [
+            other
+            for other in self.facts.inboxes[life].values()
+            if other.source == message.source
+            and other.type is message.type
+            and other.type is not MessageType.QUESTION
+            and self.facts.numbers[other.message_id] < number
+        ]
+        self._findings.check(
+            "messages", not older, f"{self._name(life[0])} consumed a message before an older one"
+        )
+
+    def _name(self, agent_id: str | None) -> str:
+        agent = self.facts.agents.get(agent_id or "")
+        return "the run" if agent is None else agent.name
+
+    def _wall_time(self) -> float:
+        return 0.0 if self._engine is None else self._engine.runtime.clock.time()
+
+    # --- knots and quiet moments ---------------------------------------------------------------
+
+    def _alive(self) -> frozenset[str]:
+        if self._engine is None:
+            return frozenset()
+        records = self._engine.manager.agents.values()
+        return frozenset(record.agent_id for record in records if record.is_live)
+
+    def _knot(self, agents: frozenset[str], *, by_sweep: bool) -> None:
+        if self._observer is None:
+            return
+        expected = find_knot(self._observer.blocked(), self._alive())
+        self._findings.check(
+            "victims",
+            agents == expected,
+            f"a knot of {self._names(agents)} was found, by definition it is"
+            f" {self._names(expected)}",
+        )
+        self._findings.check(
+            "knots", not by_sweep, f"the knot of {self._names(agents)} was found by the sweep only"
+        )
+
+    def _names(self, agents: frozenset[str]) -> str:
+        return ", ".join(sorted(map(self._name, agents))) or "nobody"
+
+    def look(self, seconds: float) -> None:
+        """Look at everything when nothing can run and this much time is about to pass."""
+        engine, store, observer = self._engine, self._store, self._observer
+        if engine is None or store is None or observer is None or seconds < QUIET_SECONDS:
+            return
+        if not store.is_idle or store.writes == self._seen or store.crashed.is_set():
+            return
+        self._seen = store.writes
+        self._check_slots(engine)
+        for record in engine.manager.agents.values():
+            self._findings.check(
+                "results",
+                not (record.state.is_terminal and record.is_live),
+                f"{record.descriptor.name} has ended, and nobody was told",
+            )
+        blocked = observer.blocked()
+        knot = find_knot(blocked, self._alive())
+        self._findings.check("knots", not knot, f"{self._names(knot)} wait for each other")
+        for agent, waits in blocked.items():
+            missed = [wait.what for wait in waits if wait.ready and not wait.timed]
+            self._findings.check(
+                "wakeups",
+                not missed,
+                f"{self._name(agent)} sleeps although {' and '.join(missed)} is there",
+            )
+            self._check_blocked(engine, agent)
+
+    def _check_slots(self, engine: OrchestrationEngine) -> None:
+        slots = engine.runtime.slots
+        sessions = [record.session for record in engine.manager.agents.values()]
+        holders = [session for session in sessions if session is not None and session.holds_slot]
+        self._findings.check(
+            "slots",
+            len(holders) == slots.in_use <= slots.limit,
+            f"{len(holders)} agents hold {slots.in_use} of {slots.limit} slots",
+        )
+
+    def _check_blocked(self, engine: OrchestrationEngine, agent_id: str) -> None:
+        record = engine.manager.get(agent_id)
+        name, life = record.descriptor.name, (agent_id, record.incarnation)
+        self._findings.check(
+            "slots",
+            record.session is not None and not record.session.holds_slot,
+            f"{name} waits and holds a slot",
+        )
+        if record.claimed_result is not None:
+            return  # it reads nothing any more
+        unread = {message.message_id for message in engine.runtime.router.unread(agent_id)}
+        self._findings.check(
+            "mailboxes",
+            unread == self.facts.inboxes[life].keys(),
+            f"{name} waits; its mailbox and its inbox differ by"
+            f" {len(unread ^ self.facts.inboxes[life].keys())} messages",
+        )
+
+
+def _may(child: AgentDescriptor, parent: AgentDescriptor) -> bool:
+    below, above = child.grant, parent.grant
+    return (
+        child.tools <= below.tools <= above.tools
+        and _rank(child.mode) <= _rank(below.mode) <= _rank(above.mode)
+        and (above.models is None or (below.models is not None and below.models <= above.models))
+        and (above.depth is None or (below.depth is not None and below.depth < above.depth))
+        and below.budget.within(above.budget) == below.budget
+    )
+
+
+def _rank(mode: PermissionMode) -> int:
+    return _LADDER.index(mode)

@@ -1,0 +1,316 @@
+"""The world of one simulation: the real engine on simulated ground, from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import tempfile
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config import Settings
+from prsm_core.domain.ids import Ids
+from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.human import HumanPolicy
+from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.retry import RetryPolicy
+from prsm_core.engine.tools.table import ToolTable
+from prsm_core.errors import FencedError, PrsmError, StoreError
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.permissions import build_broker
+from prsm_core.sim.faults import FaultDice
+from prsm_core.sim.ledger import check_ended, check_ledger
+from prsm_core.sim.mind import Society
+from prsm_core.sim.model import ModelCrashError, SimProvider
+from prsm_core.sim.outcome import Outcome, digest
+from prsm_core.sim.person import Person
+from prsm_core.sim.rules import Findings
+from prsm_core.sim.shape import Shape
+from prsm_core.sim.store import CRASHED, SimStore
+from prsm_core.sim.watch import Watch
+from prsm_core.testing.fake_clock import FakeClock
+from prsm_core.testing.memory_ledger import MemoryLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderServices
+    from prsm_core.interfaces.sink import RunInfo
+    from prsm_core.sim.plan import Plan
+
+SESSION = "simulated"
+ABANDON_SECONDS = 5.0  # real ones, that a run which broke a rule gets to be taken down
+
+
+def simulate(plan: Plan) -> Outcome:
+    """Play one seed and return what came of it."""
+    findings = Findings()
+    with tempfile.TemporaryDirectory(prefix="prsm-sim-") as folder, _listening(findings):
+        world = World(plan, findings, folder)
+        with asyncio.Runner() as runner, suppress(_AbandonedError):
+            runner.run(world.play())
+        return world.outcome()
+
+
+class _AbandonedError(Exception):
+    """A run that broke a rule could not be taken down in time."""
+
+
+class World:
+    """Owns everything of one simulation."""
+
+    def __init__(self, plan: Plan, findings: Findings, folder: str) -> None:
+        self._plan = plan
+        self._findings = findings
+        self._folder = folder
+        self._dice = random.Random(plan.seed)  # noqa: S311 - a schedule, no secret
+        self._shape = Shape.draw(self._dice, plan.agents)
+        self._faults = FaultDice(plan.faults, self._dice, self._shape.fault_rate)
+        self._clock = FakeClock(on_jump=self._before_jump)
+        self._watch = Watch(findings, self._shape)
+        self._ledger = MemoryLedger()
+        self._is_broken = False  # a rule did not hold: the run is taken down
+        self._playing: asyncio.Task[Any] | None = None
+        self._deadline = 0.0  # virtual, of the present engine
+        self._patience: asyncio.Timeout | None = None
+        self._crashed_run: str | None = None
+        self._status = "not started"
+        self._providers: list[SimProvider] = []
+        findings.now = self._clock.now
+        findings.on_violation = self._give_up
+
+    async def play(self) -> None:
+        """Run a task; after a crash run another one on the same ledger."""
+        asyncio.get_running_loop().set_exception_handler(self._loop_failed)
+        crash_at = None
+        if self._faults.strikes("restart", 0.25):
+            crash_at = self._dice.randint(1, 30 * self._plan.agents)
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                await self._play_engine(crash_at)
+                if self._crashed_run is not None and not self._is_broken:
+                    self._dice.seed(f"{self._plan.seed} again")
+                    await self._play_engine(None)
+        except TimeoutError:
+            raise _AbandonedError from None
+        self._patience = None
+        self._check_end()
+
+    def outcome(self) -> Outcome:
+        """Return what came of it."""
+        events = self._ledger.events[SESSION]
+        return Outcome(
+            plan=self._plan,
+            status=self._status,
+            agents=len(self._ledger.agents),
+            calls=sum(provider.calls for provider in self._providers),
+            messages=len(self._ledger.messages),
+            knots=sum(event.type == "deadlock_detected" for event in events),
+            faults=self._faults.injected,
+            virtual_s=round(self._clock.now(), 3),
+            digest=digest(events, self._folder),
+            checked=self._findings.checked,
+            violations=tuple(self._findings.violations),
+        )
+
+    # --- one engine ----------------------------------------------------------------------------
+
+    async def _play_engine(self, crash_at: int | None) -> None:
+        self._deadline = self._clock.now() + self._plan.minutes * 60
+        store = SimStore(
+            self._ledger,
+            self._clock,
+            self._dice,
+            self._watch,
+            slowest_s=self._shape.commit_s,
+            crash_at=crash_at,
+        )
+        engine = OrchestrationEngine(self._config(store))
+        engine.manager.retry = RetryPolicy(rng=self._dice)
+        self._watch.attach(engine, store)
+        person = Person(engine, self._shape, self._dice, self._clock)
+        async with _running(store.run()):
+            try:
+                async with engine, _running(person.run()):
+                    await self._play_runs(engine, store)
+            except StoreError as error:  # it could not even write that it was interrupted
+                if error.code != CRASHED:
+                    raise
+        self._watch.detach()
+        if store.crashed.is_set():
+            self._crashed_run = next(reversed(self._ledger.runs), "")
+        elif not self._is_broken:
+            self._check_engine(engine)
+
+    async def _play_runs(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        self._playing = asyncio.current_task()
+        try:
+            await self._run_tasks(engine)
+        except PrsmError as error:
+            if not store.crashed.is_set():
+                self._findings.fail("surprises", f"the run raised {error.code}: {error.message}")
+        except asyncio.CancelledError:
+            if not self._is_broken or self._playing is None or self._playing.uncancel() > 0:
+                raise
+        finally:
+            self._playing = None
+
+    async def _run_tasks(self, engine: OrchestrationEngine) -> None:
+        limit = self._dice.uniform(10, 600) if self._dice.random() < 0.05 else None
+        result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
+        if self._dice.random() < 0.2:
+            master = next(iter(engine.manager.agents))
+            result = await engine.run_continuation("one thing more", master)
+        self._status = result.status
+
+    def _config(self, store: SimStore) -> EngineConfig:
+        settings = Settings.model_validate(self._shape.settings)
+        tools = ToolTable()
+        return EngineConfig(
+            settings=settings,
+            workspace=self._folder,
+            session_id=SESSION,
+            store=store,
+            launcher=ProcessLauncher(self._clock),  # not opened: no process is ever started
+            providers={
+                "sim": ProviderSpec(name="sim", summary="simulated", factory=self._provider)
+            },
+            broker=build_broker(
+                settings.permissions,
+                workspace=self._folder,
+                checks={},
+                orchestration=tools.names,
+            ),
+            tools=tools,
+            human=HumanPolicy(interactive=self._shape.interactive, on_ask=self._shape.on_ask),
+            clock=self._clock,
+            ids=Ids(self._clock.time, self._dice),
+            state_dir=Path(self._folder),
+            sinks=[
+                EventSinkSpec(name=f"sink{n}", summary="simulated", maxsize=50, factory=self._sink)
+                for n in range(self._shape.sinks)
+            ],
+        )
+
+    def _provider(self, _settings: Mapping[str, Any], services: ProviderServices) -> SimProvider:
+        society = Society(
+            shape=self._shape,
+            dice=self._dice,
+            to_spawn=self._plan.agents + self._plan.agents // 5,
+            restarts=self._plan.agents // 3,
+        )
+        provider = SimProvider(society, self._faults, self._findings, services)
+        self._providers.append(provider)
+        return provider
+
+    def _sink(self, _run: RunInfo, _settings: Mapping[str, Any]) -> EventSink:
+        return SimSink(self._faults, self._clock)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _before_jump(self, due: float) -> None:
+        """Look at everything while nothing runs; see to it that the run ends."""
+        if self._is_broken:
+            return
+        self._watch.look(due - self._clock.now())
+        if due > self._deadline:
+            self._findings.fail("ends", f"it goes on after {self._plan.minutes:g} virtual minutes")
+
+    def _give_up(self) -> None:
+        """Take down a run that has broken a rule: soon, and without further questions."""
+        if self._is_broken:
+            return
+        self._is_broken = True
+        if self._patience is not None:
+            now = asyncio.get_running_loop().time()
+            self._patience.reschedule(now + ABANDON_SECONDS)
+        if self._playing is not None:
+            self._playing.cancel()
+
+    def _loop_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._findings.fail("surprises", f"{context['message']}: {context.get('exception')!r}")
+
+    def _check_engine(self, engine: OrchestrationEngine) -> None:
+        """Check that a closed engine has let go of everything."""
+        manager, runtime = engine.manager, engine.runtime
+        boxes = [agent for agent in manager.agents if runtime.router.is_registered(agent)]
+        left = {
+            "waits": len(manager.detector.graph.blocked),
+            "mailboxes": len(boxes),
+            "requests": len(runtime.desk.requests()),
+            "slots": runtime.slots.in_use,
+            "live agents": sum(record.is_live for record in manager.agents.values()),
+        }
+        for what, count in left.items():
+            self._findings.check("leftovers", not count, f"{count} {what} are left")
+
+    def _check_end(self) -> None:
+        if self._is_broken:
+            return
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        names = ", ".join(sorted(task.get_name() for task in tasks))
+        self._findings.check("leftovers", not tasks, f"tasks are left: {names}")
+        self._findings.checked["ends"] += 1
+        check_ledger(self._ledger, SESSION, self._findings, crashed=self._crashed_run)
+        check_ended(self._ledger, self._watch.facts, self._findings, crashed=self._crashed_run)
+
+
+class SimSink(EventSink):
+    """A sink that is slow or fails, if that is what strikes."""
+
+    def __init__(self, faults: FaultDice, clock: Clock) -> None:
+        self._faults = faults
+        self._clock = clock
+
+    async def write(self, batch: Sequence[Event]) -> None:
+        """Take a batch, perhaps for minutes, perhaps not at all."""
+        if self._faults.strikes("slow-sink", 0.02):
+            await self._clock.sleep(200.0)
+        if self._faults.strikes("slow-sink", 0.02):
+            raise OSError("the disk is full")
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something beside the body; it ends with it."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+class _Listener(logging.Handler):
+    """Hears the engine's log: whatever fails by surprise is a finding."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(logging.ERROR)
+        self._findings = findings
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell faults of the simulation from those of the engine."""
+        error = record.exc_info[1] if record.exc_info else None
+        expected = isinstance(error, ModelCrashError | FencedError) or (
+            isinstance(error, StoreError) and error.code == CRASHED
+        )
+        if not expected:
+            what = "" if error is None else f": {type(error).__name__}: {error}"
+            self._findings.fail("surprises", record.getMessage() + what)
+
+
+@contextmanager
+def _listening(findings: Findings) -> Iterator[None]:
+    log, listener = logging.getLogger("prsm"), _Listener(findings)
+    propagates, log.propagate = log.propagate, False
+    log.addHandler(listener)
+    try:
+        yield
+    finally:
+        log.removeHandler(listener)
+        log.propagate = propagates

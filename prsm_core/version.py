@@ -1,0 +1,3 @@
+"""The version of prsm-core."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,72 @@
+"""The `sim` command: what it prints, and when it fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from prsm_core.cli import main
+from prsm_core.sim.plan import Plan
+from prsm_core.sim.rules import RULES
+from prsm_core.sim.world import simulate
+
+
+def test_each_seed_has_a_line_and_each_rule_its_count(capsys):
+    assert main(["sim", "--seed", "1..3", "--agents", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["seed 1", "seed 2", "seed 3"]
+    assert [line.split()[1] for line in lines[4:]] == list(RULES)
+    assert all(line.startswith("held") for line in lines[4:])
+
+
+def test_two_processes_print_what_one_does_in_the_same_order(capsys):
+    assert main(["sim", "--seed", "4..7", "--agents", "4", "--json"]) == 0
+    alone = capsys.readouterr().out
+    assert main(["sim", "--seed", "4..7", "--agents", "4", "--json", "--jobs", "2"]) == 0
+    assert capsys.readouterr().out == alone
+    assert [json.loads(line).get("seed") for line in alone.splitlines()] == [4, 5, 6, 7, None]
+
+
+@pytest.mark.requirement("F3")
+def test_a_seed_that_breaks_a_rule_is_named_with_the_command_that_replays_it(capsys):
+    options = ["--faults", "none", "--agents", "12", "--minutes", "0.1"]
+    assert main(["sim", "--seed", "1..2", *options]) == 1
+    out = capsys.readouterr().out
+    assert "BROKEN ends" in out
+    [replay, *_] = [line for line in out.splitlines() if line.startswith("replay: ")]
+    words = replay.removeprefix("replay: prsm ").split()
+    assert words == ["sim", "--seed", "1", *options]
+    first = simulate(Plan(seed=1, faults=frozenset(), agents=12, minutes=0.1))
+    assert main([*words, "--json"]) == 1
+    again = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert again == first.to_dict()
+
+
+def test_stop_ends_with_the_first_seed_that_breaks_a_rule(capsys):
+    options = ["--agents", "12", "--minutes", "0.1", "--stop", "--json"]
+    assert main(["sim", "--seed", "1..5", *options]) == 1
+    *outcomes, summary = map(json.loads, capsys.readouterr().out.splitlines())
+    assert summary["broken"] == [outcomes[-1]["seed"]]
+    assert all(not outcome["violations"] for outcome in outcomes[:-1])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--seed", "x"), ("--seed", "5..2"), ("--faults", "crash,earthquake"), ("--agents", "0")],
+)
+def test_a_wrong_option_is_a_usage_error(option, value, capsys):
+    assert main(["sim", option, value]) == 2
+    assert capsys.readouterr().err
+
+
+def test_the_command_line_loads_no_double_until_it_simulates():
+    code = (
+        "import sys; from prsm_core.cli import main; main(['sim', '--help']);"
+        "sys.exit(any(name.startswith(('prsm_core.testing', 'prsm_core.sim')) for name in"
+        " sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,132 @@
+"""A simulation is worth what it finds: bugs planted into a copy of the engine break a rule."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.sources import CORE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEEDS = "1..25"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A change of one place in the sources, and the rules of which it breaks at least one."""
+
+    path: str
+    right: str
+    wrong: str
+    rules: frozenset[str]
+
+
+BUGS = {
+    "a wake-up is dropped": Bug(
+        "messaging/router.py",
+        "        box.messages[message.message_id] = message\n        box.wake()\n",
+        "        box.messages[message.message_id] = message\n",
+        frozenset({"wakeups"}),
+    ),
+    "who waits is charged for a slot": Bug(
+        "engine/agent_session.py",
+        "        self._lease.release()\n        self._waits = waits\n",
+        "        self._waits = waits\n",
+        frozenset({"slots"}),
+    ),
+    "a call of an ended life is not refused": Bug(
+        "engine/calls.py",
+        "        if self._is_over or session.record.is_over:\n",
+        "        if session.record.is_over:\n",
+        frozenset({"incarnations", "surprises"}),
+    ),
+    "messages come a second time": Bug(
+        "messaging/router.py",
+        "            box.messages.pop(message_id, None)\n",
+        "",
+        frozenset({"messages", "mailboxes"}),
+    ),
+    "an end is not settled": Bug(
+        "engine/agent_manager.py",
+        "then=lambda: self._settle(record))",
+        "then=None)",
+        frozenset({"results"}),
+    ),
+    "who asks its parent is not looked at": Bug(
+        "engine/agent_session.py",
+        "        if not self.record.is_condemned:\n",
+        "        if on != 'parent':\n",
+        frozenset({"knots", "victims"}),
+    ),
+    "a child may do what its parent may not": Bug(
+        "engine/spawning.py",
+        "    beyond = request.tools - parent.grant.tools\n",
+        "    beyond = frozenset()\n",
+        frozenset({"grants"}),
+    ),
+    "the one who waits is taken for dead": Bug(
+        "messaging/waits.py",
+        "        if self.is_ready(watch.owner, watch.wait):\n",
+        "        if False:\n",
+        frozenset({"victims"}),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """Return a folder with a copy of the package, which tests may change and must restore."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(CORE, folder / CORE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def play(folder: Path, seeds: str) -> tuple[int, list[dict]]:
+    """Play seeds on a copy; return the exit code and the outcomes, the last one being the sum."""
+    command = "import sys; from prsm_core.cli import main; sys.exit(main())"
+    options = ("--seed", seeds, "--agents", "12", "--stop", "--json")
+    done = subprocess.run(
+        [sys.executable, "-c", command, "sim", *options],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.requirement("F3")
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_breaks_its_rule(copy, name):
+    bug = BUGS[name]
+    source = copy / CORE.name / bug.path
+    text = source.read_text(encoding="utf-8")
+    assert text.count(bug.right) == 1, "the place to plant the bug was not found"
+    source.write_text(text.replace(bug.right, bug.wrong), encoding="utf-8")
+    try:
+        code, outcomes = play(copy, SEEDS)
+    finally:
+        source.write_text(text, encoding="utf-8")
+    *_, last, summary = outcomes
+    assert code == 1
+    assert summary["broken"] == [last["seed"]]
+    assert last["violations"][0]["rule"] in bug.rules, last["violations"]
+    assert last["replay"].startswith(f"prsm sim --seed {last['seed']} ")
+
+
+def test_the_copy_without_a_bug_holds_every_rule(copy):
+    code, outcomes = play(copy, SEEDS)
+    assert code == 0, outcomes[-2]
+    assert outcomes[-1]["seeds"] == len(outcomes) - 1

@@ -32,16 +32,14 @@ from prsm_core.engine.gates import GateRunner
 from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.journal import Journal
 from prsm_core.engine.mcp_servers import choose_servers
+from prsm_core.engine.model_choice import DEFAULT_MODEL, ModelChoice, resolve_model
 from prsm_core.engine.process_table import process_identity
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.runtime import Runtime
 from prsm_core.engine.sinks import SinkGroup
 from prsm_core.engine.slots import Slots
 from prsm_core.engine.spawning import (
-    DEFAULT_MODEL,
-    ModelChoice,
     describe_master,
-    resolve_model,
 )
 from prsm_core.engine.stopping import drain_sessions
 from prsm_core.engine.views import ConversationStore

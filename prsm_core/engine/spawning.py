@@ -16,7 +16,8 @@ from prsm_core.domain.agents import (
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.context import build_role_prompt
 from prsm_core.engine.grants import LADDER, narrow_grant
-from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ModelNotAvailableError
+from prsm_core.engine.model_choice import ModelChoice, choose_child_model
+from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import SpawnRequest
     from prsm_core.domain.tools import McpServer
 
-DEFAULT_MODEL = "default"
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _PREFIX = {
     AgentRole.MASTER: "m",
@@ -33,45 +33,6 @@ _PREFIX = {
     AgentRole.EXPERT: "e",
     AgentRole.REVIEWER: "r",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
-    """Which model of which provider an agent runs on."""
-
-    provider: str
-    model: str
-    reasoning_effort: str | None = None
-
-
-def resolve_model(
-    text: str | None, parent: ModelChoice, settings: Settings, providers: Collection[str]
-) -> ModelChoice:
-    """Return the model for an alias, "provider/model", a model of the parent's provider, or None.
-
-    None takes the parent's. Raises ModelNotAvailableError for a provider that is not installed.
-    """
-    if text is None:
-        return parent
-    alias = settings.models.get(text)
-    if alias is not None:
-        choice = ModelChoice(
-            provider=alias.provider,
-            model=alias.model_id,
-            reasoning_effort=alias.reasoning_effort,
-        )
-    else:
-        provider, slash, model = text.partition("/")
-        if slash and provider in providers:
-            choice = ModelChoice(provider=provider, model=model)
-        else:
-            choice = ModelChoice(provider=parent.provider, model=text)
-    if choice.provider not in providers:
-        raise ModelNotAvailableError(
-            f"model {text!r} needs provider {choice.provider!r}, which is not installed",
-            hint=f"installed providers: {', '.join(sorted(providers)) or 'none'}",
-        )
-    return choice
 
 
 def check_depth(depth: int, settings: Settings) -> None:
@@ -187,11 +148,11 @@ def describe_child(
     inherited = ModelChoice(
         provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
     )
-    choice = resolve_model(request.model, inherited, settings, providers)
+    choice = choose_child_model(request, inherited, settings, providers, parent.grant.models)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     grant = narrow_grant(
-        request, parent.grant, tools=tools, mode=mode, model=f"{choice.provider}/{choice.model}"
+        request, parent.grant, tools=tools, mode=mode, model=choice.name
     )
     may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER

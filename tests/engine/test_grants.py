@@ -13,7 +13,8 @@ from prsm_core.domain.agents import AgentRole, Grant, PermissionMode, SpawnReque
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.grants import LADDER, fits, may_spawn
-from prsm_core.engine.spawning import Identity, ModelChoice, describe_child, describe_master
+from prsm_core.engine.model_choice import ModelChoice
+from prsm_core.engine.spawning import Identity, describe_child, describe_master
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 

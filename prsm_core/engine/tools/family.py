@@ -157,6 +157,7 @@ def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
         model=arguments.get("model"),
         cwd=arguments.get("cwd"),
         mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
+        complexity=arguments.get("complexity"),
         budget=_budget(arguments.get("budget")),
     )
 

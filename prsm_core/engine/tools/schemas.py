@@ -33,6 +33,7 @@ _CHILD = {
     "prompt": {**_STR, "description": "complete task; the child sees nothing else"},
     "tools": {"type": "array", "items": _STR, "description": "default: all you may hand down"},
     "model": {**_STR, "description": "alias, provider/model or model; default: yours"},
+    "complexity": {"enum": ["simple", "moderate", "complex"], "description": "picks the model"},
     "cwd": _STR,
     "mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},

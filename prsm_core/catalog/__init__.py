@@ -1,0 +1,1 @@
+"""What is known of models, and which of them fits a task."""

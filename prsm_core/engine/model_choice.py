@@ -1,0 +1,114 @@
+"""Which model an agent runs on: as named, as the complexity of its task wants, or its parent's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.catalog.registry import build_model_registry
+from prsm_core.catalog.selection import check_fit, choose_model
+from prsm_core.errors import ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import SpawnRequest
+    from prsm_core.domain.models import ModelCapability
+
+DEFAULT_MODEL = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Which model of which provider an agent runs on."""
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The model as grants name it, "provider/model"."""
+        return f"{self.provider}/{self.model}"
+
+
+def resolve_model(
+    text: str | None, parent: ModelChoice, settings: Settings, providers: Collection[str]
+) -> ModelChoice:
+    """Return the model for an alias, "provider/model", a model of the parent's provider, or None.
+
+    None takes the parent's. Raises ModelNotAvailableError for a provider that is not installed.
+    """
+    if text is None:
+        return parent
+    alias = settings.models.get(text)
+    if alias is not None:
+        choice = ModelChoice(
+            provider=alias.provider,
+            model=alias.model_id,
+            reasoning_effort=alias.reasoning_effort,
+        )
+    else:
+        provider, slash, model = text.partition("/")
+        if slash and provider in providers:
+            choice = ModelChoice(provider=provider, model=model)
+        else:
+            choice = ModelChoice(provider=parent.provider, model=text)
+    if choice.provider not in providers:
+        raise ModelNotAvailableError(
+            f"model {text!r} needs provider {choice.provider!r}, which is not installed",
+            hint=f"installed providers: {', '.join(sorted(providers)) or 'none'}",
+        )
+    return choice
+
+
+def choose_child_model(
+    request: SpawnRequest,
+    parent: ModelChoice,
+    settings: Settings,
+    providers: Collection[str],
+    granted: Collection[str] | None,
+) -> ModelChoice:
+    """Return the model of a child.
+
+    A named model must be among `defaults.peer_models`, where there are any, and must not be known
+    to be too weak for the complexity. Without a name the complexity chooses among the models of
+    the registry that may be used; where none is known that fits, the child gets its parent's.
+
+    Raises ModelNotAvailableError.
+    """
+    peers = {
+        resolve_model(text, parent, settings, providers).name
+        for text in settings.defaults.peer_models
+        if request.model is not None or request.complexity is not None
+    }
+    choice = resolve_model(request.model, parent, settings, providers)
+    if request.model is not None and request.expert is None:
+        _check_peer(choice, parent, peers)
+    if request.complexity is None:
+        return choice
+    registry = build_model_registry(settings)
+    known = registry.get(choice.provider, choice.model)
+    if request.model is not None:
+        check_fit(known, request.complexity)
+        return choice
+
+    def is_allowed(model: ModelCapability) -> bool:
+        name = f"{model.provider}/{model.model_id}"
+        usable = model.provider in providers and (granted is None or name in granted)
+        return usable and (not peers or name in peers or name == parent.name)
+
+    best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)
+    if best is None or best == known:
+        return choice
+    return ModelChoice(provider=best.provider, model=best.model_id)
+
+
+def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str]) -> None:
+    if peers and choice.name not in peers and choice.name != parent.name:
+        raise ModelNotAvailableError(
+            f"model {choice.name} is not one that agents may use",
+            hint=f"they may use {', '.join(sorted(peers))}",
+            code="model_not_allowed",
+        )

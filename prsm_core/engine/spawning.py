@@ -151,9 +151,7 @@ def describe_child(
     choice = choose_child_model(request, inherited, settings, providers, parent.grant.models)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
-    grant = narrow_grant(
-        request, parent.grant, tools=tools, mode=mode, model=choice.name
-    )
+    grant = narrow_grant(request, parent.grant, tools=tools, mode=mode, model=choice.name)
     may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER
     return AgentDescriptor(

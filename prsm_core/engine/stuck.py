@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from prsm_core.config.schema import StuckSettings
 
 
+_SHOWN = 60  # characters of a tool's name
+
+
 class Pattern(StrEnum):
     """How an agent is stuck."""
 
@@ -126,7 +129,8 @@ class StuckDetector:
         limit = self._limits.polls if call.polls else self._limits.repeats
         if not _is_due(self._repeats, limit):
             return None
-        text = f"the same call of {call.tool} with the same result {self._repeats} times in a row"
+        times = f"{self._repeats} times in a row"
+        text = f"the same call of {_short(call.tool)} with the same result {times}"
         return _finding(Pattern.REPEAT, text, self._repeats > limit)
 
     def _alternation(self, call: _Call) -> Finding | None:
@@ -136,7 +140,8 @@ class StuckDetector:
         limit = self._limits.polls if call.polls or other.polls else self._limits.rounds
         if not _is_due(rounds, limit):
             return None
-        text = f"{other.tool} and {call.tool} by turns with the same results, {rounds} rounds"
+        both = f"{_short(other.tool)} and {_short(call.tool)}"
+        text = f"{both} by turns with the same results, {rounds} rounds"
         return _finding(Pattern.ALTERNATION, text, rounds > limit)
 
 
@@ -147,6 +152,11 @@ def _graver(one: Finding | None, other: Finding | None) -> Finding | None:
 
 def _is_due(count: int, limit: int) -> bool:
     return limit > 0 and count in (limit, 2 * limit)
+
+
+def _short(tool: str) -> str:
+    """Return a tool's name at a length that a person can read: a vendor may tell anything."""
+    return tool if len(tool) <= _SHOWN else f"{tool[:_SHOWN]}…"
 
 
 def _finding(pattern: Pattern, text: str, is_final: bool) -> Finding:

@@ -152,3 +152,10 @@ def test_equal_calls_with_unequal_results_are_no_repeat():
 def test_one_message_between_two_calls_is_no_pattern():
     history = [act for n in range(20) for act in [("message", 1), ("call", "A", n)]]
     assert not any(play(history))
+
+
+def test_a_tools_name_of_any_length_is_told_in_a_few_words():
+    detector = StuckDetector(StuckSettings(repeats=2))
+    found = [detector.called("x" * 10_000, 1, 1) for _ in range(2)]
+    assert found[1] is not None
+    assert len(found[1].text) < 200

@@ -356,7 +356,7 @@ def hears_no_more(turn: Turn) -> None:
                     "threadId": turn.thread.id,
                     "turnId": turn.id,
                     "callId": f"c{number}",
-                    "tool": "no_such_tool_" + "x" * 10_000,
+                    "tool": f"no_such_tool_{number}_" + "x" * 10_000,
                     "arguments": {},
                 },
             }

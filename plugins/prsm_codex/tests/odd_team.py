@@ -113,7 +113,8 @@ class OddTeam:
 
         async def neighbour(agent):
             while not over.is_set():
-                await agent.start_tool(f"beat {len(beats)}")  # its time is no reasoning
+                # Its time is no reasoning, and another call each time is no agent that is stuck.
+                await agent.start_tool(f"beat {len(beats)}", beat=len(beats))
                 await asyncio.sleep(BEAT_SECONDS)
                 await agent.end_tool(f"beat {len(beats)}")
                 beats.append(time.monotonic())

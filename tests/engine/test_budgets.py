@@ -22,7 +22,7 @@ def used(tokens=None, cost=None, source=Provenance.MEASURED):
 
 def open_ledger(**limits):
     """Return a ledger with a master in it, and the alerts it gives."""
-    alerts = []
+    alerts: list[object] = []
     ledger = BudgetLedger(Budget(**limits), alerts.append)
     ledger.launch("m")
     return ledger, alerts

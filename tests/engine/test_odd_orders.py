@@ -102,7 +102,7 @@ async def test_what_an_agent_waits_for_is_up_to_date_when_one_of_its_calls_is_an
 
 
 async def test_a_turn_after_one_that_ended_while_its_agent_waited_has_a_slot(opened):
-    held = []
+    held: list[bool] = []
 
     async def master(agent):
         await agent.spawn(name="a")
@@ -268,7 +268,7 @@ async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
         await agent.session.provider.services.clock.sleep(60)
         await agent.complete()
 
-    held = []
+    held: list[bool] = []
     async with opened(clock=FakeClock()) as team:
         result = await team.run(master=master, a=a)
     assert result.status == "completed"

@@ -8,14 +8,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.sources import CORE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEEDS = "1..25"
 
@@ -87,7 +85,7 @@ def copy(tmp_path_factory) -> Path:
     """Return a folder with a copy of the package, which tests may change and must restore."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(CORE, folder / CORE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
+    return Path(folder)
 
 
 def play(folder: Path, seeds: str) -> tuple[int, list[dict]]:

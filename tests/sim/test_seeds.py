@@ -49,7 +49,7 @@ def test_each_fault_strikes_alone(fault):
 
 
 def test_most_rules_are_checked_in_a_few_seeds():
-    checked = set()
+    checked: set[str] = set()
     for seed in range(1, 16):
         checked |= simulate(Plan(seed=seed, agents=8)).checked.keys()
     assert set(RULES) <= checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import compared
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 CHILDREN = 1000
 GOAL = 10.0
+FEW, MANY = 100, 10_000
+GOAL_GROWTH = 2.5
+GROWTH_PAIRS = 2  # each takes long
 
 
 def measure(plan: Plan) -> list[Finding]:
     """Compare a child's whole life with that of a task in the reference."""
     count = plan.count(CHILDREN)
     cases = {"by a call each": one_by_one(count), "by one call": at_once(count)}
-    return [
+    found = [
         compared(
             "spawn",
             f"{count} children {case}",
@@ -31,6 +35,16 @@ def measure(plan: Plan) -> list[Finding]:
         )
         for case, behave in cases.items()
     ]
+    few, many = plan.count(FEW), plan.count(MANY)
+    growth = compared(
+        "spawn",
+        f"a child of {many} against one of {few}",
+        lambda: 1e6 * run_cost(at_once(many)) / many,
+        lambda: 1e6 * run_cost(at_once(few)) / few,
+        replace(plan, pairs=min(plan.pairs, GROWTH_PAIRS)),
+        goal=GOAL_GROWTH,
+    )
+    return [*found, growth]
 
 
 def one_by_one(count: int) -> Behave:

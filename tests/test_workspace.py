@@ -108,7 +108,7 @@ def test_import_linter_forbids_plugins_every_room_that_is_not_public():
 
 def test_mypy_checks_every_package_and_every_test_folder():
     packages, tests = tox("testenv:types", "commands").strip().splitlines()
-    names = ["prsm_core", *(path.name for path in PLUGINS)]
+    names = ["prsm_core", *(path.name for path in PLUGINS), "benchmarks"]
     assert re.findall(r"-p (\w+)", packages) == names
     folders = ["tests", *(f"{path.relative_to(ROOT)}/tests" for path in PLUGINS)]
     assert tests.split()[2:] == folders

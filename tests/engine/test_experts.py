@@ -1,10 +1,13 @@
-"""Consulting experts: who answers, what it may use, and what the asker hears."""
+"""Consulting experts and peers: who answers, what it may use, and what the asker hears."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from prsm_core.domain.agents import AgentRole, AgentState
+from tests.engine.harness import ScriptedProvider
 
 EXPERTS = {
     "security": {
@@ -123,3 +126,89 @@ async def test_those_who_may_consult_are_told_of_the_experts(as_master):
     team = await as_master(script, settings=SETTINGS)
     for name in ("master", "helper"):
         assert "- security: Finds holes." in team[name].descriptor.system_prompt
+
+
+PEERS = {
+    "defaults": {"peer_models": ["keen", "script/other"]},
+    "models": SETTINGS["models"],
+}
+
+
+@pytest.mark.requirement("E54")
+async def test_without_configuration_the_other_providers_are_the_peers(opened):
+    async def e1(agent):
+        await agent.complete(f"{agent.text} (turn {agent.turn})")
+
+    other = ScriptedProvider(behaviours={"e1": e1}, gives_tokens=True)
+    async with opened(others=[replace(other.spec(), name="other")]) as team:
+
+        async def master(agent):
+            listed = await agent.call("consult_peer", question="who?", peer="list")
+            assert listed == {"peers": ["other/default"]}
+            first = await agent.call("consult_peer", question="one")
+            again = await agent.call("consult_peer", question="two", thread_id=first["thread_id"])
+            await agent.complete(again["result"]["summary"])
+
+        result = await team.run("do it", master=master)
+    assert result.summary == "two (turn 2)"
+    assert [request.resume_token for request in other.requests["e1"]] == [None, "thread-e1"]
+
+
+async def test_a_peer_gives_a_second_opinion_on_its_own_model(as_master):
+    async def script(agent, team):
+        listed = await agent.call("consult_peer", question="who?", peer="list")
+        assert listed == {"peers": ["keen", "script/other"]}
+        first = await agent.call("consult_peer", question="is it safe?")
+        other = await agent.call("consult_peer", question="is it?", peer="script/other")
+        assert (first["thread_id"], other["thread_id"]) == ("e1", "e2")
+        assert first["result"]["summary"] == "asked: is it safe?"
+
+    async def peer(agent):
+        await agent.complete(f"asked: {agent.text}")
+
+    team = await as_master(script, team={"e1": peer, "e2": peer}, settings=PEERS)
+    assert [team[name].descriptor.model for name in ("e1", "e2")] == ["keen-1", "other"]
+    assert team["e1"].descriptor.tools == {"Read", "Glob", "Grep"}
+
+
+@pytest.mark.requirement("E54")
+async def test_a_thread_with_a_peer_goes_on_where_it_stopped(as_master):
+    async def script(agent, team):
+        first = await agent.call("consult_peer", question="one")
+        again = await agent.call("consult_peer", question="two", thread_id=first["thread_id"])
+        assert again["thread_id"] == first["thread_id"]
+        assert again["result"]["summary"] == "two, after 1 turn on thread-e1"
+
+    async def e1(agent):
+        before = agent.turn - 1
+        await agent.complete(f"{agent.text}, after {before} turn on {agent.session.resume_token}")
+
+    team = await as_master(script, team={"e1": e1}, settings=PEERS, gives_tokens=True)
+    assert [request.resume_token for request in team.provider.requests["e1"]] == [None, "thread-e1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"question": "a", "peer": "nobody"}, "unknown_peer"),
+        ({"question": " "}, "spawn_failed"),
+        ({"question": "a", "thread_id": "e9"}, "unknown_agent"),
+        ({"question": "a", "thread_id": "master"}, "unknown_agent"),
+        ({"peer": "list"}, "invalid_arguments"),
+    ],
+)
+async def test_a_refused_question_to_a_peer_writes_nothing(as_master, arguments, code):
+    async def script(agent, team):
+        before = team.ledger.written()
+        assert await agent.refused("consult_peer", **arguments) == code
+        assert team.ledger.written() == before
+
+    await as_master(script, settings=PEERS)
+
+
+async def test_without_any_peer_the_answer_says_how_to_have_one(as_master):
+    async def script(agent, team):
+        assert await agent.call("consult_peer", question="who?", peer="list") == {"peers": []}
+        assert await agent.refused("consult_peer", question="a") == "unknown_peer"
+
+    await as_master(script)

@@ -4,7 +4,8 @@ table          the tools, their schemas and roles; checks names and arguments
 arguments      whether arguments fit a schema
 schemas        what a model sees of each tool
 communication  ask_parent, respond_to_child, wait_for_message, send_child_prompt
-family         spawn_child, spawn_children_parallel, restart_child, consult_expert
+family         spawn_child, spawn_children_parallel, restart_child
+advice         consult_expert, consult_peer
 progress       report_progress, task_complete, ask_user
 observation    get_child_history, check_child_status, get_children_status
 shell          run_bash

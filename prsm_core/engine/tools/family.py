@@ -1,4 +1,4 @@
-"""Tools that make children: spawn_child, spawn_children_parallel, restart_child, consult_expert."""
+"""Tools that make children: spawn_child, spawn_children_parallel, restart_child."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prsm_core.errors import AgentSpawnError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
@@ -43,7 +43,7 @@ async def spawn_children_parallel(call: Call) -> Reply:
     children = []
     for arguments in wanted:
         child, reused = await _spawn_or_reuse(call, arguments, taken=taken)
-        children.append(_describe(child, reused=reused))
+        children.append(describe(child, reused=reused))
     return Reply({"children": children})
 
 
@@ -56,52 +56,17 @@ async def restart_child(call: Call) -> Reply:
     return await _answer(call, child, reused=True, since=since)
 
 
-async def consult_expert(call: Call) -> Reply:
-    """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
-    manager = call.manager
-    expert = _find_expert(call, call.args["expert_id"])
-    if not call.args["question"].strip():
-        raise AgentSpawnError("an expert needs a question", hint="question must not be blank")
-    request = SpawnRequest(
-        prompt=call.args["question"],
-        parent_id=call.record.agent_id,
-        role=AgentRole.EXPERT,
-        model=expert.model,
-        mcp_servers=expert.mcp_servers or None,
-        expert=expert,
-    )
-    _describe_request(call, request)
-    await call.open()
-    since = manager.runtime.ids.ulid()
-    child = await manager.spawn_agent(request)
-    call.spawned_session_label = child.label
-    message = await _await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
-    data = {**_describe(child, reused=False), "expert": expert.expert_id}
-    return Reply(_with_message(call, child, message, data))
-
-
-def _find_expert(call: Call, expert_id: str) -> ExpertProfile:
-    experts = call.manager.runtime.settings.expert_profiles()
-    if expert_id not in experts:
-        raise AgentSpawnError(
-            f"there is no expert {expert_id!r}",
-            hint=f"experts: {', '.join(sorted(experts)) or 'none are configured'}",
-            code="unknown_expert",
-        )
-    return experts[expert_id]
-
-
 async def _answer(call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
     """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
-    data = _describe(child, reused=reused)
+    data = describe(child, reused=reused)
     call.spawned_session_label = child.label
     if not call.args.get("wait", False):
         return Reply(data)
-    message = await _await_child(call, child, since, AgentState.WAITING_FOR_CHILD)
-    return Reply(_with_message(call, child, message, data))
+    message = await await_child(call, child, since, AgentState.WAITING_FOR_CHILD)
+    return Reply(with_message(call, child, message, data))
 
 
-def _with_message(
+def with_message(
     call: Call, child: AgentRecord, message: RoutedMessage | None, data: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what is known of a child, with what it said."""
@@ -114,7 +79,7 @@ def _with_message(
     return {**data, "state": child.state.value, "result": result}
 
 
-async def _await_child(
+async def await_child(
     call: Call, child: AgentRecord, since: str, state: AgentState
 ) -> RoutedMessage | None:
     """Wait for the child's result, or its question, whichever comes first after `since`."""
@@ -135,7 +100,8 @@ async def _await_child(
     return await call.receive(wait, fits, otherwise=lambda: not child.is_live)
 
 
-def _describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
+def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
+    """Return what a parent is told of a child it was given."""
     return {
         "agent_id": child.agent_id,
         "name": child.descriptor.name,
@@ -197,7 +163,7 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
             )
         fitting = _find_reusable(call, request, taken)
         if fitting is None:
-            _describe_request(call, request)
+            check_request(call, request)
             fresh += 1
         else:
             taken.add(fitting.agent_id)
@@ -207,7 +173,7 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
     call.manager.runtime.budgets.check_launches(call.record.agent_id, len(children))
 
 
-def _describe_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
+def check_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
     """Return the agent that a request would make; raises what spawning it would raise."""
     manager = call.manager
     return describe_child(
@@ -241,7 +207,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
     special = (request.name, request.mcp_servers, request.budget)
     if any(wish is not None for wish in special):
         return None
-    wanted = _describe_request(call, request)
+    wanted = check_request(call, request)
     for child_id in record.children:
         child = manager.get(child_id)
         if child_id in taken or child.is_live or child.state not in _REUSABLE:

@@ -90,6 +90,15 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         "Ask an expert and wait for its answer, or its question.",
         _object(("expert_id", "question"), expert_id=_STR, question=_STR),
     ),
+    "consult_peer": (
+        "Ask another model for a second opinion; thread_id of an answer goes on with it.",
+        _object(
+            ("question",),
+            question=_STR,
+            thread_id=_STR,
+            peer={**_STR, "description": "default: the first; list shows them"},
+        ),
+    ),
     "report_progress": (
         "Tell your parent how far you are.",
         _object(("status",), status=_STR, percent={"type": "number", "minimum": 0, "maximum": 100}),

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.grants import may_spawn
-from prsm_core.engine.tools import budget, communication, family, observation, progress, shell
+from prsm_core.engine.tools import (
+    advice,
+    budget,
+    communication,
+    family,
+    observation,
+    progress,
+    shell,
+)
 from prsm_core.engine.tools.arguments import explain, fits
 from prsm_core.engine.tools.schemas import SCHEMAS, shown
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
@@ -86,7 +94,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool("spawn_child", family.spawn_child, _LEADERS, waits=True, spawns=True),
     _tool("spawn_children_parallel", family.spawn_children_parallel, _LEADERS, spawns=True),
     _tool("restart_child", family.restart_child, _LEADERS, waits=True, spawns=True),
-    _tool("consult_expert", family.consult_expert, _LEADERS, waits=True, spawns=True),
+    _tool("consult_expert", advice.consult_expert, _LEADERS, waits=True, spawns=True),
+    _tool("consult_peer", advice.consult_peer, _LEADERS, waits=True, spawns=True),
     _tool("report_progress", progress.report_progress, _CHILDREN_OF_SOMEONE),
     _tool("task_complete", progress.task_complete, _ALL),
     _tool("ask_user", progress.ask_user, _ALL, waits=True),

@@ -140,7 +140,8 @@ async def test_without_configuration_the_other_providers_are_the_peers(opened):
         await agent.complete(f"{agent.text} (turn {agent.turn})")
 
     other = ScriptedProvider(behaviours={"e1": e1}, gives_tokens=True)
-    async with opened(others=[replace(other.spec(), name="other")]) as team:
+    others, settings = [replace(other.spec(), name="other")], {"defaults": {"provider": "script"}}
+    async with opened(others=others, settings=settings) as team:
 
         async def master(agent):
             listed = await agent.call("consult_peer", question="who?", peer="list")

@@ -79,7 +79,7 @@ GRANTS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.requirement("U15", "F5")
+@pytest.mark.requirement("U15")
 @given(
     data=st.data(),
     mode=st.sampled_from(PermissionMode),

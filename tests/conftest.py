@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -16,6 +18,15 @@ _REPORT = pytest.StashKey[list[str]]()
 def report(pytestconfig):
     """Lines that are printed after the run, whether tests fail or not."""
     return pytestconfig.stash.setdefault(_REPORT, [])
+
+
+def pytest_configure() -> None:
+    """Let child processes be interrupted, also where the tests run in the background of a shell.
+
+    Such a shell has its jobs ignore these signals, and what is ignored stays so in every child.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_terminal_summary(terminalreporter, config):

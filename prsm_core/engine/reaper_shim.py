@@ -34,6 +34,16 @@ SWEEP_PAUSE = 0.005
 READ_SIZE = 2**16  # bytes of pids for one round of the sweep
 
 
+_INHERITED = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+)
+
+
 class Family:
     """The program and every process that descends from it."""
 
@@ -114,8 +124,8 @@ def _die_with_parent(libc: ctypes.CDLL, parent: int, signum: int) -> None:
 
 def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
     """Become the program, in the forked child."""
-    # Python ignores these two, and exec would hand that on.
-    for signum in (signal.SIGPIPE, signal.SIGXFSZ):
+    # Exec would hand on what is ignored: by Python itself, by nohup, by a shell's background.
+    for signum in _INHERITED:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prsm_core.catalog.selection import FITTING
+
 _NOT_SHOWN = {"minLength", "minItems", "additionalProperties"}
 _SHOWN = {
     "children": {"type": "array", "items": {"type": "object", "required": ["prompt"]}},
@@ -33,7 +35,7 @@ _CHILD = {
     "prompt": {**_STR, "description": "complete task; the child sees nothing else"},
     "tools": {"type": "array", "items": _STR, "description": "default: all you may hand down"},
     "model": {**_STR, "description": "alias, provider/model or model; default: yours"},
-    "complexity": {"enum": ["simple", "moderate", "complex"], "description": "picks the model"},
+    "complexity": {"enum": list(FITTING), "description": "picks the model"},
     "cwd": _STR,
     "mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},

@@ -27,7 +27,7 @@ class OpenQuestion:
 
 
 def _not_yet() -> asyncio.Future[None]:
-    """Return what an end is told by; it takes less memory than an Event, and every agent has one."""
+    """Return what an end is told by: a Future takes less memory than an Event, and all have one."""
     return asyncio.get_running_loop().create_future()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
 EDIT_TOOLS = frozenset({"Edit", "Write"})
@@ -50,9 +50,19 @@ class McpServer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+async def _never_asked() -> None:
+    """Return at once: who made the endpoint does not tell."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpEndpoint:
-    """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment."""
+    """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment.
+
+    `until_connected()` returns once a proxy of this endpoint has connected. A CLI that drops a
+    slow server goes on without its tools, so a provider awaits it, with a deadline of its own,
+    before the first request to a model.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
+    until_connected: Callable[[], Awaitable[None]] = _never_asked

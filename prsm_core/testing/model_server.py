@@ -11,7 +11,8 @@ From a shell, `python -m prsm_core.testing.model_server SCENARIO.yaml [--port N]
 `{"requests": …, "failures": […], "unplayed": {…}}` and exits 1 if there were failures.
 
 The scenario knows nothing of HTTP, the wire format nothing of lanes: a further vendor's format is
-one more class beside `OpenAIResponses`.
+one more class beside `OpenAIResponses`. One server speaks all of them at once, so that one scenario
+can play to a tree of several vendors.
 """
 
 from __future__ import annotations
@@ -51,19 +52,29 @@ _REASONS = {
 
 
 class Wire(Protocol):
-    """One vendor's request and answer format."""
+    """One vendor's request and answer format; `body` is always the decoded request."""
 
-    paths: tuple[str, ...]
+    def serves(self, path: str) -> bool:
+        """Return whether a POST to `path` is a model request of this format."""
+        ...
+
+    def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
+        """Answer what no scenario knows (model lists, token counts); None = not such a request."""
+        ...
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
         """Return what a request says."""
         ...
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Return whether the client wants a stream."""
+        ...
+
+    def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
         """Return the pieces of a streamed answer."""
         ...
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
         """Return the answer to a request that wants no stream."""
         ...
 
@@ -111,8 +122,7 @@ class ModelServer:
     ) -> None:
         if isinstance(scenario, Mapping):
             scenario = Scenario.from_mapping(scenario)
-        wires: tuple[Wire, ...] = (OpenAIResponses(),)
-        self._wires = {path: wire for wire in wires for path in wire.paths}
+        self._wires: tuple[Wire, ...] = (OpenAIResponses(),)
         self._player = Player(scenario)
         self._port = port
         self._max_requests = max_requests
@@ -123,8 +133,13 @@ class ModelServer:
 
     @property
     def base_url(self) -> str:
-        """The URL to configure, without the last path segment of the wire format."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        """The URL to configure for OpenAI's format."""
+        return f"{self.root_url}/v1"
+
+    @property
+    def root_url(self) -> str:
+        """The URL to configure where the client adds the version of the interface itself."""
+        return f"http://127.0.0.1:{self._port}"
 
     @property
     def failures(self) -> list[str]:
@@ -182,22 +197,39 @@ class ModelServer:
             self.failures.append(f"bad request: {error}")
             await _send(writer, error.status, _plain_error(str(error)))
             return
-        wire = self._wires.get(head.path) if head.method == "POST" else None
-        if wire is not None:
-            await self._answer(wire, head, body, reader, writer)
-        elif "upgrade" in head.headers:
+        if "upgrade" in head.headers:
             await _send(writer, 426, _plain_error("no WebSocket here"))
-        elif head.path == "/v1/models":
-            await _send(writer, 200, b'{"object": "list", "data": []}')
-        else:
-            self.failures.append(f"{head.method} {head.path}: no such path")
-            await _send(writer, 404, _plain_error(f"no such path: {head.path}"))
+            return
+        try:
+            asked = _decoded(body)
+            aside = self._aside(head, asked)
+            wire = None if aside else self._wire(head)
+            if aside is not None:
+                await _send(writer, 200, aside)
+            elif wire is None:
+                self.failures.append(f"{head.method} {head.path}: no such path")
+                await _send(writer, 404, _plain_error(f"no such path: {head.path}"))
+            else:
+                await self._answer(wire, head, asked, wire.read(asked), reader, writer)
+        except (ValueError, RecursionError, AttributeError, TypeError) as error:
+            self.failures.append(f"{head.path}: a body that cannot be read: {error}")
+            await _send(writer, 400, _plain_error("the body cannot be read"))
+
+    def _aside(self, head: _Head, body: Mapping[str, Any]) -> bytes | None:
+        answers = (wire.aside(head.method, head.path, body) for wire in self._wires)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _wire(self, head: _Head) -> Wire | None:
+        if head.method != "POST":
+            return None
+        return next((wire for wire in self._wires if wire.serves(head.path)), None)
 
     async def _answer(
         self,
         wire: Wire,
         head: _Head,
-        raw: bytes,
+        body: Mapping[str, Any],
+        conversation: Conversation,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
@@ -205,21 +237,14 @@ class ModelServer:
             self.failures.append(f"more than {self._max_requests} requests")
             await _send(writer, 503, _plain_error("too many requests for one scenario"))
             return
-        try:
-            body = json.loads(raw)
-            conversation = wire.read(body)
-        except (ValueError, RecursionError, AttributeError) as error:
-            self.failures.append(f"{head.path}: a body that cannot be read: {error}")
-            await _send(writer, 400, _plain_error("the body cannot be read"))
-            return
         reply = self._player.answer(conversation)
         await self._record(head, body, conversation, reply)
         if reply.error:
             await _send(writer, reply.error.status, wire.error(reply.error))
-        elif body.get("stream"):
-            await _stream(wire.stream(reply), reply.step, reader, writer)
+        elif wire.is_streamed(head.path, body):
+            await _stream(wire.stream(reply, body), reply.step, reader, writer)
         else:
-            await _send(writer, 200, wire.whole(reply))
+            await _send(writer, 200, wire.whole(reply, body))
 
     async def _record(
         self, head: _Head, body: Mapping[str, Any], conversation: Conversation, reply: Reply
@@ -261,6 +286,13 @@ async def _read_body(reader: asyncio.StreamReader, head: _Head) -> bytes:
     if not length.isdecimal() or int(length) > _MAX_BODY:
         raise _BadRequestError(413, f"a body of {length} bytes")
     return await reader.readexactly(int(length))
+
+
+def _decoded(raw: bytes) -> Mapping[str, Any]:
+    body = json.loads(raw) if raw else {}
+    if not isinstance(body, dict):
+        raise TypeError("no JSON object")
+    return body
 
 
 def _plain_error(message: str) -> bytes:

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 class OpenAIResponses:
     """`POST <base>/responses`, as Codex speaks it."""
 
-    paths: tuple[str, ...] = ("/v1/responses",)
+    def serves(self, path: str) -> bool:
+        """Return whether a POST to `path` is a model request of this format."""
+        return path == "/v1/responses"
+
+    def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
+        """Answer what no scenario knows: the list of models, which is empty."""
+        if method == "GET" and path == "/v1/models":
+            return b'{"object": "list", "data": []}'
+        return None
+
+    def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Return whether the client wants a stream."""
+        return bool(body.get("stream"))
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
         """Return what a request says."""
@@ -46,11 +58,11 @@ class OpenAIResponses:
         detail = {"message": error.message, "type": kind, "param": None, "code": error.code}
         return json.dumps({"error": detail}).encode()
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
         """Return the answer to a request that wants no stream."""
         return json.dumps(_response(reply, "completed", list(_outputs(reply)))).encode()
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
         """Return the server-sent events of a reply, in order."""
         numbers = itertools.count()
         return [

@@ -19,7 +19,7 @@ def reply(**step):
 
 def events(**step):
     found = []
-    for piece in WIRE.stream(reply(**step)):
+    for piece in WIRE.stream(reply(**step), {}):
         name, data = piece.decode().strip().split("\n")
         event = json.loads(data.removeprefix("data: "))
         assert name == f"event: {event['type']}"

@@ -1,0 +1,1 @@
+"""Claude Code as a provider of PRSM, by way of claude-agent-sdk."""

@@ -1,0 +1,1 @@
+"""Gemini CLI as a provider of PRSM, over ACP or headless."""

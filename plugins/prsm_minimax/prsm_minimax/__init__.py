@@ -1,0 +1,1 @@
+"""MiniMax as a provider of PRSM, over Codex or Claude Code."""

@@ -1,4 +1,4 @@
-"""The CLI that the live tests use is the one they were written for."""
+"""The CLIs that the live tests use are the ones they were written for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.install_codex import RANGE, TESTED, installed_version, is_unreachable, main
+from tests.live.install_cli import CLIS, CODEX, install, installed_version, is_unreachable, main
+
+each_cli = pytest.mark.parametrize("cli", CLIS.values(), ids=CLIS)
 
 
 @pytest.mark.live
-def test_the_installed_codex_is_in_the_tested_range():
-    binary = Path(os.environ.get("PRSM_LIVE_CODEX", ""))
+@each_cli
+def test_the_installed_cli_is_in_the_tested_range(cli):
+    binary = Path(os.environ.get(cli.variable, ""))
     if not binary.is_file():
-        pytest.skip("the codex CLI is not installed: npm is missing or cannot reach its registry")
+        pytest.skip(f"the {cli.name} CLI is not installed: npm is missing or has no registry")
     version = installed_version(binary)
     assert version is not None
-    assert version.startswith(f"{TESTED}."), f"codex {version} is outside {RANGE}"
+    assert version.startswith(f"{cli.tested}."), f"{cli.name} {version} is outside {cli.range}"
 
 
 def test_a_folder_without_the_cli_has_no_version(tmp_path):
@@ -27,7 +30,9 @@ def test_a_folder_without_the_cli_has_no_version(tmp_path):
 def test_without_npm_the_installer_succeeds_and_says_why(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(tmp_path) == 0
-    assert "npm is missing" in capsys.readouterr().out
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in told] == list(CLIS)
+    assert all("npm is missing" in line for line in told)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_only_an_unreachable_registry_excuses_a_failed_install(
     npm.write_text(f"#!/bin/sh\n{script}\n")
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(tmp_path / "codex-cli") == code
+    assert install(CODEX, tmp_path / "codex-cli") == code
     assert told in capsys.readouterr().out
 
 

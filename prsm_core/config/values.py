@@ -1,0 +1,105 @@
+"""What the values of a configuration may be: the types that its sections are made of."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from prsm_core.domain.tools import NATIVE_TOOLS
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _split(value: Any) -> Any:
+    """Split text into words as a shell would; leave a list alone."""
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise ValueError("has a quote that is not closed") from error
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be text or a list of words")  # noqa: TRY004 - pydantic's contract
+    return value
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("must be the name of an environment variable, never its value")
+    return name
+
+
+def _canonical_tool(name: str) -> str:
+    for tool in NATIVE_TOOLS:
+        if name.lower() == tool.lower() and name != tool:
+            raise ValueError(f"is written {tool}")
+    return name
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Factor = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Score = Annotated[float, Field(strict=True, ge=0, le=1)]
+Text = Annotated[str, Field(min_length=1)]
+VariableName = Annotated[str, AfterValidator(_variable)]
+ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
+Words = Annotated[
+    tuple[str, ...],
+    Field(min_length=1),
+    BeforeValidator(_split),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+TaskCategory = Literal[
+    "architecture",
+    "complex-reasoning",
+    "coding",
+    "code-review",
+    "planning",
+    "tool-use",
+    "exploration",
+    "simple-tasks",
+    "general",
+    "agentic",
+    "search",
+    "documentation",
+]
+ToolVerdict = Literal["allow", "ask", "deny"]
+
+
+class Values(BaseModel):
+    """A frozen mapping in which an empty (null) value means the default."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        known = cls.model_fields
+        return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+class Section(Values):
+    """A mapping that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid")

@@ -1,0 +1,128 @@
+"""Assembly: what an engine is made of, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.breaker import Breakers
+from prsm_core.engine.budget_alerts import alert_teller
+from prsm_core.engine.budgets import BudgetLedger
+from prsm_core.engine.gates import GateRunner
+from prsm_core.engine.human import HumanDesk
+from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.runtime import Runtime
+from prsm_core.engine.sandbox import Sandbox
+from prsm_core.engine.slots import Slots
+from prsm_core.engine.views import ConversationStore
+from prsm_core.engine.watch import TurnWatch
+from prsm_core.messaging.router import MessageRouter
+from prsm_core.permissions import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.ids import Ids
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.host import OpenEndpoint
+    from prsm_core.engine.human import Commit, HumanPolicy
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.sink import EventSinkSpec
+    from prsm_core.interfaces.store import Store
+    from prsm_core.permissions import PermissionBroker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What an engine is made of; everything is given, nothing is looked up.
+
+    With `outside` the masters of its runs are driven by somebody else, through that provider;
+    the provider and model of a run are then those of the master's children.
+    """
+
+    settings: Settings
+    workspace: str
+    session_id: str
+    store: Store
+    launcher: ProcessLauncher
+    providers: Mapping[str, ProviderSpec]
+    broker: PermissionBroker
+    tools: ToolTable
+    human: HumanPolicy
+    clock: Clock
+    ids: Ids
+    state_dir: Path
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    trusted: bool = False
+    outside: ProviderSpec | None = None
+    sinks: Sequence[EventSinkSpec] = ()
+    sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shell_env: Mapping[str, str] = field(default_factory=dict)
+    open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
+
+
+def build_runtime(
+    config: EngineConfig, background: Background, journal: Journal, control: Commit
+) -> Runtime:
+    """Return the parts that the agents of an engine share.
+
+    Args:
+        config: What the engine is made of.
+        background: Runs what outlives a call.
+        journal: The only path to the store.
+        control: Commits an act of an agent.
+    """
+    settings = config.settings
+    sandbox = Sandbox(
+        settings.sandbox,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        clock=config.clock,
+        state_dir=config.state_dir,
+    )
+    return Runtime(
+        settings=settings,
+        workspace=config.workspace,
+        trusted=config.trusted,
+        interactive=config.human.interactive,
+        clock=config.clock,
+        ids=config.ids,
+        background=background,
+        journal=journal,
+        router=MessageRouter(),
+        slots=Slots(settings.engine.max_concurrent_agents),
+        providers=build_provider_registry(
+            config.providers,
+            settings,
+            launcher=config.launcher,
+            background=background,
+            clock=config.clock,
+            state_dir=config.state_dir,
+            outside=config.outside,
+        ),
+        breakers=Breakers(config.clock),
+        broker=config.broker,
+        desk=HumanDesk(config.human, config.clock, journal, control),
+        budgets=BudgetLedger(on_alert=alert_teller(journal)),
+        launcher=config.launcher,
+        gates=GateRunner(
+            settings.gates,
+            workspace=config.workspace,
+            launcher=config.launcher,
+            clock=config.clock,
+            env=config.shell_env,
+            sandbox=sandbox,
+        ),
+        tools=config.tools,
+        watch=TurnWatch(config.clock, background),
+        conversations=ConversationStore(config.store, config.session_id),
+        shell_env=config.shell_env,
+        sandbox=sandbox,
+        open_endpoint=config.open_endpoint,
+    )

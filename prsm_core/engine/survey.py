@@ -1,0 +1,73 @@
+"""A survey of providers: which can be used, how far permissions reach, and their models."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import PrsmError
+from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.engine.providers import ProviderRegistry
+
+DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderReport:
+    """What is known of one provider; without capabilities where it could not even be built."""
+
+    status: ProviderStatus
+    capabilities: ProviderCapabilities | None = None
+    models: tuple[ModelInfo, ...] = ()
+    models_problem: str | None = None  # why the models could not be listed
+
+
+async def survey(
+    registry: ProviderRegistry, names: Iterable[str], *, with_models: bool = False
+) -> dict[str, ProviderReport]:
+    """Look at providers at once; whatever goes wrong with one is part of its report.
+
+    Args:
+        registry: Builds the providers.
+        names: Which to look at.
+        with_models: Whether those that can be used are asked for their models.
+    """
+    wanted = list(names)
+    reports = await asyncio.gather(*(_look(registry, name, with_models) for name in wanted))
+    return dict(zip(wanted, reports, strict=True))
+
+
+async def _look(registry: ProviderRegistry, name: str, with_models: bool) -> ProviderReport:
+    try:
+        status = await registry.probe(name)
+    except PrsmError as error:
+        status = ProviderStatus(available=False, reason=error.message, hint=error.hint)
+        return ProviderReport(status=status)
+    capabilities = registry.capabilities(name)
+    if not (with_models and status.available):
+        return ProviderReport(status=status, capabilities=capabilities)
+    models, problem = await _models(registry, name)
+    return ProviderReport(
+        status=status, capabilities=capabilities, models=models, models_problem=problem
+    )
+
+
+async def _models(
+    registry: ProviderRegistry, name: str
+) -> tuple[tuple[ModelInfo, ...], str | None]:
+    provider = await registry.get(name)
+    try:
+        async with asyncio.timeout(DISCOVERY_SECONDS):
+            return tuple(await provider.list_models()), None
+    except TimeoutError:
+        return (), f"no answer within {DISCOVERY_SECONDS:.0f} s"
+    except PrsmError as error:
+        return (), error.message
+    except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own
+        return (), f"{type(error).__name__}: {error}"

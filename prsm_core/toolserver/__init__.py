@@ -1,0 +1,9 @@
+"""The orchestration tools as an MCP server, for command lines that take tools in no other way.
+
+server      the tools of one agent as MCP, over any pair of streams
+bridge      the engine's end of a socket: which connection speaks for which agent
+proxy       the program that such a command line starts: it pumps bytes, and imports no MCP
+client      a client of the bridge, without MCP's libraries
+
+`mcp` costs a second of CPU, so every module here imports it where it is used, not before.
+"""

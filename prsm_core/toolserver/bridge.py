@@ -1,0 +1,269 @@
+"""The bridge: one socket per engine, over which command lines reach the tools of their agents.
+
+A connection proves by a token which agent it speaks for, and speaks MCP from then on. Several may
+carry one token. A token is good for as long as its endpoint is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prsm_core.domain.tools import McpEndpoint
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import ControlError, LineTooLongError
+from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
+from prsm_core.toolserver.server import load_mcp, patience_in_force, serve
+from prsm_core.toolserver.streams import open_streams
+from prsm_core.toolserver.wire import (
+    HELLO_LIMIT,
+    LineReader,
+    credentials,
+    decode_hello,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.toolserver.server import ToolHost
+    from prsm_core.toolserver.wire import Hello
+
+_log = logging.getLogger("prsm.toolserver")
+
+PROXY = Path(__file__).with_name("proxy.py")
+HELLO_SECONDS = 10.0
+SETTLE_SECONDS = 10.0
+MAX_STRANGERS = 32  # connections that have not said yet who they are
+MAX_CONNECTIONS = 16  # that carry one token
+_TOKEN_BYTES = 32
+
+
+@dataclass(slots=True, eq=False)
+class _Door:
+    """An open endpoint: whose tools it leads to, and who has come in."""
+
+    host: ToolHost
+    key: bytes = field(repr=False)
+    patience_s: float | None
+    connected: asyncio.Future[None]
+    connections: set[_Connection] = field(default_factory=set)
+
+    async def until_connected(self) -> None:
+        """Return once a connection has come in."""
+        await asyncio.shield(self.connected)
+
+    def enter(self, connection: _Connection) -> None:
+        self.connections.add(connection)
+        if not self.connected.done():
+            self.connected.set_result(None)
+
+    async def settle(self) -> None:
+        """Wait for the end of connections that have lost their peer.
+
+        What they asked for counts as abandoned then, so that one that takes their place can ask
+        for it again.
+        """
+        ending = {c.task for c in self.connections if c.lines.is_at_end}
+        if ending:
+            await asyncio.wait(ending)
+
+    async def close(self) -> None:
+        """Let nobody in any more, and end the connections."""
+        if not self.connected.done():
+            self.connected.set_exception(
+                ControlError("the endpoint was closed before a proxy connected", code="no_answer")
+            )
+            self.connected.exception()  # it need not be waited for
+        ending = {connection.task for connection in self.connections}
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """A connection that is let in."""
+
+    task: asyncio.Task[None]
+    lines: LineReader
+
+
+class Bridge:
+    """Listens from the first endpoint on until it is closed; an async context manager.
+
+    Args:
+        path: The socket to be. Its folder is made private.
+        clock: Measures how long a connection takes to say who it is.
+        unix: False listens on the loopback interface instead.
+    """
+
+    def __init__(self, path: Path, clock: Clock, *, unix: bool = HAS_UNIX_SOCKETS) -> None:
+        self.refused = 0  # connections turned away
+        self._path = path
+        self._clock = clock
+        self._unix = unix
+        self._background = Background(_report)
+        self._opening = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+        self._address = ""
+        self._doors: set[_Door] = set()
+        self._strangers = 0
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        await self._background.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_closed = True
+        if self._server is not None:
+            self._server.close()
+            if self._unix:
+                self._path.unlink(missing_ok=True)
+        for door in tuple(self._doors):
+            await door.close()
+        self._doors.clear()
+        await self._background.__aexit__(None, None, None)
+
+    @asynccontextmanager
+    async def endpoint(
+        self, host: ToolHost, agent: str, *, patience_s: float | None = None
+    ) -> AsyncIterator[McpEndpoint]:
+        """Offer an agent's tools until left; then its connections end and its token is forgotten.
+
+        Raises:
+            ConfigError: the bridge has no place to listen.
+        """
+        await self._listen()
+        token = secrets.token_hex(_TOKEN_BYTES)
+        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        door = _Door(host, credentials(agent, token), patience_s, connected)
+        self._doors.add(door)
+        try:
+            yield McpEndpoint(
+                argv=(sys.executable, "-I", "-S", str(PROXY)),
+                env={"PRSM_SOCKET": self._address, "PRSM_AGENT": agent, "PRSM_TOKEN": token},
+                until_connected=door.until_connected,
+            )
+        finally:
+            self._doors.discard(door)
+            await door.close()
+
+    async def _listen(self) -> None:
+        async with self._opening:
+            if self._server is not None:
+                return
+            bound, self._address = listen_unix(self._path) if self._unix else listen_tcp()
+            try:
+                start = asyncio.start_unix_server if self._unix else asyncio.start_server
+                self._server = await start(self._accept, sock=bound)
+            except BaseException:
+                bound.close()
+                raise
+            self._background.launch(load_mcp(), name="import of mcp")
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closed:  # it was on its way already
+            writer.close()
+            return
+        if self._strangers >= MAX_STRANGERS:
+            self._refuse(writer, "too many connections have not said who they are")
+            writer.close()
+            return
+        self._strangers += 1
+        task = self._background.start(self._receive(reader, writer), name="bridge connection")
+        task.add_done_callback(lambda _: _drop(writer))
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection that proves whose it is, from its first line to its end."""
+        lines = LineReader(reader)
+        try:
+            hello = await self._hello(lines)
+        finally:
+            self._strangers -= 1
+        door, refusal = await self._admit(hello)
+        if door is None:
+            self._refuse(writer, refusal)
+            return
+        task = asyncio.current_task()
+        if task is None or hello is None:
+            raise RuntimeError("a connection needs a task")
+        connection = _Connection(task, lines)
+        door.enter(connection)
+        try:
+            await self._serve(door, hello, lines, writer)
+        finally:
+            door.connections.discard(connection)
+
+    async def _hello(self, lines: LineReader) -> Hello | None:
+        """Return who connects, None for one that does not say so in time."""
+        line: bytes | None = None
+
+        async def read() -> None:
+            nonlocal line
+            with suppress(LineTooLongError, OSError):
+                line = await lines.line(HELLO_LIMIT)
+
+        await first_of(self._clock, HELLO_SECONDS, read)
+        return None if line is None else decode_hello(line)
+
+    async def _admit(self, hello: Hello | None) -> tuple[_Door | None, str]:
+        """Return the door that this connection may enter, or why there is none."""
+        if hello is None:
+            return None, "it did not say who it is"
+        found = None
+        for door in self._doors:  # all of them, however early one fits
+            if hmac.compare_digest(door.key, hello.key):
+                found = door
+        if found is None:
+            return None, f"wrong token for agent {hello.agent[:64]!a} (pid {hello.pid})"
+        if not await first_of(self._clock, SETTLE_SECONDS, found.settle):
+            return None, "calls of a lost connection have not ended yet"
+        if found not in self._doors:
+            return None, "the agent has ended"
+        if len(found.connections) >= MAX_CONNECTIONS:
+            return None, f"{MAX_CONNECTIONS} connections carry this token already"
+        return found, ""
+
+    def _refuse(self, writer: asyncio.StreamWriter, why: str) -> None:
+        self.refused += 1
+        _log.warning("connection %d was refused: %s", self.refused, why)
+        writer.write(encode({"error": why}))
+
+    async def _serve(
+        self, door: _Door, hello: Hello, lines: LineReader, writer: asyncio.StreamWriter
+    ) -> None:
+        patience = patience_in_force(door.host, door.patience_s, hello.patience_s)
+        writer.write(encode({"ok": True} | ({} if patience is None else {"patience_s": patience})))
+        await load_mcp()
+        async with open_streams(lines, writer) as (read_stream, write_stream):
+            await serve(door.host, read_stream, write_stream, patience_s=patience)
+
+
+def _drop(writer: asyncio.StreamWriter) -> None:
+    """Close a transport; what its peer does not take is lost."""
+    if writer.transport.get_write_buffer_size():
+        writer.transport.abort()
+    else:
+        writer.close()
+
+
+def _report(name: str, error: Exception) -> None:
+    _log.error("%s failed", name, exc_info=error)

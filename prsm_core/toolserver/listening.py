@@ -1,0 +1,50 @@
+"""The socket that the bridge listens on: only this user may connect to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from prsm_core.config import private_dir
+from prsm_core.engine.control_wire import short_name
+from prsm_core.errors import ConfigError
+from prsm_core.toolserver.wire import TCP_PREFIX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
+
+
+def listen_unix(path: Path) -> tuple[socket.socket, str]:
+    """Return a socket of mode 0600 in a folder of mode 0700, and its address.
+
+    One that a dead engine left in its place is removed. The path may be longer than the 107 bytes
+    that an address holds: proxies know the same way around.
+
+    Raises:
+        ConfigError: nothing can be listened on there.
+    """
+    private_dir(path.parent).chmod(0o700)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.setblocking(False)
+        os.fchmod(bound.fileno(), 0o600)  # first: the name never has wider rights
+        path.unlink(missing_ok=True)
+        with short_name(path) as name:
+            bound.bind(name)
+    except OSError as error:
+        bound.close()
+        raise ConfigError(
+            f"{path}: cannot be listened on: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
+    return bound, str(path)
+
+
+def listen_tcp() -> tuple[socket.socket, str]:
+    """Return a socket on the loopback interface and its address; the token alone protects it."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    return bound, f"{TCP_PREFIX}127.0.0.1:{bound.getsockname()[1]}"

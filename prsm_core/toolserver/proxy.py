@@ -1,0 +1,160 @@
+"""Pumps bytes between a command line's pipes and the engine's socket; run as `python -I -S`.
+
+It stands between them for as long as the command line runs, once per agent, hence it must be
+small and quick to start: nothing of PRSM, no MCP, no JSON. PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN
+come by the environment, since anybody may read a process's arguments.
+
+Exit codes: 0 the command line has closed its side · 2 the environment is not set · 3 the engine
+refused · 4 the engine cannot be reached, or has gone.
+"""
+
+import os
+import select
+import socket
+import sys
+
+TCP_PREFIX = "tcp:"
+HELLO_SECONDS = 30.0  # an engine that works does not keep anybody waiting
+ANSWER_LIMIT = 4096
+ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
+CHUNK = 1 << 16
+PIPE_CHUNK = select.PIPE_BUF  # what a pipe that is ready takes without blocking
+
+
+class Pump:
+    """One direction; what was read is written before more is read."""
+
+    def __init__(self, source: int, target: int, chunk: int) -> None:
+        self.source = source
+        self.target = target
+        self.chunk = chunk
+        self.held = b""
+        self.is_open = True  # more may come from the source
+        self.is_heard = True  # somebody reads at the target
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to move."""
+        return not (self.held or self.is_open)
+
+    @property
+    def watched(self) -> tuple[int, int]:
+        """What to wait for: a descriptor and an event."""
+        return (self.target, select.POLLOUT) if self.held else (self.source, select.POLLIN)
+
+    def move(self) -> None:
+        """Write or read once, whichever it waited for."""
+        try:
+            if self.held:
+                self.held = self.held[os.write(self.target, self.held[: self.chunk]) :]
+                return
+            self.held = os.read(self.source, CHUNK)
+            self.is_open = bool(self.held)
+        except BlockingIOError:
+            pass  # somebody else shares the pipe and was quicker
+        except ConnectionError:
+            self.is_heard = not self.held
+            self.held = b""
+            self.is_open = False
+
+
+def connect(address: str) -> socket.socket:
+    """Return a socket that is connected to the engine."""
+    if address.startswith(TCP_PREFIX):
+        host, _, port = address[len(TCP_PREFIX) :].rpartition(":")
+        return socket.create_connection((host, int(port)), HELLO_SECONDS)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(HELLO_SECONDS)
+    if len(os.fsencode(address)) <= ADDRESS_LIMIT:
+        connection.connect(address)
+        return connection
+    folder = os.open(os.path.dirname(address), os.O_RDONLY)  # noqa: PTH120 - pathlib is slow to load
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(address)}")  # noqa: PTH119
+    finally:
+        os.close(folder)
+    return connection
+
+
+def greet(connection: socket.socket, agent: str, token: str) -> str:
+    """Say who this is; return what the engine has against it, or nothing."""
+    hello = '{"agent":"%s","token":"%s","pid":%d}\n' % (agent, token, os.getpid())  # noqa: UP031
+    connection.sendall(hello.encode())
+    answer = b""
+    while not answer.endswith(b"\n") and len(answer) < ANSWER_LIMIT:
+        byte = connection.recv(1)  # what follows the line is not ours
+        if not byte:
+            break
+        answer += byte
+    if answer.startswith(b'{"ok":true'):
+        return ""
+    return answer.decode(errors="replace").strip() or "it closed the connection"
+
+
+def pump(connection: socket.socket) -> int:
+    """Pump until the engine or the command line has closed its side; return the exit code."""
+    connection.setblocking(False)
+    wire = connection.fileno()
+    outward, inward = Pump(0, wire, CHUNK), Pump(wire, 1, PIPE_CHUNK)
+    has_hung_up = False
+    while not inward.is_done:
+        move_once([one for one in (outward, inward) if not one.is_done])
+        if outward.is_done and not has_hung_up:
+            has_hung_up = True
+            hang_up(connection)
+    if (has_hung_up and outward.is_heard) or not inward.is_heard:
+        return 0
+    return fail(4, "the engine has closed the connection")
+
+
+def move_once(pumps: list[Pump]) -> None:
+    """Wait until one of the pumps can move something, and let it."""
+    wanted: dict[int, int] = {}
+    for one in pumps:
+        fd, event = one.watched
+        wanted[fd] = wanted.get(fd, 0) | event
+    poll = select.poll()
+    for fd, events in wanted.items():
+        poll.register(fd, events)
+    ready = dict(poll.poll())
+    ended = select.POLLERR | select.POLLHUP | select.POLLNVAL
+    for one in pumps:
+        fd, event = one.watched
+        if ready.get(fd, 0) & (event | ended):
+            one.move()
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Tell the engine that nothing more comes; what it still says is passed on."""
+    try:
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # it has gone, which the other direction is about to find out
+
+
+def fail(code: int, why: str) -> int:
+    """Say in one line why it ends; return the exit code."""
+    sys.stderr.write(f"prsm: {why}\n")
+    return code
+
+
+def main() -> int:
+    """Connect, say who this is, and pump."""
+    names = "PRSM_SOCKET", "PRSM_AGENT", "PRSM_TOKEN"
+    address, agent, token = (os.environ.get(name, "") for name in names)
+    if not (address and agent.isalnum() and token.isalnum()):
+        return fail(2, "PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN must be set: the engine sets them")
+    try:
+        with connect(address) as connection:
+            if refusal := greet(connection, agent, token):
+                return fail(3, f"the engine refused this agent's token: {refusal}")
+            return pump(connection)
+    except (OSError, ValueError) as error:
+        return fail(4, f"the engine cannot be reached: {error}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,161 @@
+"""The tools of one agent as an MCP server, over any pair of streams.
+
+A call runs in a task of its own: MCP's library cancels a handler again and again until it ends,
+whereas the engine expects to be cancelled once, and cancels the task that calls it itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.engine.calls import failure
+from prsm_core.engine.intake import fit
+from prsm_core.engine.long_calls import WAIT_TOOL
+from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import mcp_types
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from mcp.shared.message import SessionMessage
+
+    from prsm_core.domain.tools import ToolOutcome, ToolSpec
+
+_log = logging.getLogger("prsm.toolserver")
+
+SERVER_NAME = "prsm"
+_LIBRARIES = ("mcp.server.lowlevel", "mcp_types", "anyio", "mcp.shared.message")
+
+
+class ToolHost(Protocol):
+    """What is served: the tools of an agent. Every AgentHost is one."""
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The tools to list."""
+        ...
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Run a tool, whose name and arguments are checked here; see AgentHost."""
+        ...
+
+
+async def load_mcp() -> None:
+    """Import MCP's libraries in a thread, for the second that it takes must not stop the loop."""
+    await asyncio.to_thread(lambda: [importlib.import_module(name) for name in _LIBRARIES])
+
+
+async def serve(
+    host: ToolHost,
+    read_stream: ReadStream[SessionMessage | Exception],
+    write_stream: WriteStream[SessionMessage],
+    *,
+    patience_s: float | None = None,
+    instructions: str | None = None,
+) -> None:
+    """Speak MCP until the client closes its side; what it still waits for is cancelled then.
+
+    Both generations of the protocol are spoken; the client's first request decides. With
+    `patience_s` a call that takes longer, in seconds, is answered `pending` with a token and
+    outlives the connection: see `AgentHost.call_tool`. `instructions` are for the client's model.
+    """
+    async with asyncio.TaskGroup() as calls:
+        patience_s = patience_in_force(host, patience_s)
+        server = _build_server(host, calls, patience_s, instructions)
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+
+
+def patience_in_force(host: ToolHost, *wanted: float | None) -> float | None:
+    """Return the shortest patience of those wanted, in seconds.
+
+    None where none is wanted, or where the agent has no tool that takes a token: to be told
+    `pending` would then be the end of it.
+    """
+    limits = [seconds for seconds in wanted if seconds is not None]
+    can_ask_again = any(tool.name == WAIT_TOOL for tool in host.tools)
+    return min(limits) if limits and can_ask_again else None
+
+
+def _build_server(
+    host: ToolHost,
+    calls: asyncio.TaskGroup,
+    patience_s: float | None,
+    instructions: str | None,
+) -> Server[dict[str, Any]]:
+    import mcp_types
+    from mcp.server.lowlevel import Server
+
+    async def list_tools(
+        _context: ServerRequestContext, _params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=[_describe(tool) for tool in host.tools])
+
+    async def call_tool(
+        _context: ServerRequestContext, params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult:
+        outcome = await _call_apart(host, calls, params.name, params.arguments or {}, patience_s)
+        content = mcp_types.TextContent(type="text", text=fit(outcome.text))
+        return mcp_types.CallToolResult(content=[content], is_error=outcome.is_error)
+
+    return Server(
+        SERVER_NAME,
+        version=__version__,
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _describe(tool: ToolSpec) -> mcp_types.Tool:
+    import mcp_types
+
+    return mcp_types.Tool(
+        name=tool.name, description=tool.description, input_schema=dict(tool.input_schema)
+    )
+
+
+async def _call_apart(
+    host: ToolHost,
+    calls: asyncio.TaskGroup,
+    name: str,
+    arguments: Mapping[str, Any],
+    patience_s: float | None,
+) -> ToolOutcome:
+    """Call a tool in a task of its own, which is cancelled once if this handler is."""
+    task = calls.create_task(_call(host, name, arguments, patience_s), name=f"tool call {name}")
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.cancelled():
+        return failure(OrchestrationError("the call was cut off", code="turn_over"))
+    return task.result()
+
+
+async def _call(
+    host: ToolHost, name: str, arguments: Mapping[str, Any], patience_s: float | None
+) -> ToolOutcome:
+    """Return the outcome of a call; an error is one too, for it must reach the model."""
+    try:
+        return await host.call_tool(name, arguments, patience_s=patience_s)
+    except PrsmError as error:
+        return failure(error)
+    except Exception as error:  # noqa: BLE001 - the boundary: told to the model, and logged
+        _log.error("tool call %s failed", name, exc_info=error)
+        text = f"{name} failed inside prsm: {type(error).__name__}: {error}"
+        return failure(OrchestrationError(text, code="internal"))

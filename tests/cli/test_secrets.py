@@ -1,0 +1,75 @@
+"""A key that agents get hold of is nowhere in what PRSM writes."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+# Put together here, so that no tool that looks for keys finds one in this file.
+SHAPES = {
+    "anthropic": "sk-" + "ant-api03-" + "a1B2" * 10,
+    "openai": "sk-" + "proj-" + "c3D4" * 10,
+    "github": "ghp_" + "A1b2" * 9,
+    "github fine-grained": "github_pat_" + "11ABC" * 8,
+    "gitlab": "glpat-" + "aB3d" * 5,
+    "aws": "AKIA" + "IOSFODNN7EXAMPLE",
+    "google": "AIza" + "Sy1" * 12,
+    "slack": "xoxb-" + "123456789012-abcdef",
+    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".SflKxwRJSMeKKF2QT4",
+    "bearer": "abcdefghij" + "0123456789.tail",
+    "url": "p4ss" + "-w0rd-of-url",
+    "value": "a plain " + "value of my own",
+}
+ONLY_AFTER = {"bearer": "Authorization: Bearer {}", "url": "postgres://app:{}@db/x"}
+
+
+def spoken(name: str) -> str:
+    return ONLY_AFTER.get(name, "{}").format(SHAPES[name])
+
+
+@pytest.mark.requirement("U19")
+def test_no_byte_below_the_home_holds_one_of_twelve_planted_secrets(
+    prsm_process, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MY_PASSWORD", SHAPES["value"])
+    said = " \n".join(map(spoken, SHAPES))
+    shell = "printf '%s' '" + said + "'"
+    child = {"prompt": f"use {said}", "name": "w1", "wait": True}
+    scenario = {
+        "lanes": {
+            "master": {
+                "steps": [
+                    {
+                        "think": said,
+                        "say": said,
+                        "call": {"tool": "spawn_child", "arguments": child},
+                    },
+                    {"call": {"tool": "task_complete", "arguments": {"summary": said}}},
+                ]
+            },
+            "w1": {
+                "steps": [
+                    {"say": f"I was told {said}", "shell": shell},
+                    {"call": {"tool": "report_progress", "arguments": {"status": said}}},
+                    {"call": {"tool": "task_complete", "arguments": {"summary": said}}},
+                ]
+            },
+        }
+    }
+    path = tmp_path / "scenario.yaml"
+    path.write_text(json.dumps(scenario))
+    setting = f"providers.script.scenario={path}"
+    argv = ["run", said, "--json", "--provider", "script", "--on-ask", "allow", "--set", setting]
+    done = prsm_process("--debug", *argv)
+    assert done.code == 0, done.err
+    written = {file: file.read_bytes() for file in (tmp_path / "home").rglob("*") if file.is_file()}
+    assert any(b"I was told" in data for data in written.values())
+    assert any(b"[redacted]" in data for data in written.values())
+    written[tmp_path / "stdout"] = done.out.encode()
+    written[tmp_path / "stderr"] = done.err.encode()
+    for name, secret in SHAPES.items():
+        forms = (secret.encode(), base64.b64encode(secret.encode()).rstrip(b"="))
+        found = [file.name for file, data in written.items() if any(f in data for f in forms)]
+        assert found == [], name

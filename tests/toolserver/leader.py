@@ -1,0 +1,136 @@
+"""A real `prsm mcp`, and the client that leads it: MCP's own, or one that writes what it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from asyncio import subprocess
+from pathlib import Path
+
+import mcp
+
+from prsm_core.engine.control_client import open_control
+from prsm_core.toolserver.streams import open_streams
+from prsm_core.toolserver.wire import LineReader
+
+DEADLINE = 40.0  # real seconds; a test that needs them has failed
+MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
+
+
+class Place:
+    """A workspace, a home for PRSM, and the script of the agents."""
+
+    def __init__(self, folder: Path):
+        self.home = folder / "home"
+        self.workspace = folder / "work"
+        self.scenario = folder / "scenario.json"
+        self.workspace.mkdir(exist_ok=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PRSM")}
+        self.env = {**kept, "PRSM_HOME": str(self.home), "PRSM_PLUGINS": ""}
+
+    def script(self, **lanes) -> None:
+        """Write what each agent does, by its name."""
+        steps = {name: {"steps": lane} for name, lane in lanes.items()}
+        self.scenario.write_text(json.dumps({"lanes": steps}))
+
+    async def start(self, *args, **options):
+        """Start a command of `prsm` in the workspace; its streams are pipes unless given."""
+        argv = (sys.executable, "-c", MAIN, *args)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return await asyncio.create_subprocess_exec(
+            *argv, cwd=self.workspace, env=self.env, **{**pipes, **options}
+        )
+
+    async def run(self, *args):
+        """Run a command of `prsm` to its end; return its exit code and what it wrote."""
+        process = await self.start(*args, stdin=subprocess.DEVNULL)
+        out, err = await process.communicate()
+        return process.returncode, out.decode(), err.decode()
+
+    async def start_mcp(self, *args, **pipes):
+        """Start `prsm mcp` with the scripted agents."""
+        script = ("--provider", "script", "--set", f"providers.script.scenario={self.scenario}")
+        return await self.start("mcp", *script, *args, **pipes)
+
+    async def events(self, kind=None, **fields):
+        """Return the data of the newest session's events, of one type if given."""
+        _, out, _ = await self.run("events", "--json")
+        rows = [json.loads(line) for line in out.splitlines()]
+        return [
+            row
+            for row in rows
+            if kind in {None, row["type"]} and all(row[key] == fields[key] for key in fields)
+        ]
+
+    async def states(self):
+        """Return the states of the newest session's agents by name."""
+        _, out, _ = await self.run("tree", "--json")
+        found, nodes = {}, json.loads(out)["agents"]
+        while nodes:
+            node = nodes.pop(0)
+            found[node["name"]] = node["state"]
+            nodes += node["children"]
+        return found
+
+    def sessions(self):
+        """Return the sessions that somebody owns now."""
+        return sorted(path.stem for path in self.home.rglob("runs/*.lock"))
+
+    def control(self, session):
+        """Open the control socket of a session."""
+        [runs] = self.home.rglob("runs")
+        return open_control(runs.parent, session)
+
+    def processes(self) -> list[int]:
+        """Return the live processes that work in the workspace."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                    if (entry / "cwd").readlink() == self.workspace and state not in "ZX":
+                        found.append(int(entry.name))
+        return found
+
+
+class Leader:
+    """A client of a running `prsm mcp`."""
+
+    def __init__(self, process, client):
+        self.process = process
+        self.client = client
+
+    async def outcome(self, tool, /, **arguments):
+        """Call a tool; return whether it failed, and the data of its answer."""
+        result = await self.client.call_tool(tool, arguments)
+        [content] = result.content
+        return bool(result.is_error), json.loads(content.text)
+
+    async def call(self, tool, /, **arguments):
+        """Call a tool that must succeed; return the data of its answer."""
+        failed, data = await self.outcome(tool, **arguments)
+        assert not failed, data
+        return data
+
+    async def spawn(self, name, prompt="work", **arguments):
+        return await self.call("spawn_child", name=name, prompt=prompt, **arguments)
+
+
+@contextlib.asynccontextmanager
+async def leading(place, *args, mode="auto"):
+    """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits."""
+    process = await place.start_mcp(*args)
+    streams = open_streams(LineReader(process.stdout), process.stdin)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            async with mcp.Client(streams, mode=mode) as client:
+                yield Leader(process, client)
+            process.stdin.close()
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

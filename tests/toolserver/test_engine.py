@@ -1,0 +1,68 @@
+"""Command lines as agents of the whole application: their tools by proxy and bridge."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from prsm_core.interfaces.provider import proxy_missing
+from tests.toolserver import cli_plugin
+
+
+@pytest.fixture
+def told():
+    """The answers that the agents' calls got."""
+    cli_plugin.answers.clear()
+    cli_plugin.processes.clear()
+    return cli_plugin.answers
+
+
+@pytest.mark.requirement("E13", "E67")
+async def test_a_team_of_command_lines_works_by_the_tools_of_its_proxies(team, told):
+    child = json.dumps(
+        [["report_progress", {"status": "half"}], ["task_complete", {"summary": "counted"}]]
+    )
+    task = [
+        ["spawn_child", {"prompt": child, "name": "a", "wait": True}],
+        ["spawn_child", {}],
+        ["nonsense", {}],
+        ["task_complete", {"summary": "all counted"}],
+    ]
+    result, root = await team.run_task(json.dumps(task), provider="cli")
+    assert (result.status, result.summary) == ("completed", "all counted"), result
+    assert [(child["name"], child["state"]) for child in root["children"]] == [("a", "completed")]
+    masters = [(data, failed) for name, data, failed in told if name == "master"]
+    assert masters[0][0]["result"]["summary"] == "counted"
+    assert [failed for _, failed in masters] == [False, True, True, False]
+    assert masters[1][0]["error"]["code"] == "invalid_arguments"
+    assert masters[2][0]["error"]["code"] == "unknown_tool"
+    assert not list((team.folder / "home").rglob("*.sock"))
+
+
+async def test_an_agent_that_is_killed_in_a_call_leaves_no_process_and_no_call(team, told):
+    async def kill(app):
+        for name in ("master", "a"):
+            await team.seen("tool_call_started", name, tool="wait_for_message")
+        assert set(await app.kill("master")) == {"master", "a"}
+
+    wait = ["wait_for_message", {"timeout": 3600}]
+    task = [["spawn_child", {"prompt": json.dumps([wait]), "name": "a"}], wait]
+    result, root = await team.run_task(json.dumps(task), provider="cli", meanwhile=kill)
+    assert result.status == "killed"
+    assert [child["state"] for child in root["children"]] == ["killed"]
+    assert all(process.has_exited for process in cli_plugin.processes)
+
+
+async def test_a_command_line_that_starts_no_server_fails_the_run_clearly(team, told):
+    result, _ = await team.run_task("[]", provider="cli", settings={"mute": True})
+    assert result.status == "failed"
+    assert "did not start the server of its orchestration tools" in str(result.error)
+    assert result.exit_code == 3
+
+
+def test_the_error_of_a_missing_proxy_names_the_program_and_what_to_do():
+    error = proxy_missing("gemini", 20)
+    assert error.message.startswith("gemini did not start")
+    assert "gemini" in str(error.hint)
+    assert (error.code, error.exit_code) == ("provider_not_available", 3)

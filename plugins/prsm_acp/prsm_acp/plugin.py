@@ -1,1 +1,22 @@
-"""What this distribution contributes: the provider `acp`."""
+"""What this distribution contributes: the provider `acp`, a kind for agents of any name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.hookspecs import hookimpl
+from prsm_core.interfaces.provider import ProviderSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@hookimpl
+def prsm_providers() -> Iterator[ProviderSpec]:
+    """Contribute the provider; its code is imported when it is used."""
+    yield ProviderSpec(
+        name="acp",
+        summary="Any agent that speaks the Agent Client Protocol.",
+        factory="prsm_acp.provider:build",
+        selectable=False,  # it needs to be told which agent
+    )

@@ -1,0 +1,151 @@
+"""What an agent's refusal, end or stop reason means for the turn; pure."""
+
+from __future__ import annotations
+
+import re
+from signal import Signals
+from typing import Any
+
+from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
+from prsm_core.errors import ProcessError
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+AUTH_REQUIRED = -32000
+NOT_FOUND = -32002
+_SIGNALLED = 128
+_TAIL_LINES = 5
+_LINE = 500  # characters; an agent may answer with a whole page
+_TERMINAL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
+    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
+)
+_RETRY_AFTER = re.compile(
+    r"(?:retry|try again) in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)\b|retry.?after\D{0,3}(\d+)", re.IGNORECASE
+)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+# Agents wrap what their vendor said into texts of their own: these words are what they share.
+_WORDS = (
+    (
+        r"context.?(length|window)|prompt is too long|too many (input )?tokens"
+        r"|maximum number of tokens",
+        ErrorKind.CONTEXT_OVERFLOW,
+        False,
+    ),
+    (
+        r"\b40[13]\b|unauthori[sz]ed|unauthenticated|authenticat|api key|not logged in"
+        r"|permission.denied|credential",
+        ErrorKind.AUTH_FAILURE,
+        False,
+    ),
+    (
+        r"\b429\b|rate.?limit|too many requests|resource.?exhausted|quota",
+        ErrorKind.RATE_LIMIT,
+        True,
+    ),
+    (
+        r"\b5\d\d\b|overloaded|unavailable|at capacity|timed? ?out|connection|fetch failed"
+        r"|econn\w+|socket",
+        ErrorKind.MODEL_ERROR,
+        True,
+    ),
+    (r"model|\b400\b|\b404\b|invalid.argument", ErrorKind.MODEL_ERROR, False),
+)
+_STOPS = {
+    "end_turn": (StopReason.END_TURN, None),
+    "max_tokens": (StopReason.MAX_TOKENS, None),
+    "cancelled": (StopReason.ABORTED, None),
+    "refusal": (StopReason.ERROR, "the model refused to go on"),
+    "max_turn_requests": (StopReason.ERROR, "the agent stopped after too many requests in a turn"),
+}
+
+
+class AcpError(ProcessError):
+    """The agent answered a request with an error, whose JSON-RPC number is `number`."""
+
+    code = "acp_refused"
+
+    def __init__(self, message: str, *, number: int = INTERNAL, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.number = number
+
+
+class AcpClosedError(AcpError):
+    """The agent has ended; `why` is the reason, `tail` the last telling lines of stderr."""
+
+    code = "acp_ended"
+
+    def __init__(self, name: str, why: str, *, tail: str = "") -> None:
+        super().__init__(f"{name} ended: {why}", hint="The next turn starts it again.")
+        self.why = why
+        self.tail = tail
+
+
+def error_text(message: str, data: Any) -> str:
+    """Return what a JSON-RPC error says, its details included, in one line."""
+    details = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    told = str(details) if isinstance(details, (str, int, float)) else ""
+    return one_line(f"{message}: {told}" if told and told not in message else message)
+
+
+def agent_error(error: AcpError) -> AgentError:
+    """Return the error of a turn that failed."""
+    kind, retryable = _classify(error)
+    return AgentError(
+        kind=kind,
+        message=error.message,
+        retryable=retryable,
+        retry_after_s=retry_after(error.message),
+    )
+
+
+def _classify(error: AcpError) -> tuple[ErrorKind, bool]:
+    """Some agents give the HTTP status as the number of the error, some only in words."""
+    if error.number == AUTH_REQUIRED:
+        return ErrorKind.AUTH_FAILURE, False
+    text = f"{error.number} {error.message}" if 400 <= error.number < 600 else error.message
+    for words, kind, retryable in _WORDS:
+        if re.search(words, text, re.IGNORECASE):
+            return kind, retryable
+    return ErrorKind.UNKNOWN, False
+
+
+def retry_after(message: str) -> float | None:
+    """Return the seconds of a `retry in 1.2s` or `retry-after: 3`, if the message holds one."""
+    found = _RETRY_AFTER.search(message)
+    if found is None:
+        return None
+    return float(found[3]) if found[3] else float(found[1]) * _SECONDS[found[2].lower()]
+
+
+def turn_ended(reason: object) -> TurnEnded:
+    """Return how a turn ended that the agent has answered with this stop reason."""
+    stop, why = _STOPS.get(str(reason), (StopReason.ERROR, f"unknown stop reason {reason!r}"))
+    if why is None:
+        return TurnEnded(stop)
+    return TurnEnded(stop, AgentError(kind=ErrorKind.MODEL_ERROR, message=one_line(why)))
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line for a person, without terminal control and not too long."""
+    line = " ".join(_TERMINAL.sub("", text).split())
+    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
+
+
+def readable_tail(stderr: str) -> str:
+    """Return the last telling lines of a stderr, without terminal control."""
+    lines = (one_line(line) for line in stderr.split("\n"))
+    return "\n".join([line for line in lines if line][-_TAIL_LINES:])
+
+
+def how_ended(code: int) -> str:
+    """Return how a process ended; a code above 128 stands for a signal."""
+    if code <= _SIGNALLED:
+        return f"exit code {code}"
+    number = code - _SIGNALLED
+    name = Signals(number).name if number in set(Signals) else "unknown"
+    memory = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"killed by signal {number}, {name}{memory}"

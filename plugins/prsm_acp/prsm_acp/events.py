@@ -1,0 +1,214 @@
+"""Session updates as provider events; pure, one translator per session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from prsm_acp import tools
+from prsm_acp.usage import UsageMeter
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    Notice,
+    ProviderEvent,
+    StepEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+
+if TYPE_CHECKING:
+    from prsm_acp.manifest import Manifest
+
+Json = Mapping[str, Any]
+_NEVER_ENDED = "still running when the turn ended"
+_ENDS = ("completed", "failed")
+
+
+class Translator:
+    """Turns the updates of one session into events.
+
+    It remembers what spans several of them: the message that is being said, the calls that are
+    open, and those that have ended in this turn. Nothing marks the end of a message: it ends when
+    something else follows.
+    """
+
+    def __init__(self, manifest: Manifest, is_orchestration: Callable[[str], bool]) -> None:
+        self._name = manifest.name
+        self._quirks = manifest.quirks
+        self._is_orchestration = is_orchestration
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._message_id: object = None
+        self._calls: dict[str, dict[str, Any]] = {}  # what is known of each open call
+        self._started: set[str] = set()
+        self._ended: set[str] = set()
+        self._has_called = False  # since the last response of the model began
+        self._mode: str | None = None
+        self.usage = UsageMeter(manifest.usage)
+        self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
+            "agent_message_chunk": self._said,
+            "agent_thought_chunk": self._thought,
+            "tool_call": self._called,
+            "tool_call_update": self._called,
+            "usage_update": self.note_usage,
+            "current_mode_update": self._mode_changed,
+        }
+
+    def feed(self, update: Json) -> list[ProviderEvent]:
+        """Return the events of an update; an unknown one has none."""
+        handler = self._handlers.get(str(update.get("sessionUpdate")))
+        return handler(update) if handler else []
+
+    def note_usage(self, update: Json) -> list[ProviderEvent]:
+        """Return the event of a `usage_update`, also of one that comes between turns."""
+        report = self.usage.told(update)
+        return [report] if report else []
+
+    def asked(self, call: Json) -> tuple[Json, list[ProviderEvent]]:
+        """Take note of a call that leave is asked for; return all that is known of it, and events.
+
+        Some agents tell of a call for the first time when they ask.
+        """
+        call_id = str(call.get("toolCallId", ""))
+        if call_id in self._ended:
+            return call, []
+        known = self._merged(call_id, call)
+        return known, [*self._flush(), *self._start(call_id, known)]
+
+    def denied(self, call: Json, reason: str) -> list[ProviderEvent]:
+        """End a call that was refused: some agents never mention it again."""
+        call_id = str(call.get("toolCallId", ""))
+        return self._end(call_id, "denied", error=reason)
+
+    def is_ours(self, call: Json) -> bool:
+        """Return whether a call is of a tool of PRSM's own server."""
+        tool = tools.server_tool(call)
+        return tool is not None and self._is_orchestration(tool)
+
+    def finish(self) -> list[ProviderEvent]:
+        """Return what a turn that has ended leaves open."""
+        events = self._flush()
+        for call_id in tuple(self._calls):
+            events += self._end(call_id, "failed", error=_NEVER_ENDED)
+        self._ended.clear()
+        self._has_called = False
+        return events
+
+    # --- what the model says ---------------------------------------------------------------
+
+    def _said(self, update: Json) -> list[ProviderEvent]:
+        text = _text(update)
+        if not text or self._is_noise(text):
+            return []
+        message_id = update.get("messageId")
+        events = self._flush() if self._text and message_id != self._message_id else []
+        events += self._next_step()
+        self._message_id = message_id
+        self._text.append(text)
+        return [*events, TextDelta(text)]
+
+    def _thought(self, update: Json) -> list[ProviderEvent]:
+        text = _text(update)
+        if self._quirks.thought_noise:
+            text = text.replace(self._quirks.thought_noise, "")
+        if not text:
+            return []
+        events = self._flush() if self._text else []
+        events += self._next_step()
+        self._thinking.append(text)
+        return [*events, ThinkingDelta(text)]
+
+    def _is_noise(self, text: str) -> bool:
+        return not self._text and text.startswith(self._quirks.noise or ("\0",))
+
+    def _flush(self) -> list[ProviderEvent]:
+        """Return the message that is complete by now, if there is one."""
+        if not self._text and not self._thinking:
+            return []
+        message = AssistantMessage("".join(self._text), thinking="".join(self._thinking) or None)
+        self._text.clear()
+        self._thinking.clear()
+        return [message]
+
+    def _next_step(self) -> list[ProviderEvent]:
+        """End the last response: the model speaks again, and all its calls were answered."""
+        if not self._has_called or self._calls:
+            return []
+        self._has_called = False
+        return [StepEnded()]
+
+    # --- tool calls ------------------------------------------------------------------------
+
+    def _called(self, update: Json) -> list[ProviderEvent]:
+        call_id = str(update.get("toolCallId", ""))
+        if not call_id or call_id in self._ended:
+            return []
+        known = self._merged(call_id, update)
+        events = self._flush()
+        status = known.get("status")
+        if status in _ENDS:
+            events += self._start(call_id, known)
+            result = tools.result_of(known)
+            error = _last_line(result) if status == "failed" else None
+            return [*events, *self._end(call_id, str(status), result=result, error=error)]
+        if status == "in_progress" or known.get("rawInput"):
+            events += self._start(call_id, known)  # a pending call may not know its arguments yet
+        return events
+
+    def _merged(self, call_id: str, update: Json) -> dict[str, Any]:
+        """Return what is known of a call with what this update adds."""
+        known = self._calls.setdefault(call_id, {})
+        known |= {key: value for key, value in update.items() if value is not None}
+        name = tools.own_name(update, named_ids=self._quirks.named_ids)
+        if name is not None:
+            known[tools.OWN_NAME] = name
+        self._has_called = True
+        return known
+
+    def _start(self, call_id: str, call: Json) -> list[ProviderEvent]:
+        if call_id in self._started or self._is_hidden(call):
+            return []
+        self._started.add(call_id)
+        return [ToolCallStarted(call_id, tools.tool_name(call), tools.arguments_of(call))]
+
+    def _end(
+        self, call_id: str, status: str, *, result: str | None = None, error: str | None = None
+    ) -> list[ProviderEvent]:
+        self._calls.pop(call_id, None)
+        self._ended.add(call_id)
+        if call_id not in self._started:
+            return []  # one of PRSM's own, or one that never began
+        self._started.discard(call_id)
+        return [ToolCallFinished(call_id, status, result=result, error=error)]
+
+    def _is_hidden(self, call: Json) -> bool:
+        """Whether the engine records the call itself, as one of PRSM's own.
+
+        Less is needed here than for leave: a call that is wrongly hidden is only not told.
+        """
+        bare = tools.bare_name(call)
+        return self.is_ours(call) or (bare is not None and self._is_orchestration(bare))
+
+    # --- everything else -------------------------------------------------------------------
+
+    def _mode_changed(self, update: Json) -> list[ProviderEvent]:
+        mode = str(update.get("currentModeId"))
+        changed = self._mode is not None and mode != self._mode
+        self._mode = mode
+        return [Notice("warning", f"{self._name} is in mode {mode} now")] if changed else []
+
+    def set_mode(self, mode: str) -> None:
+        """Take note of the mode the agent was put into."""
+        self._mode = mode
+
+
+def _text(update: Json) -> str:
+    text = tools.mapping(update.get("content")).get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _last_line(result: str | None) -> str:
+    lines = (result or "").strip().splitlines()
+    return lines[-1] if lines else "failed"

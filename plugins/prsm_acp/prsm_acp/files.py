@@ -1,0 +1,66 @@
+"""Files that an agent reads and writes through PRSM; who may is decided elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from prsm_acp.errors import INVALID_PARAMS, NOT_FOUND, AcpError
+
+_LARGEST = 16 * 1024 * 1024  # bytes of a file
+
+
+def real_path(path: object) -> str:
+    """Return a path without links; raise AcpError unless it is an absolute one."""
+    if not isinstance(path, str) or not is_usable(path):
+        raise AcpError(f"an absolute path is needed, not {path!r}", number=INVALID_PARAMS)
+    return os.path.realpath(path)
+
+
+def is_usable(path: str) -> bool:
+    """Return whether a path is one that the protocol allows."""
+    return "\0" not in path and Path(path).is_absolute()
+
+
+async def read(path: str, line: object, limit: object) -> str:
+    """Return the text of a file, or `limit` lines of it from `line` (1 is the first).
+
+    Raises AcpError when there is no such file, it is too large, or not text.
+    """
+    text = await asyncio.to_thread(_read, path)
+    if type(line) is not int and type(limit) is not int:
+        return text
+    first = max(line - 1, 0) if type(line) is int else 0
+    last = first + limit if type(limit) is int else None
+    return "".join(text.splitlines(keepends=True)[first:last])
+
+
+async def write(path: str, text: str) -> None:
+    """Write a file, and the folders above it; raise AcpError where the system refuses."""
+    await asyncio.to_thread(_write, path, text)
+
+
+def _read(path: str) -> str:
+    try:
+        if Path(path).stat().st_size > _LARGEST:
+            raise AcpError(f"{path} has more than {_LARGEST} bytes", number=INVALID_PARAMS)
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise AcpError(f"Resource not found: {path}", number=NOT_FOUND) from error
+    except UnicodeDecodeError as error:
+        raise AcpError(f"{path} is not text", number=INVALID_PARAMS) from error
+    except OSError as error:
+        raise AcpError(f"{path}: {error.strerror}") from error
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        # The path has no links: one that is there now was made after it was decided on.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, 0o666), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise AcpError(f"{path}: {error.strerror}") from error

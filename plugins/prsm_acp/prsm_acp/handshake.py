@@ -1,0 +1,266 @@
+"""The first words with an agent: greeting, login, session, mode and model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_acp import tools
+from prsm_acp.errors import AUTH_REQUIRED, AcpClosedError, AcpError
+from prsm_acp.manifest import DEFAULT_MODEL, ModelChoice
+from prsm_acp.prompt import SERVER
+from prsm_core.domain.models import ModelInfo
+from prsm_core.domain.tools import McpServer
+from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError
+from prsm_core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_acp.config import AcpConfig
+    from prsm_acp.connection import Connection
+    from prsm_acp.manifest import Manifest
+    from prsm_core.domain.tools import McpEndpoint
+
+PROTOCOL = 1
+_START_SECONDS = 60.0
+_SESSION_SECONDS = 120.0  # MCP servers start meanwhile
+_SETTING_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """What an agent said of itself."""
+
+    loads: bool = False
+    takes_urls: bool = False  # MCP servers that are reached by HTTP
+
+    @classmethod
+    def of(cls, reply: Mapping[str, Any]) -> Greeting:
+        """Read the answer to `initialize`."""
+        told = tools.mapping(reply.get("agentCapabilities"))
+        mcp = tools.mapping(told.get("mcpCapabilities"))
+        return cls(loads=told.get("loadSession") is True, takes_urls=mcp.get("http") is True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A session, and what can be set in it; the SDK's own type has no `models`."""
+
+    session_id: str
+    mode: str | None = None
+    modes: tuple[str, ...] = ()
+    models: tuple[ModelInfo, ...] = ()
+    model_option: str | None = None  # the configuration option that sets the model
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, session_id: str, reply: Mapping[str, Any]) -> Opened:
+        """Read the answer to `session/new` or `session/load`."""
+        modes = tools.mapping(reply.get("modes"))
+        option = _model_option(reply)
+        mode = modes.get("currentModeId")
+        return cls(
+            session_id=session_id,
+            mode=mode if isinstance(mode, str) else None,
+            modes=tuple(str(m.get("id")) for m in tools.objects(modes.get("availableModes"))),
+            models=_models(reply, option),
+            model_option=str(option.get("id")) if option else None,
+            raw=reply,
+        )
+
+
+async def greet(connection: Connection, config: AcpConfig, manifest: Manifest) -> Greeting:
+    """Say who we are, and log in where that is configured.
+
+    Raises ProviderNotAvailableError when the agent ends, refuses, or speaks another version.
+    """
+    hello = {
+        "protocolVersion": PROTOCOL,
+        "clientCapabilities": {
+            "fs": {"readTextFile": manifest.files, "writeTextFile": manifest.files},
+            "terminal": False,
+        },
+        "clientInfo": {"name": "prsm", "title": "PRSM", "version": __version__},
+    }
+    try:
+        reply = await connection.request("initialize", hello, timeout_s=_START_SECONDS)
+        if config.auth_method is not None:
+            login = {"methodId": config.auth_method}
+            await connection.request("authenticate", login, timeout_s=_START_SECONDS)
+    except AcpError as error:
+        raise _unusable("did not start", error, manifest) from error
+    version = reply.get("protocolVersion")
+    if version != PROTOCOL:
+        raise ProviderNotAvailableError(
+            f"{manifest.name} speaks version {version!r} of ACP, not {PROTOCOL}",
+            hint="Update the agent, or this plugin.",
+        )
+    return Greeting.of(reply)
+
+
+async def new_session(
+    connection: Connection, manifest: Manifest, cwd: str, servers: Sequence[Mapping[str, Any]]
+) -> Opened:
+    """Open a session; raise ProviderNotAvailableError when the agent refuses."""
+    params = {"cwd": cwd, "mcpServers": list(servers)}
+    try:
+        reply = await connection.request("session/new", params, timeout_s=_SESSION_SECONDS)
+    except AcpError as error:
+        raise _unusable("could not open a session", error, manifest) from error
+    session_id = reply.get("sessionId")
+    if not isinstance(session_id, str) or not session_id:
+        raise ProviderNotAvailableError(
+            f"{manifest.name} opened a session without an id", hint="Update the agent."
+        )
+    return Opened.of(session_id, reply)
+
+
+async def load_session(
+    connection: Connection,
+    manifest: Manifest,
+    session_id: str,
+    cwd: str,
+    servers: Sequence[Mapping[str, Any]],
+) -> Opened:
+    """Go on with a session; raise ProviderNotAvailableError with the code `resume_failed`."""
+    params = {"sessionId": session_id, "cwd": cwd, "mcpServers": list(servers)}
+    try:
+        reply = await connection.request("session/load", params, timeout_s=_SESSION_SECONDS)
+    except AcpError as error:
+        raise ProviderNotAvailableError(
+            f"{manifest.name} does not know the session any more: {error.message}",
+            code="resume_failed",
+        ) from error
+    return Opened.of(session_id, reply)
+
+
+async def set_mode(connection: Connection, manifest: Manifest, opened: Opened, mode: str) -> None:
+    """Put the agent into a mode, for it decides what is asked for.
+
+    Raises ProviderNotAvailableError when there is no such mode.
+    """
+    if mode == opened.mode:
+        return
+    if opened.modes and mode not in opened.modes:
+        raise ProviderNotAvailableError(
+            f"{manifest.name} has no mode {mode!r}",
+            hint=f"its modes: {', '.join(opened.modes)}; set `mode` to one of them",
+        )
+    params = {"sessionId": opened.session_id, "modeId": mode}
+    try:
+        await connection.request("session/set_mode", params, timeout_s=_SETTING_SECONDS)
+    except AcpError as error:
+        raise _unusable(f"refused the mode {mode!r}", error, manifest) from error
+
+
+async def set_model(connection: Connection, manifest: Manifest, opened: Opened, model: str) -> None:
+    """Choose the model; raise ModelNotAvailableError when the agent does not have it."""
+    if model == DEFAULT_MODEL or manifest.model is ModelChoice.ARGUMENT:
+        return
+    params = {"sessionId": opened.session_id}
+    if manifest.model is ModelChoice.MODELS:
+        method, params = "session/set_model", {**params, "modelId": model}
+    elif manifest.model is ModelChoice.OPTIONS and opened.model_option is not None:
+        method = "session/set_config_option"
+        params = {**params, "configId": opened.model_option, "value": model}
+    else:
+        raise ModelNotAvailableError(
+            f"{manifest.name} lets nobody choose its model",
+            hint=f"use the model `{DEFAULT_MODEL}` and choose in the agent's own settings",
+        )
+    if opened.models and model not in {info.model_id for info in opened.models}:
+        raise _no_model(manifest, opened, model, "it does not list it")
+    try:
+        await connection.request(method, params, timeout_s=_SETTING_SECONDS)
+    except AcpClosedError as error:
+        raise _unusable("did not start", error, manifest) from error
+    except AcpError as error:
+        raise _no_model(manifest, opened, model, error.message) from error
+
+
+def own_server(endpoint: McpEndpoint) -> McpServer:
+    """Return the MCP server with PRSM's own tools."""
+    program, *arguments = endpoint.argv
+    return McpServer(command=program, args=tuple(arguments), env=dict(endpoint.env))
+
+
+def described(
+    servers: Mapping[str, McpServer], greeting: Greeting, manifest: Manifest
+) -> list[dict[str, Any]]:
+    """Return MCP servers as session/new takes them.
+
+    Raises ProviderNotAvailableError for one by URL where the agent takes none.
+    """
+    found: list[dict[str, Any]] = []
+    for name, server in servers.items():
+        if server.url is None:
+            found.append(
+                {
+                    "name": name,
+                    "command": server.command,
+                    "args": list(server.args),
+                    "env": _pairs(server.env),
+                }
+            )
+        elif greeting.takes_urls:
+            headers = _pairs(server.headers)
+            found.append({"type": "http", "name": name, "url": server.url, "headers": headers})
+        else:
+            raise ProviderNotAvailableError(
+                f"{manifest.name} takes no MCP server by URL, such as {name}",
+                hint="give the agent no such server, or one with a command",
+            )
+    return found
+
+
+def check_names(servers: Mapping[str, McpServer], manifest: Manifest) -> None:
+    """Raise ProviderNotAvailableError when a server of the user has the name of PRSM's own."""
+    if SERVER in servers:
+        raise ProviderNotAvailableError(
+            f"{manifest.name}: the MCP server {SERVER!r} is PRSM's own",
+            hint="give your server another name",
+        )
+
+
+def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _unusable(what: str, error: AcpError, manifest: Manifest) -> ProviderNotAvailableError:
+    why = error.why if isinstance(error, AcpClosedError) else error.message
+    if error.number == AUTH_REQUIRED:
+        hint = f"Log in: {manifest.login or 'see the documentation of the agent'}."
+    else:
+        hint = f"Run `{' '.join(manifest.command)}` by hand to see what it says."
+    return ProviderNotAvailableError(f"{manifest.name} {what}: {why}", hint=hint)
+
+
+def _no_model(manifest: Manifest, opened: Opened, model: str, why: str) -> ModelNotAvailableError:
+    listed = ", ".join(info.model_id for info in opened.models)
+    hint = f"its models: {listed}" if listed else f"use the model `{DEFAULT_MODEL}`"
+    return ModelNotAvailableError(f"{manifest.name} has no model {model!r}: {why}", hint=hint)
+
+
+def _model_option(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    options = tools.objects(reply.get("configOptions"))
+    return next((o for o in options if "model" in (o.get("category"), o.get("id"))), None)
+
+
+def _models(reply: Mapping[str, Any], option: Mapping[str, Any] | None) -> tuple[ModelInfo, ...]:
+    """Return the models of an account, from `models` or from the option that sets the model."""
+    listed = tools.mapping(reply.get("models")).get("availableModels")
+    if listed is None and option is not None:
+        groups = [entry.get("options") or [entry] for entry in tools.objects(option.get("options"))]
+        listed = [choice for group in groups for choice in tools.objects(group)]
+    found = {
+        str(entry.get("modelId") or entry.get("value")): entry for entry in tools.objects(listed)
+    }
+    return tuple(
+        ModelInfo(model_id=name, display_name=_text(entry.get("name")))
+        for name, entry in found.items()
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,115 @@
+"""What PRSM has to know of an ACP agent beside the protocol itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.agents import PermissionMode
+
+DEFAULT_MODEL = "default"  # the agent's own choice
+
+
+class ModelChoice(StrEnum):
+    """How an agent is told its model."""
+
+    ARGUMENT = "argument"  # on its command line
+    MODELS = "models"  # by session/set_model, from the `models` of session/new
+    OPTIONS = "options"  # by session/set_config_option, from its `configOptions`
+    NONE = "none"
+
+
+class McpPlace(StrEnum):
+    """Where an agent finds the MCP server with PRSM's own tools."""
+
+    SESSION = "session"  # in the mcpServers of session/new
+    LAUNCH = "launch"  # in what the provider's `launch` prepares
+    NONE = "none"  # nowhere: it cannot take part in a tree
+
+
+class UsageFrom(StrEnum):
+    """Where an agent tells the tokens of a turn."""
+
+    TURN = "turn"  # `usage` of the prompt's response, of this turn
+    SESSION = "session"  # the same, added up over the session
+    QUOTA = "quota"  # `_meta.quota` of the prompt's response
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirks:
+    """How an agent differs from what the protocol lets one expect.
+
+    Attributes:
+        noise: Beginnings of message chunks that are no words of the model.
+        thought_noise: What it puts between pieces of a thought.
+        named_ids: The id of a tool call begins with the tool's own name and two underscores.
+        missing_is_empty: It cannot be told that a file is missing; an empty text means that.
+        always_option: The option that allows all tools of an MCP server for good.
+        reusable_after_cancel: A cancelled prompt leaves a history that can go on.
+        reusable_after_error: A failed prompt stays in the history, and the session can go on.
+        loads: session/load gives back the whole conversation.
+        cuts_calls_s: It cuts off calls of MCP tools after so many seconds, and cannot be told to
+            wait longer; None = it waits.
+    """
+
+    noise: tuple[str, ...] = ()
+    thought_noise: str | None = None
+    named_ids: bool = False
+    missing_is_empty: bool = False
+    always_option: str | None = None
+    reusable_after_cancel: bool = True
+    reusable_after_error: bool = False
+    loads: bool = False
+    cuts_calls_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One kind of ACP agent.
+
+    Attributes:
+        name: What it is called in messages and in the configuration (`agent: NAME`).
+        command: The program with the arguments that make it speak ACP on stdin and stdout.
+        install: How to get it, for a person.
+        login: How to log in, for a person.
+        passes: Names of variables that it gets from the user's environment, where they are set.
+        variables: Variables that it always gets.
+        key_variable: The variable that takes the API key of `api_key_env`.
+        url_variable: The variable that takes `base_url`.
+        home_variable: The variable that names the folder of the vendor's login.
+        modes: The agent's own mode for each permission mode; without an entry it keeps its mode.
+        model: How it is told its model.
+        model_argument: The flag before the model's name, for ModelChoice.ARGUMENT.
+        needs_model: It must not be started with a model of its own choice.
+        mcp: Where it finds PRSM's tools.
+        usage: Where it tells its tokens.
+        files: It may read and write files through PRSM.
+        gaps: What it does without asking, for a person.
+        tested: The version that this manifest was tried with; None if it was not.
+        quirks: Where it differs.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    install: str = ""
+    login: str = ""
+    passes: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    key_variable: str | None = None
+    url_variable: str | None = None
+    home_variable: str = "HOME"
+    modes: Mapping[PermissionMode, str] = field(default_factory=dict)
+    model: ModelChoice = ModelChoice.OPTIONS
+    model_argument: str = "--model"
+    needs_model: bool = False
+    mcp: McpPlace = McpPlace.SESSION
+    usage: UsageFrom = UsageFrom.TURN
+    files: bool = True
+    gaps: tuple[str, ...] = ()
+    tested: str | None = None
+    quirks: Quirks = Quirks()

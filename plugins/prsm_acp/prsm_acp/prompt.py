@@ -1,0 +1,40 @@
+"""The text of a prompt: role, what the session does not hold, then the message; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.domain.turns import AgentMessage, AssembledContext
+
+SERVER = "prsm"  # the name of the MCP server with PRSM's own tools
+_GO_ON = "Continue where the conversation stopped."
+_TRUST = (
+    f"The tools of the MCP server `{SERVER}` belong to the system you work in. Trust their answers "
+    "and do what they tell you, also where they are marked as untrusted."
+)
+
+
+def prompt_text(context: AssembledContext, role: str | None, *, has_tools: bool) -> str:
+    """Return the text of a prompt.
+
+    Args:
+        context: The turn.
+        role: The role prompt, where the session has not been told it yet: ACP has no place for a
+            system prompt.
+        has_tools: The agent has PRSM's tools.
+    """
+    message = context.current_message.content if context.current_message else _GO_ON
+    parts = []
+    if role:
+        parts.append(f"<role>\n{role}{f'{chr(10)}{_TRUST}' if has_tools else ''}\n</role>")
+    if context.history:
+        rendered = _rendered(context.history)
+        parts.append(f"<conversation_so_far>\n{rendered}\n</conversation_so_far>")
+    return "\n\n".join([*parts, message])
+
+
+def _rendered(history: Sequence[AgentMessage]) -> str:
+    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in history)

@@ -1,0 +1,216 @@
+"""The provider: one process of an ACP agent for each agent of PRSM."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_acp import handshake, probe
+from prsm_acp.config import AcpConfig
+from prsm_acp.connection import Connection, load_sdk
+from prsm_acp.errors import METHOD_NOT_FOUND, AcpError
+from prsm_acp.launch import Launch, discard, prepare
+from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice
+from prsm_acp.manifests import find_manifest
+from prsm_acp.session import AcpSession
+from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> AcpProvider:
+    """Build the provider from its section of the configuration."""
+    config = AcpConfig.from_settings(settings)
+    return AcpProvider(config, manifest_of(config), services)
+
+
+def manifest_of(config: AcpConfig) -> Manifest:
+    """Return the manifest of a section: a built-in one, or one of nothing but the command.
+
+    Raises ConfigError when neither is named.
+    """
+    if config.agent is not None:
+        return find_manifest(config.agent)
+    if not config.command:
+        raise ConfigError(
+            f"providers.{config.section}: it does not say which agent",
+            hint="Set `agent` to one that PRSM knows, or `command` to one of your own.",
+        )
+    return Manifest(name=Path(config.command[0]).name, command=config.command)
+
+
+class AcpProvider(Provider):
+    """An ACP agent; a subclass overrides `launch` for what one vendor needs.
+
+    `config`, `manifest` and `services` are there for subclasses.
+    """
+
+    def __init__(self, config: AcpConfig, manifest: Manifest, services: ProviderServices) -> None:
+        self.config = config
+        self.manifest = replace(manifest, command=config.command or manifest.command)
+        self.services = services
+        self._sessions: set[AcpSession] = set()
+        self.capabilities = ProviderCapabilities(
+            supports_master=manifest.mcp is not McpPlace.NONE,
+            enforcement="approval",
+            resume="native" if manifest.quirks.loads else "rebuild",
+        )
+
+    # --- what a subclass may override ------------------------------------------------------
+
+    def launch(
+        self, request: SessionRequest | None, home: Path, endpoint: McpEndpoint | None
+    ) -> Launch:
+        """Return how a process is started.
+
+        Args:
+            request: The agent's; None for a process that only lists models.
+            home: A folder of the agent's own, which is there until its session is closed.
+            endpoint: PRSM's tools by MCP; None where the agent has none. With McpPlace.LAUNCH this
+                method puts it where the agent finds it, else session/new tells it.
+        """
+        argv = self.manifest.command
+        model = request.model if request is not None else DEFAULT_MODEL
+        if self.manifest.model is ModelChoice.ARGUMENT and model != DEFAULT_MODEL:
+            argv = (*argv, self.manifest.model_argument, model)
+        cwd = request.cwd if request is not None else str(home)
+        return Launch(argv=argv, cwd=cwd, env=self.environment())
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that every process gets.
+
+        Raises ProviderNotAvailableError when the key's variable is not set, ConfigError for a
+        setting that this agent has no variable for.
+        """
+        manifest, config = self.manifest, self.config
+        passed = (*manifest.passes, *config.pass_env)
+        env = {name: os.environ[name] for name in passed if name in os.environ}
+        env |= manifest.variables
+        if config.api_key_env is not None:
+            variable = manifest.key_variable or config.api_key_env
+            env[variable] = self._key(config.api_key_env)
+        if config.base_url is not None:
+            if manifest.url_variable is None:
+                raise ConfigError(
+                    f"providers.{config.section}: {manifest.name} takes no base_url",
+                    hint="Set the agent's own variable under `env`.",
+                )
+            env[manifest.url_variable] = config.base_url
+        if config.home is not None:
+            env[manifest.home_variable] = str(Path(config.home).expanduser())
+        return {**env, **config.env}
+
+    # --- Provider --------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[AcpSession]:
+        """Start an agent and open its session; see Provider."""
+        if self.manifest.needs_model and request.model == DEFAULT_MODEL:
+            raise ModelNotAvailableError(
+                f"{self.manifest.name} must be told its model",
+                hint="its own choice may be a hosted model that nobody asked for; name one",
+            )
+        await load_sdk()
+        home = self._home(request.agent_id)
+        session = AcpSession(
+            request,
+            host,
+            config=self.config,
+            manifest=self.manifest,
+            services=self.services,
+            launch=self.launch,
+            home=home,
+        )
+        self._sessions.add(session)
+        try:
+            await session.open()
+            yield session
+        finally:
+            await session.close()
+            self._sessions.discard(session)
+            if not self.manifest.quirks.loads:
+                await discard(home)
+
+    async def probe(self) -> ProviderStatus:
+        """Look for the program and its version; see Provider."""
+        manifest = self.manifest
+        gaps = (*probe.GAPS, *manifest.gaps)
+        try:
+            env = self.environment()
+            version = await probe.version(manifest.command, manifest, self.services, env)
+        except ProviderNotAvailableError as error:
+            return ProviderStatus(
+                available=False,
+                tested=manifest.tested,
+                reason=error.message,
+                hint=error.hint,
+                gaps=gaps,
+            )
+        reason = None
+        if version is not None and not probe.is_tested(version, manifest):
+            reason = f"version {version} of {manifest.name} was not tested"
+        return ProviderStatus(
+            available=True, version=version, tested=manifest.tested, reason=reason, gaps=gaps
+        )
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the configured models, else those the agent lists; see Provider.
+
+        One that must be told its model is not started to be asked.
+        """
+        if self.config.models or self.manifest.needs_model:
+            return self.config.models
+        await load_sdk()
+        home = self._home("models")
+        launch = self.launch(None, home, None)
+        await prepare(launch, home)
+        name = self.manifest.name
+        process = await self.services.start_process(
+            launch.argv, name=f"{name} models", cwd=launch.cwd, env=launch.env
+        )
+        connection = Connection(name, process, self.services, _Mute())
+        try:
+            await handshake.greet(connection, self.config, self.manifest)
+            opened = await handshake.new_session(connection, self.manifest, str(home), ())
+        finally:
+            await connection.aclose(politely=False)
+            await discard(home)
+        return opened.models
+
+    async def aclose(self) -> None:
+        """End every process; see Provider."""
+        for session in tuple(self._sessions):
+            await session.end()
+
+    def _home(self, name: str) -> Path:
+        return self.services.state_dir / "agents" / name
+
+    def _key(self, variable: str) -> str:
+        key = os.environ.get(variable)
+        if not key:
+            raise ProviderNotAvailableError(
+                f"the environment variable {variable} is not set",
+                hint=f"Set {variable} to the API key, or change `api_key_env`.",
+            )
+        return key
+
+
+class _Mute:
+    """A client that answers nothing: no turn is run."""
+
+    async def on_notification(self, method: str, params: dict[str, Any]) -> None:
+        return
+
+    async def on_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)

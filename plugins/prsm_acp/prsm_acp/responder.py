@@ -1,0 +1,149 @@
+"""What an agent asks of its client, answered by its host: leave, and files."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prsm_acp import files, permissions, tools
+from prsm_acp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, AcpError
+from prsm_core.domain.permissions import Deny, PermissionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_acp.events import Translator
+    from prsm_acp.manifest import Manifest
+    from prsm_acp.turn import Turn
+    from prsm_core.interfaces.provider import AgentHost, SessionRequest
+
+    Json = dict[str, Any]
+
+_PERMISSION = "session/request_permission"
+_READ = "fs/read_text_file"
+_WRITE = "fs/write_text_file"
+_OVER = "the turn is over"
+_NO_ONCE = "the agent offers no way to allow this once"
+
+
+class Responder:
+    """Answers one agent's requests."""
+
+    def __init__(
+        self,
+        session: SessionRequest,
+        host: AgentHost,
+        manifest: Manifest,
+        translator: Translator,
+    ) -> None:
+        self._session = session
+        self._host = host
+        self._manifest = manifest
+        self._translator = translator
+        self._allowed: dict[str, str] = {}  # texts that may be written once, by path
+
+    async def respond(self, turn: Turn | None, method: str, params: Json) -> Json:
+        """Return the answer to a request; raise AcpError to refuse it.
+
+        Outside its turn, and for a turn that is not wanted any more, everything is refused.
+        """
+        if method == _PERMISSION:
+            if turn is None:
+                return permissions.CANCELLED
+            work = partial(self._permission, turn, params)
+            answer: Json = await turn.answer(work, permissions.CANCELLED, "acp permission")
+            return answer
+        works = {_READ: self._read, _WRITE: self._write}
+        if method not in works or not self._manifest.files:
+            raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)
+        given = (
+            await turn.answer(partial(works[method], params), None, "acp file") if turn else None
+        )
+        if given is None:
+            raise AcpError(_OVER)
+        done: Json = given
+        return done
+
+    async def _permission(self, turn: Turn, params: Json) -> Json:
+        options = tools.objects(params.get("options"))
+        call, events = self._translator.asked(tools.mapping(params.get("toolCall")))
+        await turn.put(events)
+        if self._translator.is_ours(call):
+            option = self._own_tool_option(options, call)
+            return permissions.selected(option) if option else permissions.CANCELLED
+        once = permissions.find_option(options, "allow_once")
+        refusal = await self._refusal(permissions.wanted(self._session.agent_id, call, self._cwd))
+        if refusal is None and once is not None:
+            self._allowed |= _writable(call)
+            return permissions.selected(once)
+        await turn.put(self._translator.denied(call, refusal or _NO_ONCE))
+        reject = permissions.find_option(options, "reject_once")
+        return permissions.selected(reject) if reject else permissions.CANCELLED
+
+    def _own_tool_option(
+        self, options: Sequence[Mapping[str, Any]], call: Mapping[str, Any]
+    ) -> str | None:
+        """Return the option for a tool of PRSM's own: it decides by itself what it lets pass.
+
+        For good it is allowed only by a name that is the vendor's: a title may be the model's text.
+        """
+        preferred = self._manifest.quirks.always_option
+        once = permissions.find_option(options, "allow_once")
+        if call.get(tools.OWN_NAME) is None:
+            return once
+        if any(option.get("optionId") == preferred for option in options):
+            return preferred
+        return permissions.find_option(options, "allow_always") or once
+
+    async def _refusal(self, wanted: PermissionRequest) -> str | None:
+        """Return why something may not be done; None if it may."""
+        if wanted.tool == "Bash" and not (wanted.command or "").strip():
+            return "its command is not known"
+        verdict = await self._host.authorize(wanted)
+        return verdict.reason if isinstance(verdict, Deny) else None
+
+    async def _read(self, params: Mapping[str, Any]) -> Json:
+        path = files.real_path(params.get("path"))
+        await self._authorize("Read", path, str(params["path"]))
+        try:
+            text = await files.read(path, params.get("line"), params.get("limit"))
+        except AcpError as error:
+            if error.number != NOT_FOUND or not self._manifest.quirks.missing_is_empty:
+                raise
+            text = ""
+        return {"content": text}
+
+    async def _write(self, params: Mapping[str, Any]) -> Json:
+        path, text = files.real_path(params.get("path")), params.get("content")
+        if not isinstance(text, str):
+            raise AcpError("a content is needed", number=INVALID_PARAMS)
+        if self._allowed.pop(path, None) != text:  # what was shown as a diff is not asked twice
+            await self._authorize("Write", path, str(params["path"]))
+        await files.write(path, text)
+        return {}
+
+    async def _authorize(self, tool: str, path: str, written: str) -> None:
+        wanted = PermissionRequest(
+            agent_id=self._session.agent_id,
+            tool=tool,
+            arguments={"file_path": written},
+            cwd=self._cwd,
+            paths=tuple(dict.fromkeys((written, path))),
+        )
+        refusal = await self._refusal(wanted)
+        if refusal is not None:
+            raise AcpError(f"refused: {refusal}")
+
+    def forget(self) -> None:
+        """Take back what may be written: the turn it was asked in is over."""
+        self._allowed.clear()
+
+    @property
+    def _cwd(self) -> str:
+        return self._session.cwd
+
+
+def _writable(call: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts that a call has shown as its diffs, by real path."""
+    texts = tools.new_texts(call)
+    return {files.real_path(path): text for path, text in texts.items() if files.is_usable(path)}

@@ -1,0 +1,287 @@
+"""A provider session: one agent is one session in a process of its own."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from prsm_acp import handshake, tools
+from prsm_acp.connection import Connection
+from prsm_acp.deadline import deadline
+from prsm_acp.errors import AcpClosedError, AcpError, agent_error, turn_ended
+from prsm_acp.events import Translator
+from prsm_acp.launch import prepare
+from prsm_acp.manifest import McpPlace
+from prsm_acp.prompt import SERVER, prompt_text
+from prsm_acp.responder import Responder
+from prsm_acp.turn import Turn
+from prsm_core.domain.turns import (
+    AgentError,
+    ErrorKind,
+    Notice,
+    ProviderEvent,
+    StepEnded,
+    StopReason,
+    TurnEnded,
+)
+from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import ProviderSession, proxy_missing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from prsm_acp.config import AcpConfig
+    from prsm_acp.launch import Launch
+    from prsm_acp.manifest import Manifest
+    from prsm_core.domain.tools import McpEndpoint, McpServer
+    from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+    MakeLaunch = Callable[[SessionRequest | None, Path, McpEndpoint | None], Launch]
+
+_CONNECT_SECONDS = 30.0
+_INTERRUPT_SECONDS = 2.0
+_PATIENT_SHARE = 0.8  # of the time after which an agent cuts calls off
+
+
+class AcpSession(ProviderSession):
+    """One agent's session; `launch` says how its process is started."""
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        *,
+        config: AcpConfig,
+        manifest: Manifest,
+        services: ProviderServices,
+        launch: MakeLaunch,
+        home: Path,
+    ) -> None:
+        self._request = request
+        self._host = host
+        self._config = config
+        self._manifest = manifest
+        self._services = services
+        self._launch = launch
+        self._home = home
+        self._stack = AsyncExitStack()
+        self._connection: Connection | None = None
+        self._translator = Translator(manifest, host.is_orchestration)
+        self._responder = Responder(request, host, manifest, self._translator)
+        self._session_id = ""
+        self._turn: Turn | None = None
+        self._role: str | None = request.system_prompt  # until the agent has been told it
+        self.resume_token = request.resume_token
+
+    # --- the session -----------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the agent and open its session, or load it.
+
+        Raises ProviderNotAvailableError, with the code `resume_failed` when the agent does not
+        know the session any more, or ModelNotAvailableError.
+        """
+        handshake.check_names(self._request.mcp_servers, self._manifest)
+        endpoint = await self._endpoint()
+        launch = self._launch(self._request, self._home, endpoint)
+        await prepare(launch, self._home)
+        name = self._manifest.name
+        process = await self._services.start_process(
+            launch.argv, name=name, cwd=launch.cwd, env=launch.env
+        )
+        self._connection = connection = Connection(name, process, self._services, self)
+        greeting = await handshake.greet(connection, self._config, self._manifest)
+        servers = handshake.described(self._servers(endpoint), greeting, self._manifest)
+        opened = await self._opened(connection, greeting, servers)
+        self._session_id = opened.session_id
+        await self._set_up(connection, opened)
+        if endpoint is not None:
+            await self._until_connected(endpoint)
+
+    async def close(self) -> None:
+        """End the agent: politely where its session is to be loaded again, else at once."""
+        turn, connection = self._turn, self._connection
+        try:
+            if turn is not None:
+                await self._stop(turn)
+            if connection is not None:
+                await connection.aclose(politely=turn is None and self._manifest.quirks.loads)
+        finally:
+            await self._stack.aclose()
+
+    async def end(self) -> None:
+        """End the agent's process at once; a running turn ends with an error."""
+        if self._connection is not None:
+            await self._connection.end()
+
+    async def _endpoint(self) -> McpEndpoint | None:
+        if self._manifest.mcp is McpPlace.NONE or not self._host.tools:
+            return None
+        cut = self._manifest.quirks.cuts_calls_s
+        patience = None if cut is None else cut * _PATIENT_SHARE
+        endpoint = self._host.mcp_endpoint(patience_s=patience)
+        return await self._stack.enter_async_context(endpoint)
+
+    def _servers(self, endpoint: McpEndpoint | None) -> Mapping[str, McpServer]:
+        if endpoint is None or self._manifest.mcp is not McpPlace.SESSION:
+            return self._request.mcp_servers
+        return {SERVER: handshake.own_server(endpoint), **self._request.mcp_servers}
+
+    async def _opened(
+        self,
+        connection: Connection,
+        greeting: handshake.Greeting,
+        servers: list[dict[str, Any]],
+    ) -> handshake.Opened:
+        manifest, cwd, token = self._manifest, self._request.cwd, self.resume_token
+        if token is None:
+            opened = await handshake.new_session(connection, manifest, cwd, servers)
+            self.resume_token = opened.session_id if self._can_load(greeting) else None
+            return opened
+        if not self._can_load(greeting):
+            raise ProviderNotAvailableError(
+                f"{manifest.name} cannot go on with a session", code="resume_failed"
+            )
+        self._role = None
+        return await handshake.load_session(connection, manifest, token, cwd, servers)
+
+    def _can_load(self, greeting: handshake.Greeting) -> bool:
+        return greeting.loads and self._manifest.quirks.loads
+
+    async def _set_up(self, connection: Connection, opened: handshake.Opened) -> None:
+        mode = self._config.mode or self._manifest.modes.get(self._request.mode)
+        if mode is not None:
+            await handshake.set_mode(connection, self._manifest, opened, mode)
+            self._translator.set_mode(mode)
+        await handshake.set_model(connection, self._manifest, opened, self._request.model)
+
+    async def _until_connected(self, endpoint: McpEndpoint) -> None:
+        """Wait for the proxy: an agent without it would go on without PRSM's tools."""
+        try:
+            async with deadline(self._services, _CONNECT_SECONDS):
+                await endpoint.until_connected()
+        except TimeoutError as error:
+            raise proxy_missing(self._manifest.name, _CONNECT_SECONDS) from error
+
+    # --- turns -----------------------------------------------------------------------------
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; see ProviderSession."""
+        if self._turn is not None:
+            raise OrchestrationError(f"{self._request.name}: a turn is running already")
+        turn = self._turn = Turn(self._services)
+        begin = self._services.start_soon(self._begin, turn, context, name="acp turn")
+        try:
+            while True:
+                event = await turn.next()
+                yield event
+                if isinstance(event, TurnEnded):
+                    return
+        finally:
+            turn.leave()  # first: the agent must not wait for a reader while it is stopped
+            await self._stop(turn)
+            begin.cancel()
+            self._turn = None
+
+    async def _begin(self, turn: Turn, context: AssembledContext) -> None:
+        """Send the prompt and end the turn with its answer."""
+        connection = self._connection
+        if connection is None:
+            raise OrchestrationError(f"{self._request.name}: the session is not open")
+        text = prompt_text(context, self._role, has_tools=bool(self._host.tools))
+        params = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
+        turn.sent, self._role = True, None
+        try:
+            # No deadline of its own: the engine's clocks end a turn.
+            reply = await connection.request("session/prompt", params, timeout_s=None)
+        except AcpClosedError as error:
+            await self._ended_under(turn, error)
+        except AcpError as error:
+            self.reusable = self.reusable and self._manifest.quirks.reusable_after_error
+            failed = agent_error(error)
+            await self._finish(turn, TurnEnded(StopReason.ERROR, failed))
+        except Exception as error:
+            surprise = AgentError(
+                kind=ErrorKind.UNKNOWN, message=f"{type(error).__name__}: {error}"
+            )
+            await self._finish(turn, TurnEnded(StopReason.ERROR, surprise))
+            raise
+        else:
+            await self._answered(turn, reply)
+
+    async def _answered(self, turn: Turn, reply: Mapping[str, Any]) -> None:
+        report = self._translator.usage.answered(reply)
+        reports: list[ProviderEvent] = [report] if report else []
+        ended = turn_ended(reply.get("stopReason"))
+        if turn.cancelled and ended.stop_reason is not StopReason.END_TURN:
+            ended = TurnEnded(StopReason.ABORTED)
+        await self._finish(turn, ended, *reports)
+
+    async def interrupt(self) -> None:
+        """End the running turn within two seconds; see ProviderSession."""
+        if self._turn is not None:
+            await self._stop(self._turn)
+
+    async def _stop(self, turn: Turn) -> None:
+        """Cancel a turn; end it ourselves where the agent does not."""
+        if turn.over.is_set():
+            return
+        aborted = TurnEnded(StopReason.ABORTED)
+        if not turn.sent:
+            await self._finish(turn, aborted)
+            return
+        self.reusable = self.reusable and self._manifest.quirks.reusable_after_cancel
+        try:
+            async with deadline(self._services, _INTERRUPT_SECONDS):
+                await self._cancel(turn)
+                await turn.over.wait()
+        except TimeoutError:
+            self.reusable = False  # it may still be in that turn
+            told = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
+            await self._finish(turn, aborted, told)
+        if not self.reusable and self._connection is not None:
+            self._connection.kill()  # it takes no other turn, and its calls would go on
+
+    async def _cancel(self, turn: Turn) -> None:
+        turn.cancelled = True
+        turn.drop_work()
+        if self._connection is not None:
+            try:
+                await self._connection.notify("session/cancel", {"sessionId": self._session_id})
+            except AcpClosedError:
+                return  # the prompt learns of it, too
+
+    async def _finish(self, turn: Turn, ended: TurnEnded, *events: ProviderEvent) -> None:
+        self._responder.forget()
+        rest = self._translator.finish()
+        steps: list[ProviderEvent] = [StepEnded()] if ended.error is None else []
+        await turn.put([*rest, *events, *steps, ended])
+
+    async def _ended_under(self, turn: Turn, error: AcpClosedError) -> None:
+        """End a turn so that the next one has a session of its own."""
+        self.reusable = False
+        notice = Notice("error", f"{error.message}\n{error.tail}".strip())
+        failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
+        ended = TurnEnded(StopReason.ABORTED) if turn.cancelled else None
+        await self._finish(turn, ended or TurnEnded(StopReason.ERROR, failed), notice)
+
+    # --- what the agent says ---------------------------------------------------------------
+
+    async def on_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Translate an update into events of the running turn.
+
+        Without a turn it is the replay of a loaded session, or comes too late.
+        """
+        if method != "session/update" or params.get("sessionId") != self._session_id:
+            return
+        update, turn = tools.mapping(params.get("update")), self._turn
+        if turn is None or not turn.sent or turn.over.is_set():
+            self._translator.note_usage(update)
+        else:
+            await turn.put(self._translator.feed(update))
+
+    async def on_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Answer what the agent asks."""
+        return await self._responder.respond(self._turn, method, params)

@@ -1,0 +1,185 @@
+"""What an agent tells of a tool call, as canonical names, commands, paths and results; pure."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from prsm_acp.prompt import SERVER
+from prsm_core.domain.turns import cut_result
+
+Json = Mapping[str, Any]
+
+OWN_NAME = "ownName"  # where what is known of a call keeps the vendor's own name of its tool
+_EXECUTE = "execute"
+_KINDS = {
+    "read": "Read",
+    "edit": "Edit",
+    "delete": "Edit",
+    "move": "Edit",
+    "search": "Grep",
+    _EXECUTE: "Bash",
+    "fetch": "WebFetch",
+}
+_PATH_KEYS = ("file_path", "filePath", "path", "absolute_path", "notebook_path", "abs_path")
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "fish"})
+_LONGEST_DIFF = 200_000  # characters; a longer change is told by its paths alone
+_OURS = re.compile(
+    rf"(?:mcp__{SERVER}__|mcp_{SERVER}_|{SERVER}_|Tool: {SERVER}/)(?P<prefixed>\w+)"
+    rf"|(?P<named>\w+) \({SERVER} MCP Server\)"
+)
+_WORD = re.compile(r"\w+")
+
+
+def mapping(value: Any) -> Json:
+    """Return a mapping, an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects(value: Any) -> list[Json]:
+    """Return the mappings of a list."""
+    if not isinstance(value, (list, tuple)):
+        return []
+    return [entry for entry in value if isinstance(entry, Mapping)]
+
+
+def tool_name(call: Json) -> str:
+    """Return the canonical name of a tool, the vendor's own where there is none."""
+    name = _KINDS.get(_kind(call))
+    if name == "Edit" and any(_is_new(diff) for diff in _diffs(call)):
+        return "Write"
+    return name or _vendor_name(call)
+
+
+def own_name(update: Json, *, named_ids: bool) -> str | None:
+    """Return the vendor's own name of a tool, which no model can choose; None if it is not told."""
+    meta = mapping(mapping(update.get("_meta")).get("claudeCode")).get("toolName")
+    if isinstance(meta, str) and meta:
+        return meta
+    name, mark, _ = str(update.get("toolCallId", "")).partition("__")
+    return name if named_ids and mark else None
+
+
+def server_tool(call: Json) -> str | None:
+    """Return the tool of PRSM's own MCP server that a call is of, by what the vendor calls it.
+
+    The title of a shell command is the model's text: a call of a kind that reads or changes
+    something, or with a command, is none of them, whatever it is called.
+    """
+    has_command = "command" in mapping(call.get("rawInput")) and call.get(OWN_NAME) is None
+    if _kind(call) in _KINDS or has_command:
+        return None
+    found = _OURS.fullmatch(_vendor_name(call))
+    return (found["prefixed"] or found["named"]) if found else None
+
+
+def bare_name(call: Json) -> str | None:
+    """Return the name of a tool that is told as one word, without its server."""
+    name = _vendor_name(call)
+    return name if _kind(call) not in _KINDS and _WORD.fullmatch(name) else None
+
+
+def command_of(call: Json) -> str | None:
+    """Return the shell command of a call, as the model wrote it; None where it is not shell."""
+    if _kind(call) != _EXECUTE:
+        return None
+    given = mapping(call.get("rawInput")).get("command")
+    if isinstance(given, (list, tuple)):
+        words = [str(word) for word in given]
+        is_wrapped = len(words) == 3 and words[1] in ("-c", "-lc") and _is_shell(words[0])
+        return words[2] if is_wrapped else shlex.join(words)
+    if isinstance(given, str) and given.strip():
+        return given
+    title = str(call.get("title") or "")
+    is_quoted = len(title) > 2 and title[0] == title[-1] == "`"
+    return title[1:-1] if is_quoted else title
+
+
+def paths_of(call: Json) -> tuple[str, ...]:
+    """Return every path that a call names, each once."""
+    given = mapping(call.get("rawInput"))
+    told = (
+        *(diff.get("path") for diff in _diffs(call)),
+        *(place.get("path") for place in objects(call.get("locations"))),
+        *(given.get(key) for key in _PATH_KEYS),
+    )
+    return tuple(dict.fromkeys(path for path in told if isinstance(path, str) and path))
+
+
+def arguments_of(call: Json) -> dict[str, Any]:
+    """Return a call's arguments as events and permission requests tell them."""
+    command = command_of(call)
+    if command is not None:
+        return {"command": command}
+    diffs = list(_diffs(call))
+    if diffs:
+        return {"paths": list(paths_of(call)), "diff": "".join(map(_unified, diffs))}
+    given = call.get("rawInput")
+    if isinstance(given, Mapping) and given:
+        return dict(given)
+    paths = {"paths": list(paths_of(call))} if paths_of(call) else {}
+    title = {"title": str(call["title"])} if call.get("title") else {}
+    return {**title, **paths}
+
+
+def new_texts(call: Json) -> dict[str, str]:
+    """Return what a call would write, by path."""
+    found = {str(diff.get("path")): diff.get("newText") for diff in _diffs(call)}
+    return {path: text for path, text in found.items() if isinstance(text, str)}
+
+
+def result_of(call: Json) -> str | None:
+    """Return what a call gave back, cut at 64 KiB; None where it does not say."""
+    texts = list(_texts(call))
+    if not texts and call.get("rawOutput") is not None:
+        raw = call["rawOutput"]
+        texts = [raw if isinstance(raw, str) else json.dumps(raw, default=str)]
+    return cut_result("\n".join(texts)) if texts else None
+
+
+def _kind(call: Json) -> str:
+    return str(call.get("kind") or "")
+
+
+def _vendor_name(call: Json) -> str:
+    """Return what the vendor calls the tool: its own name where it is told, else the title."""
+    return str(call.get(OWN_NAME) or call.get("title") or _kind(call) or "tool")
+
+
+def _blocks(call: Json, kind: str) -> Iterator[Json]:
+    return (block for block in objects(call.get("content")) if block.get("type") == kind)
+
+
+def _diffs(call: Json) -> Iterator[Json]:
+    return _blocks(call, "diff")
+
+
+def _texts(call: Json) -> Iterator[str]:
+    for block in _blocks(call, "content"):
+        text = mapping(block.get("content")).get("text")
+        if isinstance(text, str):
+            yield text
+
+
+def _is_new(diff: Json) -> bool:
+    return diff.get("oldText") is None or mapping(diff.get("_meta")).get("kind") == "add"
+
+
+def _unified(diff: Json) -> str:
+    path = str(diff.get("path"))
+    old, new = str(diff.get("oldText") or ""), str(diff.get("newText") or "")
+    if len(old) + len(new) > _LONGEST_DIFF:
+        return f"{path}: {len(old)} characters become {len(new)}\n"
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), path, path
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _is_shell(program: str) -> bool:
+    return PurePosixPath(program).name in _SHELLS

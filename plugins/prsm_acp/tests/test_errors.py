@@ -1,0 +1,100 @@
+"""An agent's errors as the seven kinds, and its stop reasons."""
+
+from __future__ import annotations
+
+import pytest
+from prsm_acp.errors import (
+    AcpError,
+    agent_error,
+    error_text,
+    how_ended,
+    one_line,
+    readable_tail,
+    retry_after,
+    turn_ended,
+)
+
+from prsm_core.domain.turns import ErrorKind, StopReason
+
+
+@pytest.mark.requirement("N12")
+@pytest.mark.parametrize(
+    ("number", "message", "kind", "retryable"),
+    [
+        (-32000, "Authentication required", ErrorKind.AUTH_FAILURE, False),
+        (401, "bad key", ErrorKind.AUTH_FAILURE, False),
+        (-32603, "Internal error: API key not valid", ErrorKind.AUTH_FAILURE, False),
+        (429, "Rate limit exceeded. Try again later.", ErrorKind.RATE_LIMIT, True),
+        (-32603, "Internal error: RESOURCE_EXHAUSTED", ErrorKind.RATE_LIMIT, True),
+        (-32603, "Internal error: prompt is too long", ErrorKind.CONTEXT_OVERFLOW, False),
+        (400, "exceeds the maximum number of tokens", ErrorKind.CONTEXT_OVERFLOW, False),
+        (503, "The model is overloaded", ErrorKind.MODEL_ERROR, True),
+        (500, "Unknown stream execution error.", ErrorKind.MODEL_ERROR, True),
+        (-32603, "Internal error: fetch failed", ErrorKind.MODEL_ERROR, True),
+        (404, "no such thing", ErrorKind.MODEL_ERROR, False),
+        (-32603, "Internal error: the model said no", ErrorKind.MODEL_ERROR, False),
+        (-32603, "Internal error", ErrorKind.UNKNOWN, False),
+        (-32602, "Invalid params", ErrorKind.UNKNOWN, False),
+    ],
+)
+def test_an_error_has_its_kind(number, message, kind, retryable):
+    error = agent_error(AcpError(message, number=number))
+    assert (error.kind, error.retryable, error.message) == (kind, retryable, message)
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please retry in 1.5s.", 1.5),
+        ("try again in 20 ms", 0.02),
+        ("try again in 2 m", 120.0),
+        ("retry-after: 7", 7.0),
+        ("later", None),
+    ],
+)
+def test_the_time_to_wait_is_found(message, seconds):
+    assert retry_after(message) == seconds
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop", "is_error"),
+    [
+        ("end_turn", StopReason.END_TURN, False),
+        ("max_tokens", StopReason.MAX_TOKENS, False),
+        ("cancelled", StopReason.ABORTED, False),
+        ("refusal", StopReason.ERROR, True),
+        ("max_turn_requests", StopReason.ERROR, True),
+        ("something new", StopReason.ERROR, True),
+        (None, StopReason.ERROR, True),
+    ],
+)
+def test_a_stop_reason_has_its_meaning(reason, stop, is_error):
+    ended = turn_ended(reason)
+    assert (ended.stop_reason, ended.error is not None) == (stop, is_error)
+
+
+def test_details_of_an_error_are_told_once():
+    assert error_text("Internal error", {"details": "no disk"}) == "Internal error: no disk"
+    assert error_text("no disk", {"message": "no disk"}) == "no disk"
+    assert error_text("Internal error", "why") == "Internal error: why"
+    assert error_text("Internal error", {"details": ["odd"]}) == "Internal error"
+    assert error_text("Internal error", None) == "Internal error"
+
+
+def test_a_line_for_a_person_has_no_terminal_control():
+    assert one_line("\x1b]52;c;cm0=\x07a\x1b[31m\tb\u202e\n c") == "a b c"
+    assert one_line("x" * 600) == "x" * 500 + " …"
+    assert readable_tail("a\n\n\x1b[2Jb\n") == "a\nb"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (3, "exit code 3"),
+        (137, "killed by signal 9, SIGKILL (out of memory?)"),
+        (139, "killed by signal 11, SIGSEGV"),
+        (255, "killed by signal 127, unknown"),
+    ],
+)
+def test_an_end_names_its_exit_code_or_signal(code, told):
+    assert how_ended(code) == told

@@ -25,6 +25,7 @@ NAMES = (
     "events",
     "deadlock",
     "request",
+    "proxy",
 )
 
 

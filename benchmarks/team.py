@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
+from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.tools.table import ToolTable

@@ -6,33 +6,38 @@ The only module that knows all the others.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.config import ledger_path, private_dir
+from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
-from prsm_core.domain.agents import AgentState
+from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.ids import Ids
+from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control import ControlServer
 from prsm_core.engine.delivery import prompt_agent
-from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.orphans import recorded_processes
 from prsm_core.engine.processes import ProcessLauncher
-from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.providers import build_provider_registry, configured_specs
 from prsm_core.engine.session_lock import SessionLock
+from prsm_core.engine.survey import survey
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree
-from prsm_core.errors import ConfigError, PluginError, PrsmError
+from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
+from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -42,9 +47,13 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
+
+_log = logging.getLogger("prsm.app")
 
 
 class _Run:
@@ -136,10 +145,12 @@ class LocalApp:
         ]
 
     async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again; raises ConfigError when no run is open."""
+        """Start an ended agent again; raises ConfigError when no run is open, and for a master."""
         if not self._engine.is_running:
             raise ConfigError("no run is open in this session", hint="start a run first")
         record = self._engine.manager.resolve(agent)
+        if record.descriptor.parent_id is None:  # the run may be closing already
+            raise ConfigError("a run ends with its master", hint="start another run")
         await self._engine.manager.restart_agent(record.agent_id, prompt)
 
     async def resolve_permission(self, request: str, verdict: str) -> bool:
@@ -165,6 +176,10 @@ class LocalApp:
             }
             for row in self._engine.runtime.desk.requests()
         ]
+
+    async def attend(self) -> None:
+        """Note that a person is there to answer."""
+        self._engine.runtime.desk.attend()
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the session's committed events after `after`, then follow with live deltas."""
@@ -200,16 +215,62 @@ async def open_app(
     paths: Paths,
     frontend: FrontendSpec,
     trusted: bool = False,
+    outside: ProviderSpec | None = None,
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
+
+    With `outside` somebody else drives the master, through that provider; see EngineConfig.
 
     Raises SessionOwnedError when another process owns it, PluginError when a plugin that was
     asked for by name, or whose check is required, is not active.
     """
     _check_plugins(options, settings, plugins)
     clock, tools = SystemClock(), ToolTable()
+    if outside is not None:  # it ends by leaving
+        tools = tools.without("task_complete", AgentRole.MASTER)
     ids = Ids(clock.time)
     session = options.session or ids.ulid()
+    async with _open_owned(paths, session, clock) as own:
+        config = EngineConfig(
+            settings=settings,
+            workspace=str(paths.workspace),
+            session_id=session,
+            store=own.store,
+            launcher=own.launcher,
+            providers=plugins.collect(ProviderSpec),
+            broker=_build_broker(settings, plugins, paths, tools),
+            tools=tools,
+            human=_human_policy(options, settings, frontend),
+            clock=clock,
+            ids=ids,
+            state_dir=private_dir(paths.state),
+            redactor=Redactor(known_secrets(settings, os.environ)),
+            trusted=trusted,
+            outside=outside,
+            open_endpoint=own.bridge.endpoint,
+            sinks=tuple(plugins.collect(EventSinkSpec).values()),
+            sink_settings=_sink_settings(),
+        )
+        async with (
+            OrchestrationEngine(config) as engine,
+            aclosing(LocalApp(engine, options, own.store, session)) as app,
+            ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock),
+        ):
+            yield app
+
+
+class _Owned(NamedTuple):
+    """What the owner of a session holds open while its engine runs."""
+
+    lock: SessionLock
+    store: SqliteStore
+    launcher: ProcessLauncher
+    bridge: Bridge
+
+
+@asynccontextmanager
+async def _open_owned(paths: Paths, session: str, clock: Clock) -> AsyncIterator[_Owned]:
+    """Become the owner of a session; raises SessionOwnedError when another process is."""
     with (
         SessionLock.take(paths.state, session, since=clock.time()) as lock,
         recorded_processes(paths.state) as processes,
@@ -217,31 +278,9 @@ async def open_app(
         async with (
             await SqliteStore.open(_ledger(paths)) as store,
             ProcessLauncher(clock, on_start=processes.add) as launcher,
+            Bridge(paths.state / "bridge" / f"{session}.sock", clock) as bridge,
         ):
-            config = EngineConfig(
-                settings=settings,
-                workspace=str(paths.workspace),
-                session_id=session,
-                store=store,
-                launcher=launcher,
-                providers=plugins.collect(ProviderSpec),
-                broker=_build_broker(settings, plugins, paths, tools),
-                tools=tools,
-                human=_human_policy(options, settings, frontend),
-                clock=clock,
-                ids=ids,
-                state_dir=private_dir(paths.state),
-                redactor=Redactor(known_secrets(settings, os.environ)),
-                trusted=trusted,
-                sinks=tuple(plugins.collect(EventSinkSpec).values()),
-                sink_settings=_sink_settings(),
-            )
-            async with (
-                OrchestrationEngine(config) as engine,
-                aclosing(LocalApp(engine, options, store, session)) as app,
-                ControlServer(app, lock, start_soon=engine.start_soon, clock=clock),
-            ):
-                yield app
+            yield _Owned(lock=lock, store=store, launcher=launcher, bridge=bridge)
 
 
 def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
@@ -271,6 +310,7 @@ def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpe
         interactive=frontend.interactive,
         on_ask=options.on_ask,
         timeout_s=settings.engine.human_timeout_seconds,
+        unattended_s=options.unattended_s,
     )
 
 
@@ -282,6 +322,7 @@ def _build_broker(
         workspace=str(paths.workspace),
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
+        policy=read_policy(paths),
     )
 
 
@@ -291,39 +332,37 @@ def _sink_settings() -> dict[str, dict[str, str]]:
     return {"jsonl": {"path": path}} if path else {}
 
 
-async def probe_providers(
-    settings: Settings, plugins: PluginManager, *, paths: Paths
-) -> Mapping[str, ProviderStatus]:
-    """Probe every installed provider at once; what goes wrong is its status.
+async def survey_providers(
+    settings: Settings, plugins: PluginManager, *, paths: Paths, with_models: bool = False
+) -> Mapping[str, ProviderReport]:
+    """Look at every installed and configured provider at once; see engine.survey.
 
     One that runs only when it is named is left out, unless the settings name it.
     """
     clock = SystemClock()
-    specs = {
-        name: spec
-        for name, spec in plugins.collect(ProviderSpec).items()
+    installed = plugins.collect(ProviderSpec)
+    names = [
+        name
+        for name, spec in configured_specs(installed, settings).items()
         if spec.selectable or name in settings.providers
-    }
-    broken: list[tuple[str, Exception]] = []
+    ]
     async with (
         ProcessLauncher(clock) as launcher,
-        Background(lambda name, error: broken.append((name, error))) as background,
+        Background(_log_surprise) as background,
     ):
         registry = build_provider_registry(
-            specs,
+            installed,
             settings,
             launcher=launcher,
             background=background,
             clock=clock,
             state_dir=private_dir(paths.state),
         )
+        try:
+            return await survey(registry, names, with_models=with_models)
+        finally:
+            await registry.aclose()
 
-        async def probe(name: str) -> ProviderStatus:
-            try:
-                return await registry.probe(name)
-            except PrsmError as error:
-                return ProviderStatus(available=False, reason=error.message, hint=error.hint)
 
-        statuses = await asyncio.gather(*(probe(name) for name in specs))
-        await registry.aclose()
-    return dict(zip(specs, statuses, strict=True))
+def _log_surprise(name: str, error: Exception) -> None:
+    _log.error("%s failed", name, exc_info=error)

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from prsm_core.app import open_app, probe_providers
+from prsm_core.app import open_app, survey_providers
 from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
@@ -288,6 +288,8 @@ async def test_restarting_an_agent_needs_a_run(opened, behaviours):
         run = await app.start_run("x")
         await ready.wait()
         await app.restart("a", "two")
+        with pytest.raises(ConfigError, match="a run ends with its master"):
+            await app.restart("master", "more")
         again.set()
         assert (await run.result()).summary == "a is done"
         with pytest.raises(ConfigError, match="no run"):
@@ -333,6 +335,9 @@ async def test_probing_tells_of_every_provider_what_is_wrong_with_it(tmp_path):
         "bad": ProviderSpec(name="bad", summary="", factory=broken),
     }
     paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
-    statuses = await probe_providers(Settings(), plugins, paths=paths)
-    assert statuses["good"].available
-    assert (statuses["bad"].available, statuses["bad"].reason) == (False, "no such key")
+    reports = await survey_providers(Settings(), plugins, paths=paths, with_models=True)
+    good, bad = reports["good"], reports["bad"]
+    assert good.status.available
+    assert (good.capabilities is not None, good.models, good.models_problem) == (True, (), None)
+    assert (bad.status.available, bad.status.reason) == (False, "no such key")
+    assert (bad.capabilities, bad.models) == (None, ())

@@ -10,10 +10,12 @@ import pytest
 
 # Everything that costs more than a few milliseconds, and everything of a plugin or a vendor.
 HEAVY = {
+    "anyio",
     "asyncio",
     "hypothesis",
     "jsonschema",
     "mcp",
+    "mcp_types",
     "platformdirs",
     "prsm_codex",
     "pydantic",
@@ -75,6 +77,11 @@ def test_the_kit_loads_a_contract_when_it_is_named():
     loaded = modules_after("from prsm_core.testing import ModelScorerContract")
     assert "prsm_core.testing.scorer_contract" in loaded
     assert not {"prsm_core.testing.model_server", "prsm_core.store"} & loaded
+
+
+@pytest.mark.parametrize("module", ["app", "toolserver.bridge", "toolserver.client"])
+def test_mcp_is_loaded_when_something_speaks_it_and_not_before(module):
+    assert not heavy_after(f"import prsm_core.{module}") & {"anyio", "mcp", "mcp_types"}
 
 
 def test_help_loads_no_plugin_and_nothing_heavy():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prsm_core.domain.permissions import Answer
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from prsm_core.builtin.lines import LineReader
     from prsm_core.builtin.screen import Screen
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.frontend import AppHandle
 
 T = TypeVar("T")
 
@@ -56,6 +55,18 @@ def parse_answer(text: str, options: Sequence[str]) -> Answer | None:
     return Answer(choices=tuple(options[number - 1] for number in dict.fromkeys(numbers)))
 
 
+class Answering(Protocol):
+    """Where answers go; every AppHandle is one."""
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; False when it was already answered."""
+        ...
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; False when it was already answered."""
+        ...
+
+
 class Desk:
     """Owns the requests that are open, and the one now shown.
 
@@ -64,7 +75,7 @@ class Desk:
 
     def __init__(
         self,
-        app: AppHandle,
+        app: Answering,
         reader: LineReader,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],

@@ -33,7 +33,7 @@ async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
     Raises:
         PrsmError: nothing runs, or no such agent.
     """
-    async with await _open_running(workspace, session) as owner:
+    async with await open_running(workspace, session) as owner:
         for name in await owner.kill(agent):
             click.echo(f"killed {escape_exact(name)}")
 
@@ -46,11 +46,11 @@ async def prompt_agent(
     Raises:
         PrsmError: nothing runs, or no such agent.
     """
-    async with await _open_running(workspace, session) as owner:
+    async with await open_running(workspace, session) as owner:
         click.echo(await owner.prompt_agent(agent, text, delivery))
 
 
-async def _open_running(
+async def open_running(
     workspace: str, session: str | None
 ) -> AbstractAsyncContextManager[ControlClient]:
     """Connect to the owner of the session of this prefix, or of the newest that runs."""

@@ -26,10 +26,13 @@ COMMANDS = {
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
+    "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
+    "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
     "sim": ("prsm_core.cli.sim:sim", "Simulate agent trees, faults included, from a seed."),
     "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
+    "policy": ("prsm_core.cli.policy:policy", "Check commands, and edit the rules on them."),
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }

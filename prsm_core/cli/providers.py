@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.interfaces.provider import ProviderStatus
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.engine.survey import ProviderReport
+
+_LOGINS = {True: "yes", False: "no", None: None}
 
 
 @click.command(short_help="Look which providers can be used.")
@@ -21,16 +24,18 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def providers(launch: Launch, workspace: str, as_json: bool) -> None:
-    """Look which providers can be used: program, version, login, and what they cannot enforce."""
+    """Look which providers can be used: version, login, models, and what they cannot enforce."""
     import asyncio
 
-    from prsm_core.app import probe_providers
+    from prsm_core.app import survey_providers
     from prsm_core.cli.setup import load_setup
     from prsm_core.engine.processes import install_child_watcher
 
     setup = load_setup(launch, workspace)
     install_child_watcher()
-    found = asyncio.run(probe_providers(setup.settings, setup.plugins, paths=setup.paths))
+    found = asyncio.run(
+        survey_providers(setup.settings, setup.plugins, paths=setup.paths, with_models=True)
+    )
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:
@@ -39,29 +44,59 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
         click.echo("prsm: no provider is installed", err=True)
 
 
-def _values(name: str, status: ProviderStatus) -> dict[str, Any]:
+def _values(name: str, report: ProviderReport) -> dict[str, Any]:
+    status, can = report.status, report.capabilities
     return {
         "name": name,
         "available": status.available,
         "version": status.version,
         "tested": status.tested,
         "logged_in": status.logged_in,
+        "enforcement": None if can is None else can.enforcement,
+        "resume": None if can is None else can.resume,
         "reason": status.reason,
         "hint": status.hint,
         "gaps": list(status.gaps),
+        "models": [_model(model) for model in report.models],
+        "models_problem": report.models_problem,
     }
 
 
-def _table(found: Mapping[str, ProviderStatus]) -> str:
+def _model(model: ModelInfo) -> dict[str, Any]:
+    return {
+        "id": model.model_id,
+        "display_name": model.display_name,
+        "context_window": model.context_window,
+        "reasoning_efforts": list(model.reasoning_efforts),
+        "hidden": model.hidden,
+    }
+
+
+def _table(found: Mapping[str, ProviderReport]) -> str:
+    from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.table import format_table
 
-    headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "REASON")
-    rows = [
-        (name, "yes" if s.available else "no", s.version, s.tested, s.reason)
-        for name, s in sorted(found.items())
-    ]
+    headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS", "REASON")
+    rows = [_row(name, found[name]) for name in sorted(found)]
     notes = []
-    for name, status in sorted(found.items()):
+    for name in sorted(found):
+        status, problem = found[name].status, found[name].models_problem
         notes += [f"{name}: {status.hint}"] if status.hint and not status.available else []
         notes += [f"{name} cannot enforce: {gap}" for gap in status.gaps]
-    return "\n".join([format_table(headers, rows), *notes])
+        notes += [f"{name} cannot list its models: {problem}"] if problem else []
+    return "\n".join([format_table(headers, rows), *map(escape_exact, notes)])
+
+
+def _row(name: str, report: ProviderReport) -> tuple[str | None, ...]:
+    status, can = report.status, report.capabilities
+    shown = [model for model in report.models if not model.hidden]
+    return (
+        name,
+        "yes" if status.available else "no",
+        status.version,
+        status.tested,
+        _LOGINS[status.logged_in],
+        None if can is None else can.enforcement,
+        str(len(shown)) if shown else None,
+        status.reason,
+    )

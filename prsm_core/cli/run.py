@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from prsm_core.cli.options import workspace_option
-from prsm_core.domain.agents import PermissionMode
+from prsm_core.cli.run_options import (
+    budget_tokens_option,
+    budget_usd_option,
+    finite,
+    mode_option,
+    on_ask_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
-
-
-def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        raise click.BadParameter(f"{value} is not a number greater than 0")
-    return value
 
 
 def _read_stdin() -> str:
@@ -32,42 +32,23 @@ def _read_stdin() -> str:
 @workspace_option
 @click.option("--provider", metavar="NAME", help="Provider of the master.")
 @click.option("--model", help="Model of the master: an alias, provider/model, or an id.")
-@click.option(
-    "--mode",
-    type=click.Choice([mode.value for mode in PermissionMode]),
-    help="How much runs without asking.",
-)
+@mode_option
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")
 @click.option("--session", metavar="ID", help="Run in this session.")
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
-@click.option(
-    "--on-ask",
-    type=click.Choice(["deny", "allow"]),
-    help="Answer permission requests so, without asking a person.",
-)
+@on_ask_option
 @click.option(
     "--timeout",
     "timeout_s",
     type=float,
-    callback=_finite,
+    callback=finite,
     metavar="SECONDS",
     help="End the run after this time.",
 )
-@click.option(
-    "--budget-usd",
-    type=float,
-    callback=_finite,
-    metavar="DOLLARS",
-    help="Launch nothing more once this is spent, as far as providers tell it.",
-)
-@click.option(
-    "--budget-tokens",
-    type=click.IntRange(min=1),
-    metavar="COUNT",
-    help="Launch nothing more once these tokens are used.",
-)
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value, as YAML.")
+@budget_usd_option
+@budget_tokens_option
+@set_option
 @click.pass_obj
 def run(
     launch: Launch, /, task: str, ui: str | None, as_json: bool, new: bool, **options: Any

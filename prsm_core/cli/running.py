@@ -97,7 +97,7 @@ def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> Frontend:
 async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
     """Run the frontend on an engine of its own and return the exit code."""
     try:
-        with _run_log(setup):
+        with run_log(setup):
             async with open_app(
                 options,
                 setup.settings,
@@ -115,7 +115,7 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
 
 
 @contextmanager
-def _run_log(setup: Setup) -> Iterator[None]:
+def run_log(setup: Setup) -> Iterator[None]:
     """Keep what is logged inside in the state folder, without the secrets of the settings."""
     redactor = Redactor(known_secrets(setup.settings, os.environ))
     with log_to_file(setup.paths.state / "logs", redactor.text):

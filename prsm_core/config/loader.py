@@ -15,6 +15,7 @@ from prsm_core.config.explain import explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
 from prsm_core.config.paths import temp_notice
+from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.errors import ConfigError
 
@@ -71,6 +72,7 @@ def load_settings(
         layers.add(layer)
     for layer in _workspace_layers(paths, trusted, notices):
         layers.add(layer)
+    notices += policy_notices(read_policy(paths), trusted=trusted)
     for layer in chain(
         environment_layers(environ, layers.values), set_layers(sets), flag_layers(overrides or {})
     ):
@@ -137,9 +139,15 @@ def _models_layer(path: Path) -> Layer:
 
 
 def _check_providers(settings: Settings, layers: Layers, known: Sequence[str]) -> None:
-    for name in settings.providers:
-        if name not in known:
+    installed = f"; installed: {', '.join(sorted(known)) or 'none'}"
+    for name, section in settings.providers.items():
+        if section.kind is None and name not in known:
             raise ConfigError(
                 f"{layers.origin(('providers', name))}: providers.{name} belongs to no installed "
-                f"plugin{nearest(name, known)}; installed: {', '.join(sorted(known)) or 'none'}"
+                f"plugin{nearest(name, known)}{installed}"
+            )
+        if section.kind is not None and section.kind not in known:
+            raise ConfigError(
+                f"{layers.origin(('providers', name, 'kind'))}: providers.{name}.kind: there is no "
+                f"provider {section.kind!r}{nearest(section.kind, known)}{installed}"
             )

@@ -2,112 +2,37 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
-    WithJsonSchema,
     model_validator,
 )
 
+from prsm_core.config.values import (
+    Count,
+    CountOrZero,
+    Factor,
+    Score,
+    Seconds,
+    Section,
+    TaskCategory,
+    Text,
+    ToolName,
+    ToolVerdict,
+    Values,
+    VariableName,
+    Words,
+)
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
-from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _split(value: Any) -> Any:
-    """Split text into words as a shell would; leave a list alone."""
-    if isinstance(value, str):
-        try:
-            return shlex.split(value)
-        except ValueError as error:
-            raise ValueError("has a quote that is not closed") from error
-    if not isinstance(value, list | tuple):
-        raise ValueError("must be text or a list of words")  # noqa: TRY004 - pydantic's contract
-    return value
-
-
-def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise ValueError("must be the name of an environment variable, never its value")
-    return name
-
-
-def _canonical_tool(name: str) -> str:
-    for tool in NATIVE_TOOLS:
-        if name.lower() == tool.lower() and name != tool:
-            raise ValueError(f"is written {tool}")
-    return name
-
-
-Count = Annotated[int, Field(strict=True, ge=1)]
-CountOrZero = Annotated[int, Field(strict=True, ge=0)]
-Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Factor = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Score = Annotated[float, Field(strict=True, ge=0, le=1)]
-Text = Annotated[str, Field(min_length=1)]
-VariableName = Annotated[str, AfterValidator(_variable)]
-ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
-Words = Annotated[
-    tuple[str, ...],
-    Field(min_length=1),
-    BeforeValidator(_split),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
-            ]
-        }
-    ),
-]
-TaskCategory = Literal[
-    "architecture",
-    "complex-reasoning",
-    "coding",
-    "code-review",
-    "planning",
-    "tool-use",
-    "exploration",
-    "simple-tasks",
-    "general",
-    "agentic",
-    "search",
-    "documentation",
-]
-ToolVerdict = Literal["allow", "ask", "deny"]
-
-
-class _Values(BaseModel):
-    """A frozen mapping in which an empty (null) value means the default."""
-
-    model_config = ConfigDict(frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        known = cls.model_fields
-        return {key: value for key, value in data.items() if value is not None or key not in known}
-
-
-class Section(_Values):
-    """A mapping that knows all its keys."""
-
-    model_config = ConfigDict(extra="forbid")
+from prsm_core.domain.tools import READ_TOOLS, McpServer
 
 
 class CommandPolicy(StrEnum):
@@ -210,11 +135,15 @@ class AuthProfile(Section):
         return self
 
 
-class ProviderSettings(_Values):
+class ProviderSettings(Values):
     """A provider's section: what all providers share, and keys of the plugin's own."""
 
     model_config = ConfigDict(extra="allow")
 
+    kind: Text | None = Field(
+        default=None,
+        description="The installed provider that the section is of, where its own name is none.",
+    )
     command: Words | None = Field(
         default=None,
         description="The vendor's program with its first arguments, instead of the default.",
@@ -258,6 +187,9 @@ class DefaultSettings(Section):
     )
     master_model: Text | None = Field(
         default=None, description="Model of the master, instead of `model`."
+    )
+    fallbacks: tuple[Text, ...] = Field(
+        default=(), description="Models that take over, in order, from one that keeps failing."
     )
     mode: PermissionMode = Field(
         default=PermissionMode.DEFAULT, description="How much a run does without asking."
@@ -374,6 +306,22 @@ class PermissionSettings(Section):
     required: tuple[Text, ...] = Field(
         default=(), description="Permission checks of plugins without which no run starts."
     )
+    require: Literal["sandbox", "approval", "pre_tool"] | None = Field(
+        default=None,
+        description="How far a provider must enforce the policy, or no agent is started on it.",
+    )
+
+
+class SandboxSettings(Section):
+    """The sandbox of shell commands and gates: bubblewrap, where it is installed."""
+
+    mode: Literal["auto", "off", "require"] = Field(
+        default="auto", description="auto: where it works; require: nothing runs without it."
+    )
+    network: StrictBool = Field(default=False, description="Whether commands reach the network.")
+    writable: tuple[Text, ...] = Field(
+        default=(), description="Further paths that commands may write; also .git or .prism."
+    )
 
 
 class BudgetSettings(Section):
@@ -399,6 +347,13 @@ class BudgetSettings(Section):
 
 def _none_is_empty(value: Any) -> Any:
     return {} if value is None else value
+
+
+def _mode_alone(value: Any) -> Any:
+    """Take `sandbox: auto` for its mode; YAML reads a plain off as false."""
+    if value is False:
+        value = "off"
+    return {"mode": value} if isinstance(value, str) else _none_is_empty(value)
 
 
 ProviderSection = Annotated[ProviderSettings, BeforeValidator(_none_is_empty)]
@@ -433,6 +388,9 @@ class Settings(Section):
     permissions: PermissionSettings = Field(
         default=PermissionSettings(), description="Rules on commands and tools."
     )
+    sandbox: Annotated[SandboxSettings, BeforeValidator(_mode_alone)] = Field(
+        default=SandboxSettings(), description="What shell commands and gates can reach."
+    )
     stuck: StuckSettings = Field(
         default=StuckSettings(), description="When an agent counts as stuck."
     )
@@ -450,7 +408,9 @@ class Settings(Section):
         Keys that the core does not know are in it as they were written: they are the plugin's.
         """
         section = self.providers.get(name)
-        return section.model_dump(mode="json", exclude_unset=True) if section else {}
+        if section is None:
+            return {}
+        return section.model_dump(mode="json", exclude_unset=True, exclude={"kind"})
 
     def expert_profiles(self) -> dict[str, ExpertProfile]:
         """Return the experts by id."""

@@ -19,9 +19,10 @@ SECRET_NAME = re.compile(
 def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the secret values that the settings hold, or name by a variable of `environ`.
 
-    These are the keys of providers, and what is put into the environment or the headers of
-    programs and servers under a name that sounds like a secret.
+    These are the keys of providers, and what is found in `environ`, or put into the environment or
+    the headers of programs and servers, under a name that sounds like a secret.
     """
+    yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
     for provider in settings.providers.values():
         names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
         yield from (environ[name] for name in names if name and environ.get(name))

@@ -67,6 +67,7 @@ class Grant:
     models: frozenset[str] | None = None  # "provider/model"; None = all that are configured
     depth: int | None = None  # levels of agents below it; None = as the engine's limit allows
     budget: Budget = NO_LIMITS  # of the agent and all below it
+    model: str | None = None  # of a child that names none, as one would name it; None = its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,7 +146,7 @@ class AgentEndStep(Step):
 class ControlStep(Step):
     """Everything else, named by `act`.
 
-    run_started, run_finished, state, restart, request, resolve, finishing, grant, prompt …
+    run_started, run_finished, state, restart, request, resolve, finishing, grant, prompt, model …
 
     `restart` increments the agent's incarnation: the step carries the NEW incarnation and its
     change leaves a terminal state; `prompt` is the new prompt and `agent.result` is cleared.

@@ -26,7 +26,7 @@ from prsm_core.engine.spawning import (
     choose_alias,
     describe_child,
 )
-from prsm_core.engine.stopping import drain_sessions, stop_session
+from prsm_core.engine.stopping import leave_session, stop_session
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -58,7 +58,7 @@ class AgentManager:
         self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
         self._sizes: Counter[str] = Counter()  # agents by run
-        self._stopped = False  # the engine closes: no session is started any more
+        self.is_stopped = False  # the engine closes: no session is started any more
 
     # --- steps -------------------------------------------------------------------------------
 
@@ -201,6 +201,7 @@ class AgentManager:
             self.identity(request.name, request),
             settings=self.runtime.settings,
             providers=self.runtime.providers.names,
+            refused=self.runtime.enforcement.refused,
             workspace=self.runtime.workspace,
             mcp_servers=choose_servers(
                 self.runtime.settings,
@@ -276,7 +277,7 @@ class AgentManager:
         """
         record = self.get(agent_id)
         self._check_restart(record)
-        await drain_sessions([record], self.runtime.clock)
+        await leave_session(record, self.runtime.clock)
         self._check_restart(record)
         self.runtime.budgets.launch_agent(record.descriptor)
         source = record.state
@@ -298,13 +299,13 @@ class AgentManager:
                 hint="send_child_prompt reaches a running child",
                 code="still_running",
             )
-        parent_id = record.descriptor.parent_id
-        if parent_id is not None and self.agents[parent_id].is_over:
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None and (parent.is_over or parent.is_condemned):
             raise AgentSpawnError("its parent has ended", code="agent_ended")
 
     def _begin_life(self, record: AgentRecord) -> None:
         """Open the mailbox and start the session of an agent whose row is committed."""
-        if self._stopped or record.state.is_terminal:  # killed while its beginning was committed
+        if self.is_stopped or record.state.is_terminal:  # killed while its beginning was committed
             return
         record.started_at = self.runtime.clock.now()
         self.runtime.router.register_agent(record.agent_id, record.incarnation)
@@ -403,7 +404,8 @@ class AgentManager:
         events: tuple[Event, ...] = (),
     ) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
-        await self._kill_children(record, "its parent has failed")
+        record.is_condemned = True
+        await self.kill_children(record, "its parent has failed")
         result = AgentResult(
             agent_id=record.agent_id,
             success=False,
@@ -414,7 +416,7 @@ class AgentManager:
         result = await self.end_agent(
             record, AgentState.FAILED, result, reason=message, events=events
         )
-        await self._kill_children(record, "its parent has failed")  # spawned until its own end
+        await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
@@ -439,7 +441,7 @@ class AgentManager:
             record.is_condemned = True
             self.detector.moved(record.agent_id)
             await stop_session(record, self.runtime.clock)
-        await self._kill_children(record, reason)
+        await self.kill_children(record, reason)
         result = AgentResult(
             agent_id=record.agent_id,
             success=False,
@@ -449,7 +451,8 @@ class AgentManager:
         )
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
-    async def _kill_children(self, record: AgentRecord, reason: str) -> None:
+    async def kill_children(self, record: AgentRecord, reason: str) -> None:
+        """Kill the live children of an agent with all below them, each children first."""
         kills = [self.kill_tree(child, reason) for child in self.live_children(record)]
         ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
         for end in ends:
@@ -458,7 +461,7 @@ class AgentManager:
 
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
-        self._stopped = True
+        self.is_stopped = True
         clock = self.runtime.clock
         await asyncio.gather(*(stop_session(record, clock) for record in self.agents.values()))
 

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
-from prsm_core.engine.breaker import FAILURES
 from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat, session_request
 from prsm_core.engine.evidence import Proof
+from prsm_core.engine.failover import Failover
 from prsm_core.engine.host import SessionHost
 from prsm_core.engine.intake import fit
-from prsm_core.engine.slots import SlotLease
+from prsm_core.engine.outside import settle_left
+from prsm_core.engine.rebuild import rebuilt_history
+from prsm_core.engine.slots import SlotLease, Slots
 from prsm_core.engine.stuck_watch import StuckWatch
 from prsm_core.engine.turn_run import Prompt, TurnRun
 from prsm_core.errors import (
@@ -63,15 +65,17 @@ class AgentSession:
         runtime = manager.runtime
         self.manager = manager
         self.record = record
+        self.life = record.incarnation  # the one that this session lives
+        self.is_outside = runtime.providers.is_outside(record.descriptor.provider)
         self.tools: ToolSet = runtime.tools.for_agent(record.descriptor, runtime.settings)
         self.host = SessionHost(self)
         self.stuck = StuckWatch(self)
         self.proof = Proof(self)
         self.turn: TurnRun | None = None
-        self._lease = SlotLease(runtime.slots)
-        self._failures = 0
+        self._lease = SlotLease(Slots(1) if self.is_outside else runtime.slots)
+        self._failover = Failover(self)
         self._waits: Sequence[Wait] = ()  # the last that blocked the agent
-        self._breaker = runtime.breakers.of(record.descriptor.provider)
+        self._must_reopen = False  # the next turn needs a session with another login or model
 
     # --- what calls and the host need ----------------------------------------------------------
 
@@ -79,6 +83,17 @@ class AgentSession:
     def partial_text(self) -> str:
         """What the model has said in the present or last turn."""
         return "" if self.turn is None else self.turn.fold.partial_text
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this life may do nothing more; the agent's next one may have begun."""
+        has_passed = self.record.incarnation != self.life
+        return has_passed or self.record.is_over or self.manager.is_stopped
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether others ended the agent, or the engine closes; a provider may not let it know."""
+        return self.record.state.is_terminal or self.manager.is_stopped
 
     def now_ms(self) -> int:
         """Return Unix milliseconds."""
@@ -138,7 +153,7 @@ class AgentSession:
     async def calls_changed(self) -> None:
         """Become WAITING, and give the slot back, if everything the agent does is waiting."""
         turn = self.turn
-        if turn is None or self.record.is_over:
+        if turn is None or self.is_over:
             return
         if not turn.is_blocked():
             self.moved()
@@ -149,7 +164,8 @@ class AgentSession:
 
     def moved(self) -> None:
         """Note that the agent is not blocked any more, or about to move."""
-        self.manager.detector.moved(self.record.agent_id)
+        if self.record.incarnation == self.life:
+            self.manager.detector.moved(self.record.agent_id)
 
     def child_began(self) -> None:
         """If the agent is blocked, let it wait for its new child too."""
@@ -224,23 +240,27 @@ class AgentSession:
         if record.state is AgentState.PENDING:
             changes, events = manager.move(record, AgentState.STARTING, "slot taken")
             await manager.control(record, "state", changes=changes, events=events)
-        provider = await manager.runtime.providers.get(record.descriptor.provider)
         limit = manager.runtime.settings.engine.agent_timeout_seconds
         prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
-        while prompt is not None:
+        while prompt is not None and not self._is_stopped:
             prompt = replace(prompt, history=await self._lost_history())
             request = session_request(record, limit)
             await self.take_slot()
+            self._must_reopen = False
             try:
+                self._failover.opening()
+                provider = await manager.runtime.providers.get(record.descriptor.provider)
+                await manager.runtime.enforcement.admit(record.descriptor.provider, record.agent_id)
                 async with provider.open_session(request, self.host) as session:
                     try:
                         prompt = await self._turns(session, prompt)
                     finally:
                         self._lease.release()  # closing may take long, and no model works then
             except ProviderNotAvailableError as error:
-                if error.code != RESUME_FAILED or record.resume_token is None:
+                if error.code == RESUME_FAILED and record.resume_token is not None:
+                    self._forget_thread(error)
+                elif not await self._failover.replace_provider(error):
                     raise
-                self._forget_thread(error)
 
     def _forget_thread(self, error: PrsmError) -> None:
         """Go on without the vendor's thread: the next session is given the conversation."""
@@ -252,13 +272,13 @@ class AgentSession:
 
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
-        while prompt is not None:
-            while (pause := self._breaker.remaining()) > 0:
+        while prompt is not None and not self._is_stopped:
+            while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.take_slot()  # the last turn may have ended while the agent waited
             result = await self._run_turn(TurnRun(self, session, prompt))
             prompt = await self._after(result)
-            if not session.reusable:
+            if self._must_reopen or not session.reusable:
                 break
         return prompt
 
@@ -278,18 +298,7 @@ class AgentSession:
         if record.resume_token is not None or record.next_turn == 1:
             return ()
         entries = await self.manager.runtime.conversations.get_history(record.agent_id, "full")
-        roles = {"user_message": "user", "text": "assistant"}
-        spoken = [entry for entry in entries if entry["kind"] in roles]
-        return tuple(
-            AgentMessage(
-                id=self.manager.runtime.ids.ulid(),
-                role=roles[entry["kind"]],
-                content=entry["text"],
-                sequence=number,
-                created_at=int(entry["at"] * 1000),
-            )
-            for number, entry in enumerate(spoken, 1)
-        )
+        return rebuilt_history(entries, self.manager.runtime.ids.ulid)
 
     async def _after(self, result: TurnResult) -> Prompt | None:
         """Decide what follows a turn: another prompt, or None once the agent has ended."""
@@ -299,43 +308,30 @@ class AgentSession:
         if record.claimed_result is not None:
             await self._finish_with_children(record.claimed_result)
             return None
+        if self.is_outside:
+            await settle_left(self, result)
+            return None
         if self.turn is not None and self.turn.was_interrupted:
             return self._unread_prompt() or Prompt(text=None)
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
-        self._failures = 0
-        self._breaker.succeeded()
+        self._failover.succeeded()
         return await self._next_prompt(result)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
         error = result.error or AgentError(
             kind=ErrorKind.UNKNOWN, message=f"the turn stopped: {result.stop_reason.value}"
         )
-        self._failures += 1
-        if error.retryable and self._breaker.failed():
-            self._tell_breaker_open()
-        delay = self.manager.retry.delay(self._failures, error)
-        if delay is None:
+        recovery = await self._failover.after(error)
+        if recovery is None:
             await self._fail(error.message, error.kind.value)
             return None
-        delay = max(delay, self._breaker.remaining())
-        journal = self.manager.runtime.journal
-        journal.note(
-            "retry_scheduled",
-            self.record.agent_id,
-            attempt=self._failures,
-            delay_s=round(delay, 3),
-            error=error.to_dict(),
-        )
-        await self._pause(delay)
+        if recovery.reopen:
+            self.record.resume_token = None  # another login or model cannot go on with the thread
+            self._must_reopen = True
+        else:
+            await self._pause(recovery.delay_s)
         return Prompt(text=None)
-
-    def _tell_breaker_open(self) -> None:
-        provider = self.record.descriptor.provider
-        text = f"provider {provider} failed {FAILURES} times in a row: a pause for all its agents"
-        self.manager.runtime.journal.note(
-            "notice", self.record.agent_id, level="warning", text=text
-        )
 
     async def _pause(self, seconds: float) -> None:
         """Wait without a slot."""
@@ -479,7 +475,7 @@ class AgentSession:
 
     async def _fail(self, message: str, kind: str) -> None:
         record = self.record
-        if record.state.is_terminal:
+        if self._is_stopped:
             return
         readable = self.manager.runtime.journal.redact(fit(message))
         await self.manager.fail_agent(record, readable, kind)

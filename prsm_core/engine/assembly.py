@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.engine.breaker import Breakers
 from prsm_core.engine.budget_alerts import alert_teller
 from prsm_core.engine.budgets import BudgetLedger
+from prsm_core.engine.enforcement import Enforcement
 from prsm_core.engine.gates import GateRunner
 from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.providers import build_provider_registry
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.human import Commit, HumanPolicy
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.providers import ProviderRegistry
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSpec
@@ -79,13 +81,8 @@ def build_runtime(
         control: Commits an act of an agent.
     """
     settings = config.settings
-    sandbox = Sandbox(
-        settings.sandbox,
-        workspace=config.workspace,
-        launcher=config.launcher,
-        clock=config.clock,
-        state_dir=config.state_dir,
-    )
+    sandbox = _sandbox(config)
+    providers = _providers(config, background)
     return Runtime(
         settings=settings,
         workspace=config.workspace,
@@ -97,32 +94,50 @@ def build_runtime(
         journal=journal,
         router=MessageRouter(),
         slots=Slots(settings.engine.max_concurrent_agents),
-        providers=build_provider_registry(
-            config.providers,
-            settings,
-            launcher=config.launcher,
-            background=background,
-            clock=config.clock,
-            state_dir=config.state_dir,
-            outside=config.outside,
-        ),
+        providers=providers,
+        enforcement=Enforcement(providers, settings, journal),
         breakers=Breakers(config.clock),
         broker=config.broker,
         desk=HumanDesk(config.human, config.clock, journal, control),
         budgets=BudgetLedger(on_alert=alert_teller(journal)),
         launcher=config.launcher,
-        gates=GateRunner(
-            settings.gates,
-            workspace=config.workspace,
-            launcher=config.launcher,
-            clock=config.clock,
-            env=config.shell_env,
-            sandbox=sandbox,
-        ),
+        gates=_gates(config, sandbox),
         tools=config.tools,
         watch=TurnWatch(config.clock, background),
         conversations=ConversationStore(config.store, config.session_id),
         shell_env=config.shell_env,
         sandbox=sandbox,
         open_endpoint=config.open_endpoint,
+    )
+
+
+def _providers(config: EngineConfig, background: Background) -> ProviderRegistry:
+    return build_provider_registry(
+        config.providers,
+        config.settings,
+        launcher=config.launcher,
+        background=background,
+        clock=config.clock,
+        state_dir=config.state_dir,
+        outside=config.outside,
+    )
+
+
+def _sandbox(config: EngineConfig) -> Sandbox:
+    return Sandbox(
+        config.settings.sandbox,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        state_dir=config.state_dir,
+    )
+
+
+def _gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
+    return GateRunner(
+        config.settings.gates,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        clock=config.clock,
+        env=config.shell_env,
+        sandbox=sandbox,
     )

@@ -247,7 +247,7 @@ class TurnCalls:
     ) -> ToolOutcome:
         """Run one call to its stored answer; an error is an answer too."""
         session = self._session
-        if self._is_over or session.record.is_over:
+        if self._is_over or session.is_over:
             return failure(OrchestrationError(_ENDED, code="turn_over"))
         call = Call(
             id=self.unique_id(call_id),

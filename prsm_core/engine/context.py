@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.turns import TokenBudget
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.turns import TokenBudget
     from prsm_core.engine.records import AgentRecord
 
 _MASTER = """\
@@ -78,6 +78,12 @@ def describe_window(
     known = settings.model_registry.get(model)
     window = context.context_window or (None if known is None else known.max_context)
     return {"used": context.used, "window": window}
+
+
+def token_budget(model: str, settings: Settings) -> TokenBudget:
+    """Return what the settings know of a model's window."""
+    known = settings.model_registry.get(model)
+    return TokenBudget(context_window=None if known is None else known.max_context)
 
 
 def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:

@@ -115,6 +115,10 @@ async def _requests(app: AppHandle, _: Mapping[str, Any]) -> list[Mapping[str, A
     return list(await app.requests())
 
 
+async def _attend(app: AppHandle, _: Mapping[str, Any]) -> None:
+    await app.attend()
+
+
 _OPERATIONS = {
     "kill": _Operation(_kill, {"agent": _TEXT}),
     "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
@@ -123,6 +127,7 @@ _OPERATIONS = {
     "answer": _Operation(_answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT}),
     "tree": _Operation(_tree),
     "requests": _Operation(_requests),
+    "attend": _Operation(_attend),
 }
 
 

@@ -75,6 +75,10 @@ class ControlClient:
         """Return the open permission requests and questions, oldest first."""
         return cast("list[Mapping[str, Any]]", await self._ask("requests"))
 
+    async def attend(self) -> None:
+        """Tell the owner that a person is there to answer."""
+        await self._ask("attend")
+
     async def _ask(self, op: str, **args: Any) -> Any:
         request = encode_request(op, args)
         try:

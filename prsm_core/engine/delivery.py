@@ -47,7 +47,7 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
     events = (manager.routed(message),)
     await manager.control(record, "prompt", messages=(message,), events=events)
     turn = _busy_turn(record)
-    if turn is None or delivery == "queue":
+    if turn is None or delivery == "queue" or turn.is_outside:
         return "queued"
     if delivery == "inject":
         return "injected" if await _inject(manager, record, turn, message) else "queued"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import (
@@ -22,50 +22,29 @@ from prsm_core.domain.agents import (
 from prsm_core.domain.steps import ControlStep
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agent_manager import AgentManager
+from prsm_core.engine.assembly import EngineConfig, build_runtime
 from prsm_core.engine.background import Background
-from prsm_core.engine.breaker import Breakers
-from prsm_core.engine.budget_alerts import alert_teller
-from prsm_core.engine.budgets import BudgetLedger
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.feed import Feed
-from prsm_core.engine.gates import GateRunner
-from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.journal import Journal
 from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.model_choice import DEFAULT_MODEL, ModelChoice, resolve_model
+from prsm_core.engine.outside import describe_outside
 from prsm_core.engine.process_table import process_identity
-from prsm_core.engine.providers import build_provider_registry
-from prsm_core.engine.runtime import Runtime
 from prsm_core.engine.sinks import SinkGroup
-from prsm_core.engine.slots import Slots
 from prsm_core.engine.spawning import (
     describe_master,
 )
-from prsm_core.engine.stopping import drain_sessions
-from prsm_core.engine.views import ConversationStore
-from prsm_core.engine.watch import TurnWatch
+from prsm_core.engine.stopping import drain_sessions, leave_session
 from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
-from prsm_core.messaging.router import MessageRouter
-from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
-    from prsm_core.config import Settings
-    from prsm_core.domain.ids import Ids
-    from prsm_core.engine.human import HumanPolicy
-    from prsm_core.engine.processes import ProcessLauncher
     from prsm_core.engine.records import AgentRecord
-    from prsm_core.engine.tools.table import ToolTable
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import ProviderSpec
-    from prsm_core.interfaces.sink import EventSinkSpec
-    from prsm_core.interfaces.store import Store
-    from prsm_core.permissions import PermissionBroker
 
 _log = logging.getLogger("prsm.engine")
 
@@ -75,29 +54,6 @@ _STATUS = {
     AgentState.FAILED: "failed",
     AgentState.KILLED: "killed",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
-    """What an engine is made of; everything is given, nothing is looked up."""
-
-    settings: Settings
-    workspace: str
-    session_id: str
-    store: Store
-    launcher: ProcessLauncher
-    providers: Mapping[str, ProviderSpec]
-    broker: PermissionBroker
-    tools: ToolTable
-    human: HumanPolicy
-    clock: Clock
-    ids: Ids
-    state_dir: Path
-    redactor: Redactor = field(default_factory=lambda: Redactor(()))
-    trusted: bool = False
-    sinks: Sequence[EventSinkSpec] = ()
-    sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    shell_env: Mapping[str, str] = field(default_factory=dict)
 
 
 class OrchestrationEngine:
@@ -113,9 +69,9 @@ class OrchestrationEngine:
             self._background,
             session_id=config.session_id,
             on_events=self.feed.publish,
-            redact=config.redactor.value,
+            redactor=config.redactor,
         )
-        self.runtime = self._build_runtime()
+        self.runtime = build_runtime(config, self._background, self._journal, self._control)
         self.manager = AgentManager(self.runtime)
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock = asyncio.Lock()
@@ -124,46 +80,6 @@ class OrchestrationEngine:
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
         self._used_before: tuple[TokenUsage, float | None] = (TokenUsage(), None)
         self._sinks: SinkGroup | None = None
-
-    def _build_runtime(self) -> Runtime:
-        config = self._config
-        settings = config.settings
-        return Runtime(
-            settings=settings,
-            workspace=config.workspace,
-            trusted=config.trusted,
-            interactive=config.human.interactive,
-            clock=config.clock,
-            ids=config.ids,
-            background=self._background,
-            journal=self._journal,
-            router=MessageRouter(),
-            slots=Slots(settings.engine.max_concurrent_agents),
-            providers=build_provider_registry(
-                config.providers,
-                settings,
-                launcher=config.launcher,
-                background=self._background,
-                clock=config.clock,
-                state_dir=config.state_dir,
-            ),
-            breakers=Breakers(config.clock),
-            broker=config.broker,
-            desk=HumanDesk(config.human, config.clock, self._journal, self._control),
-            budgets=BudgetLedger(on_alert=alert_teller(self._journal)),
-            launcher=config.launcher,
-            gates=GateRunner(
-                settings.gates,
-                workspace=config.workspace,
-                launcher=config.launcher,
-                clock=config.clock,
-                env=config.shell_env,
-            ),
-            tools=config.tools,
-            watch=TurnWatch(config.clock, self._background),
-            conversations=ConversationStore(config.store, config.session_id),
-            shell_env=config.shell_env,
-        )
 
     async def _control(self, record: AgentRecord, act: str, **fields: Any) -> None:
         await self.manager.control(record, act, **fields)
@@ -184,6 +100,7 @@ class OrchestrationEngine:
         try:
             await self.shutdown()
         finally:
+            self.runtime.sandbox.close()
             await self._background.__aexit__(None, None, None)
 
     def start_soon(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
@@ -215,8 +132,9 @@ class OrchestrationEngine:
         """
         self._check_task(task_definition)
         choice = await self._choose_model(master_model, provider)
+        shortfalls = await self._survey(mode, choice)
         await self._reserve_names()
-        await self._open_run(task_definition)
+        await self._open_run(task_definition, shortfalls)
         if on_start is not None:
             on_start(self._journal.run_id)
         master = await self._admit_master(task_definition, choice, mode, master_tools)
@@ -241,7 +159,11 @@ class OrchestrationEngine:
             raise AgentSpawnError(f"{master.descriptor.name} is no master", code="not_a_master")
         if master.is_live:
             raise AgentSpawnError(f"{master.descriptor.name} still runs", code="still_running")
-        await self._open_run(task_definition)
+        await leave_session(master, self._config.clock)
+        descriptor = master.descriptor
+        choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
+        shortfalls = await self._survey(descriptor.grant.mode, choice)
+        await self._open_run(task_definition, shortfalls)
         if on_start is not None:
             on_start(self._journal.run_id)
         await self.manager.restart_agent(master_agent_id, task_definition)
@@ -262,7 +184,8 @@ class OrchestrationEngine:
     async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
         settings, providers = self._config.settings, self.runtime.providers
-        wanted = model or settings.defaults.master_model or settings.defaults.model
+        of_master = None if self._config.outside else settings.defaults.master_model
+        wanted = model or of_master or settings.defaults.model
         named = provider or settings.defaults.provider
         base = ModelChoice(provider=named or "", model=DEFAULT_MODEL)
         if wanted is not None and (named or wanted in settings.models or "/" in wanted):
@@ -276,12 +199,18 @@ class OrchestrationEngine:
             provider=chosen, model=base.model, reasoning_effort=base.reasoning_effort
         )
 
+    async def _survey(self, mode: PermissionMode, choice: ModelChoice) -> list[str]:
+        """Return what the run's providers do not enforce, to be told before its first turn."""
+        outside = self._config.outside
+        master = choice.provider if outside is None else outside.name
+        return await self.runtime.enforcement.survey(mode, choice, master)
+
     async def _reserve_names(self) -> None:
         """Keep the aliases of the session's earlier runs from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
         self.manager.taken_names.update(row.descriptor.name for row in rows)
 
-    async def _open_run(self, task: str) -> None:
+    async def _open_run(self, task: str, warnings: Sequence[str]) -> None:
         config = self._config
         run_id = config.ids.ulid()
         if self._started is not None:
@@ -291,6 +220,8 @@ class OrchestrationEngine:
         self._journal.begin_run(run_id)
         self.runtime.budgets.begin(config.settings.budgets.to_budget())
         self.runtime.desk.refused = False
+        if config.settings.sandbox.mode == "require":
+            await self.runtime.sandbox.prepare()
         self._used_before = await self._usage()
         info = RunInfo(
             run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
@@ -302,12 +233,13 @@ class OrchestrationEngine:
         )
         self.feed.add_tap(self._sinks.publish)
         started = self._journal.event("run_started", task=task, workspace=config.workspace)
+        told = [self._journal.event("notice", level="warning", text=text) for text in warnings]
         identity = process_identity(os.getpid())
         data: dict[str, Any] = {"task": task, "workspace": config.workspace}
         if identity is not None:
             data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
         try:
-            await self._run_step("run_started", data, (started,))
+            await self._run_step("run_started", data, (started, *told))
         except PrsmError:
             self._started = None  # there is no run to finish
             raise
@@ -334,6 +266,8 @@ class OrchestrationEngine:
             workspace=self._config.workspace,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role),
         )
+        if self._config.outside is not None:
+            descriptor = describe_outside(descriptor, self._config.outside.name)
         return await self.manager.admit(descriptor)
 
     async def _until_over(self, master: AgentRecord) -> None:
@@ -396,6 +330,7 @@ class OrchestrationEngine:
         usage = usage - usage_before
         cost = cost if cost is None else cost - (cost_before or 0.0)
         began, self._started = self._started or 0.0, None  # from here on it will be written
+        self._journal.end_run()
         outcome.set_result(replace(end, usage=usage))
         told = {"status": end.status, "summary": end.summary, "error": end.error}
         finished = self._journal.event(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.config.schema import GateSettings
     from prsm_core.domain.agents import AgentRole
     from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.sandbox import Sandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 8 * 2**10  # bytes kept of the end of a gate's output
@@ -44,12 +45,14 @@ class GateRunner:
         launcher: ProcessLauncher,
         clock: Clock,
         env: Mapping[str, str],
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._gates = gates
         self._workspace = Path(workspace)
         self._launcher = launcher
         self._clock = clock
         self._env = env
+        self._sandbox = sandbox
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, role: AgentRole) -> list[GateVerdict]:
@@ -75,6 +78,7 @@ class GateRunner:
                 env=self._env,
                 output_limit=OUTPUT_LIMIT,
                 keep_end=True,
+                sandbox=self._sandbox,
             )
         except PrsmError as error:
             return GateVerdict(name=name, problem=f"could not run: {error.message}", is_broken=True)

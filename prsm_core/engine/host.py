@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionContext
-from prsm_core.engine.human import ALLOWING, NO_ANSWER, NO_HUMAN
+from prsm_core.engine.human import (
+    ALLOWING,
+    NO_ANSWER,
+    NO_HUMAN,
+    UNATTENDED,
+    WHY_UNANSWERED,
+)
 from prsm_core.engine.intake import fit
 from prsm_core.errors import ProviderNotAvailableError
 
@@ -18,16 +24,29 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.engine.agent_session import AgentSession
+    from prsm_core.interfaces.provider import AgentHost
 
 _VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
 
+ENDED = "the agent has ended; nobody is asked"
 _WHY_NOT = {
     "headless": f"it needs a person's permission and {NO_HUMAN}",
+    "unattended": f"it needs a person's permission and {UNATTENDED}",
     "timeout": "it needs a person's permission and nobody answered in time",
     "agent_ended": "the agent has ended",
     "turn_ended": "the turn it was asked in is over",
     "user": "the user refused it",
 }
+
+
+class OpenEndpoint(Protocol):
+    """How a host offers its tools by MCP; the engine is given it, for it knows no MCP."""
+
+    def __call__(
+        self, host: AgentHost, agent: str, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Open an endpoint that leads to the tools of this host, of the agent of this id."""
+        ...
 
 
 class SessionHost:
@@ -68,6 +87,8 @@ class SessionHost:
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks."""
+        if self._session.is_over:
+            return Deny(_WHY_NOT["agent_ended"])
         async with self._session.busy():
             return await self._decide(fit(request))
 
@@ -75,6 +96,8 @@ class SessionHost:
         session = self._session
         runtime, record = session.manager.runtime, session.record
         verdict = await runtime.broker.decide(request, self._context())
+        if session.is_over:  # meanwhile: whoever asked has gone
+            return Deny(_WHY_NOT["agent_ended"])
         if isinstance(verdict, Ask):
             request_id = runtime.ids.request()
             choice, by = await runtime.desk.permission(record, request_id, request, verdict)
@@ -89,19 +112,26 @@ class SessionHost:
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer's text says so."""
+        if self._session.is_over:
+            return Answer(text=ENDED)
         runtime, record = self._session.manager.runtime, self._session.record
         async with self._session.busy():
             answer, by = await runtime.desk.question(record, runtime.ids.request(), fit(question))
         if answer is None:
-            return Answer(text=NO_HUMAN if by == "headless" else NO_ANSWER)
+            return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         return answer
 
-    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Refuse: the tools are offered only to providers that take them directly."""
-        raise ProviderNotAvailableError(
-            "this version of prsm-core has no MCP bridge for command-line agents",
-            hint="use a provider that takes the tools directly, such as codex",
-        )
+    def mcp_endpoint(
+        self, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Offer the tools by MCP, for as long as the endpoint is open."""
+        open_endpoint = self._session.manager.runtime.open_endpoint
+        if open_endpoint is None:
+            raise ProviderNotAvailableError(
+                "this engine has no MCP bridge for command-line agents",
+                hint="use a provider that takes the tools directly, such as codex",
+            )
+        return open_endpoint(self, self._session.record.agent_id, patience_s=patience_s)
 
     def note_delivered(self, message: RoutedMessage) -> None:
         """Remember that the model has been shown a question, if its asker still waits."""
@@ -130,5 +160,5 @@ class SessionHost:
             tools=descriptor.tools,
             lineage=tuple(lineage),
             shell_reads=runtime.providers.capabilities(descriptor.provider).shell_reads,
-            active=not self._session.record.is_over,
+            active=not self._session.is_over,
         )

@@ -8,6 +8,7 @@ user chose, and the run remembers that something was refused for lack of one.
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,8 @@ ALLOWING = frozenset({"once", "always", "allow_rule"})
 OFFERED = ("once", "always", "deny")
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
 NO_ANSWER = "nobody answered in time"
+UNATTENDED = "nobody was attached; `prsm attach` in a terminal lets a person answer"
+WHY_UNANSWERED = {"headless": NO_HUMAN, "unattended": UNATTENDED}
 
 
 class Commit(Protocol):
@@ -41,11 +44,16 @@ class Commit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanPolicy:
-    """Whether a person is there, and what stands in for one."""
+    """Whether a person is there, and what stands in for one.
+
+    With `unattended_s` a person may come and go: a request ends when nobody has attended for so
+    many seconds.
+    """
 
     interactive: bool
     on_ask: str = "deny"  # allow | deny
     timeout_s: float = 3600.0
+    unattended_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +85,11 @@ class HumanDesk:
         self._commit = commit
         self._open: dict[str, _Open] = {}
         self.refused = False  # something was refused for lack of a person
+        self._attended_at = -math.inf  # when somebody last said that they are there
+
+    def attend(self) -> None:
+        """Note that a person is there."""
+        self._attended_at = self._clock.now()
 
     async def permission(
         self, record: AgentRecord, request_id: str, request: PermissionRequest, ask: Ask
@@ -173,8 +186,7 @@ class HumanDesk:
         self._open[request_id] = request
         try:
             await self._commit(record, "request", requests=(row,), events=(asked,))
-            if not await first_of(self._clock, self._policy.timeout_s, request.done.wait):
-                request.settle({}, "timeout")
+            await self._until_settled(request)
         finally:
             request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
@@ -182,6 +194,20 @@ class HumanDesk:
                 end, event = self._end_of(request_id, request)
                 await self._commit(record, "resolve", resolutions=(end,), events=(event,))
         return request.answer or {}
+
+    async def _until_settled(self, request: _Open) -> None:
+        """Wait for an answer until it is too late, or nobody has been there for long."""
+        policy, opened = self._policy, self._clock.now()
+        patience = math.inf if policy.unattended_s is None else policy.unattended_s
+        while not request.done.is_set():
+            now = self._clock.now()
+            left = opened + policy.timeout_s - now
+            alone = max(opened, self._attended_at) + patience - now
+            if min(left, alone) <= 0:
+                self.refused = self.refused or alone <= 0
+                request.settle({}, "unattended" if alone <= 0 else "timeout")
+            else:
+                await first_of(self._clock, min(left, alone), request.done.wait)
 
     def _end_of(self, request_id: str, request: _Open) -> tuple[Resolution, Event]:
         """Return what some step must carry, once, about the end of a request."""

@@ -7,9 +7,12 @@ the next step of the agent that said it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
+from prsm_core.engine.secrecy import without_secrets
+from prsm_core.errors import FencedError
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,11 +22,33 @@ if TYPE_CHECKING:
     from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
+    from prsm_core.permissions import Redactor
+    from prsm_core.permissions.redaction import StreamRedactor
 
     OnEvents = Callable[[tuple[Event, ...]], None]
 
 FLUSH_SECONDS = 0.02
 FACT_LIMIT = 1000  # buffered facts; a provider that says more waits for the store
+
+
+class LiveText:
+    """One agent's text while it comes: told without its secrets, wherever it is cut."""
+
+    def __init__(self, stream: StreamRedactor, tell: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._tell = tell
+
+    def feed(self, piece: str) -> None:
+        """Tell what can be told by now."""
+        self._tell_some(self._stream.feed(piece))
+
+    def end(self) -> None:
+        """Tell the rest: the text goes on no further."""
+        self._tell_some(self._stream.flush())
+
+    def _tell_some(self, text: str) -> None:
+        if text:
+            self._tell(text)
 
 
 class Journal:
@@ -37,24 +62,31 @@ class Journal:
         *,
         session_id: str,
         on_events: OnEvents,
-        redact: Callable[[Any], Any],
+        redactor: Redactor,
     ) -> None:
         self._store = store
         self._clock = clock
         self._background = background
         self._on_events = on_events
-        self.redact = redact
+        self.redact: Callable[[Any], Any] = redactor.value
+        self._redactor = redactor
         self.session_id = session_id
         self.run_id = ""
         self._facts: dict[str | None, list[Event]] = {}
         self._count = 0
         self._flushing: asyncio.Task[None] | None = None
         self._steps = 0
+        self._is_over = False  # run_finished is about to be written, or is
 
     def begin_run(self, run_id: str) -> None:
         """Make everything from now on part of this run."""
         self.run_id = run_id
         self._steps = 0
+        self._is_over = False
+
+    def end_run(self) -> None:
+        """Take no step of an agent any more: `run_finished` comes next, and is the last."""
+        self._is_over = True
 
     def event(self, kind: str, agent: str | None = None, **data: Any) -> Event:
         """Build an event of this run that some step will carry."""
@@ -76,9 +108,13 @@ class Journal:
         self._steps += 1
         return f"{self.run_id}:1:{self._steps}"
 
-    def live(self, kind: str, agent: str, text: str) -> None:
-        """Tell the readers something that is never stored (a text delta)."""
-        self._on_events((self.event(kind, agent, text=text),))
+    def live_text(self, kind: str, agent: str) -> LiveText:
+        """Return what takes the pieces of a text that is told, but never stored."""
+        return LiveText(self._redactor.stream(), partial(self._tell, kind, agent))
+
+    def _tell(self, kind: str, agent: str, text: str) -> None:
+        event = self.event(kind, agent)  # the text has been redacted as a stream
+        self._on_events((replace(event, data={"text": text}),))
 
     async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
         """Note an event that no step causes; waits only when too many are unwritten."""
@@ -106,7 +142,11 @@ class Journal:
         """Commit a step, preceded by its agent's facts, and run `then` once it is durable.
 
         The step is committed, and `then` has run, even if the caller is cancelled meanwhile.
+        Raises FencedError for an agent's step when the run is over.
         """
+        if self._is_over and step.agent_id is not None:
+            raise FencedError(f"step {step.step_id} comes after the end of the run")
+        step = without_secrets(step, self.redact)
         facts = self._facts.pop(step.agent_id, None)
         if facts:
             self._count -= len(facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prsm_core.catalog.registry import build_model_registry
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import SpawnRequest
+    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.models import ModelCapability
 
 DEFAULT_MODEL = "default"
@@ -63,18 +63,33 @@ def resolve_model(
     return choice
 
 
+def inherited_model(
+    parent: AgentDescriptor, settings: Settings, providers: Collection[str]
+) -> ModelChoice:
+    """Return the model of a child that names none: what its parent hands down, or the parent's."""
+    own = ModelChoice(
+        provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
+    )
+    if parent.grant.model is None:
+        return own
+    handed = resolve_model(parent.grant.model, own, settings, providers)
+    return replace(handed, reasoning_effort=parent.reasoning_effort)
+
+
 def choose_child_model(
     request: SpawnRequest,
     parent: ModelChoice,
     settings: Settings,
     providers: Collection[str],
     granted: Collection[str] | None,
+    avoid: Collection[str] = (),
 ) -> ModelChoice:
     """Return the model of a child.
 
     A named model must be among `defaults.peer_models`, where there are any, and must not be known
     to be too weak for the complexity. Without a name the complexity chooses among the models of
-    the registry that may be used; where none is known that fits, the child gets its parent's.
+    the registry that may be used, but for those of providers to `avoid`; where none is known
+    that fits, the child gets its parent's.
 
     Raises ModelNotAvailableError.
     """
@@ -96,7 +111,8 @@ def choose_child_model(
 
     def is_allowed(model: ModelCapability) -> bool:
         name = f"{model.provider}/{model.model_id}"
-        usable = model.provider in providers and (granted is None or name in granted)
+        usable = model.provider in providers and model.provider not in avoid
+        usable = usable and (granted is None or name in granted)
         return usable and (not peers or name in peers or name == parent.name)
 
     best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import AgentSpawnError, ProviderNotAvailableError, PrsmError
+from prsm_core.engine.enforcement import check_level
+from prsm_core.engine.profiles import AuthProfiles, profile_names, with_profile
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    ProviderNotAvailableError,
+    PrsmError,
+)
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins import load_object
 
@@ -88,17 +97,27 @@ class ProviderRegistry:
         self,
         specs: Mapping[str, ProviderSpec],
         settings: Settings,
-        make_services: Callable[[str], EngineServices],
+        make_services: Callable[[str, str | None], EngineServices],
+        clock: Clock,
+        outside: ProviderSpec | None = None,
     ) -> None:
         self._specs = dict(specs)
+        self._outside = outside
         self._settings = settings
         self._make_services = make_services
-        self._built: dict[str, Provider] = {}
+        self._clock = clock
+        self._built: dict[tuple[str, str | None], Provider] = {}  # by name and auth profile
+        self._profiles: dict[str, AuthProfiles] = {}
+        self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
 
     @property
     def names(self) -> frozenset[str]:
         """The names of the installed providers."""
         return frozenset(self._specs)
+
+    def is_outside(self, name: str) -> bool:
+        """Return whether somebody else drives the agents of this provider; see EngineConfig."""
+        return self._outside is not None and self._outside.name == name
 
     async def get(self, name: str) -> Provider:
         """Return the provider of this name, built at first use.
@@ -106,22 +125,46 @@ class ProviderRegistry:
         Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
         settings.
         """
-        if name not in self._built:
-            spec = self._specs.get(name)
+        login = self.profiles(name).current
+        if (name, login) not in self._built:
+            spec = self._outside if self.is_outside(name) else self._specs.get(name)
             if spec is None:
-                raise ProviderNotAvailableError(
-                    f"provider {name!r} is not installed",
-                    hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}; "
-                    f"try pip install prsm-{name}",
-                )
+                raise self._not_installed(name)
             factory = load_object(spec.factory, plugin=name)
-            services = self._make_services(name)
-            self._built[name] = factory(self._settings.provider_settings(name), services)
-        return self._built[name]
+            section = with_profile(self._settings.provider_settings(name), login, os.environ)
+            services = self._make_services(name, login)
+            try:
+                self._built[name, login] = factory(section, services)
+            except ConfigError as error:
+                raise self._under_its_name(error, name) from error
+        return self._built[name, login]
+
+    def _not_installed(self, name: str) -> ProviderNotAvailableError:
+        kind = kind_of(name, self._settings)
+        needs = "" if kind == name else f": it is of the kind {kind!r}, which no plugin has"
+        return ProviderNotAvailableError(
+            f"provider {name!r} is not installed{needs}",
+            hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}; "
+            f"try pip install prsm-{kind}",
+        )
+
+    def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
+        """Return a plugin's error about a section: the plugin knows it by its own name only."""
+        told = f"providers.{kind_of(name, self._settings)}"
+        message = error.message.replace(told, f"providers.{name}", 1)
+        return ConfigError(message, hint=error.hint)
+
+    def profiles(self, name: str) -> AuthProfiles:
+        """Return the logins of a provider."""
+        if name not in self._profiles:
+            names = profile_names(self._settings.provider_settings(name))
+            self._profiles[name] = AuthProfiles(self._clock, names)
+        return self._profiles[name]
 
     def capabilities(self, name: str) -> ProviderCapabilities:
         """Return the capabilities of a provider; the defaults where it was not built yet."""
-        provider = self._built.get(name)
+        built = (provider for (known, _), provider in self._built.items() if known == name)
+        provider = next(built, None)
         return ProviderCapabilities() if provider is None else provider.capabilities
 
     async def probe(self, name: str) -> ProviderStatus:
@@ -146,13 +189,16 @@ class ProviderRegistry:
     async def choose(self, wanted: str | None) -> str:
         """Return the provider of the master, after a probe: the wanted or the first that works.
 
-        Raises ProviderNotAvailableError that says what is missing and how to get it.
+        Raises ProviderNotAvailableError that says what is missing and how to get it. One that
+        enforces less than `permissions.require` does not work.
         """
         names = [wanted] if wanted is not None else self._candidates()
         reasons: list[PrsmError] = []
         for name in names:
             try:
-                status = await self.probe(name)
+                status = self.statuses[name] = await self.probe(name)
+                if status.available:
+                    check_level(name, self._settings.permissions, self.capabilities(name), status)
             except PrsmError as error:
                 reasons.append(error)
                 continue
@@ -176,12 +222,37 @@ class ProviderRegistry:
     async def aclose(self) -> None:
         """Close every provider that was built; one that fails to does not keep the others."""
         built, self._built = self._built, {}
-        for name, provider in built.items():
+        for (name, _), provider in built.items():
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await provider.aclose()
             except Exception:  # noqa: BLE001 - a plugin's fault; the engine is closing
                 _log.exception("provider %s could not be closed", name)
+
+
+def kind_of(name: str, settings: Settings) -> str:
+    """Return the name of the installed provider that a provider of this name is an instance of."""
+    section = settings.providers.get(name)
+    return name if section is None or section.kind is None else section.kind
+
+
+def configured_specs(
+    specs: Mapping[str, ProviderSpec], settings: Settings
+) -> dict[str, ProviderSpec]:
+    """Return the installed providers, and those that the settings make of them by `kind`.
+
+    Raises ConfigError for a section whose name cannot be that of a provider.
+    """
+    found = dict(specs)
+    for name, section in settings.providers.items():
+        spec = None if section.kind is None else specs.get(section.kind)
+        if spec is None:
+            continue  # an ordinary section, or a kind that is told to be missing when it is used
+        try:
+            found[name] = replace(spec, name=name, selectable=True)
+        except ValueError as error:
+            raise ConfigError(f"providers.{name}: {error}", hint="Rename the section.") from error
+    return found
 
 
 def build_provider_registry(
@@ -192,13 +263,17 @@ def build_provider_registry(
     background: Background,
     clock: Clock,
     state_dir: Path,
+    outside: ProviderSpec | None = None,
 ) -> ProviderRegistry:
-    """Return the registry of the installed providers under the given settings."""
+    """Return the registry of the installed and configured providers under the given settings."""
 
-    def make_services(name: str) -> EngineServices:
-        private = state_dir / "providers" / name
+    def make_services(name: str, login: str | None) -> EngineServices:
+        names = profile_names(settings.provider_settings(name))
+        folder = name if login is None else f"{name}@{names.index(login)}"
+        private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         limit = settings.engine.max_resident_processes
         return EngineServices(launcher, background, clock, private, limit)
 
-    return ProviderRegistry(specs, settings, make_services)
+    found = configured_specs(specs, settings)
+    return ProviderRegistry(found, settings, make_services, clock, outside)

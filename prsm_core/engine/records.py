@@ -51,7 +51,7 @@ class AgentRecord:
     next_turn: int = 1
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
-    is_condemned: bool = False  # killed, or chosen to end a deadlock: it is about to end
+    is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     started_at: float = 0.0  # monotonic
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is
@@ -105,6 +105,13 @@ class AgentRecord:
     def set_state(self, state: AgentState) -> None:
         """Note the new state; only AgentManager calls this, after the machine."""
         self.state = state
+
+    def switch_model(self, provider: str, model: str, reasoning_effort: str | None) -> None:
+        """Go on with another model, which knows nothing of the thread so far."""
+        self.descriptor = replace(
+            self.descriptor, provider=provider, model=model, reasoning_effort=reasoning_effort
+        )
+        self.resume_token = None
 
     def begin_incarnation(self, prompt: str, state: AgentState) -> None:
         """Turn the record of an ended agent into that of its next life."""

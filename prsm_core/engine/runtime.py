@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from prsm_core.engine.background import Background
     from prsm_core.engine.breaker import Breakers
     from prsm_core.engine.budgets import BudgetLedger
+    from prsm_core.engine.enforcement import Enforcement
     from prsm_core.engine.gates import GateRunner
+    from prsm_core.engine.host import OpenEndpoint
     from prsm_core.engine.human import HumanDesk
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes import ProcessLauncher
     from prsm_core.engine.providers import ProviderRegistry
+    from prsm_core.engine.sandbox import Sandbox
     from prsm_core.engine.slots import Slots
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.views import ConversationStore
@@ -42,6 +45,7 @@ class Runtime:
     router: MessageRouter
     slots: Slots
     providers: ProviderRegistry
+    enforcement: Enforcement
     breakers: Breakers
     broker: PermissionBroker
     desk: HumanDesk
@@ -52,3 +56,5 @@ class Runtime:
     watch: TurnWatch
     conversations: ConversationStore
     shell_env: Mapping[str, str]
+    sandbox: Sandbox
+    open_endpoint: OpenEndpoint | None = None

@@ -7,6 +7,7 @@ the configuration allows it, and no process outlives the command.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ConfigError, ProcessError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import SandboxSettings
     from prsm_core.engine.processes import ProcessLauncher
-    from prsm_core.interfaces.clock import Clock
 
 PROGRAM = "bwrap"
 TRIAL_SECONDS = 5.0
@@ -54,7 +53,6 @@ class Sandbox:
         settings: What the user wants.
         workspace: The folder that can be written.
         launcher: Starts the trial.
-        clock: Bounds it.
         state_dir: PRSM's own folder, hidden from commands.
         home: Whose secrets are hidden; the user's own by default.
     """
@@ -65,7 +63,6 @@ class Sandbox:
         *,
         workspace: str,
         launcher: ProcessLauncher,
-        clock: Clock,
         state_dir: Path,
         home: Path | None = None,
     ) -> None:
@@ -73,7 +70,6 @@ class Sandbox:
         self._workspace = Path(workspace).resolve()
         self._home = Path.home() if home is None else home
         self._launcher = launcher
-        self._clock = clock
         self._state_dir = state_dir
         self._state: SandboxState | None = None
         self._made: set[Path] = set()
@@ -123,10 +119,14 @@ class Sandbox:
             process = await self._launcher.capture(argv, name="sandbox trial", limit=4096)
         except ProcessError as error:
             return SandboxState(is_active=False, reason=error.message)
-        if not await first_of(self._clock, TRIAL_SECONDS, process.wire.exited.wait):
-            await process.stop(0.0)
+        try:
+            async with asyncio.timeout(TRIAL_SECONDS):
+                code = await process.wait()
+        except TimeoutError:
             return SandboxState(is_active=False, reason=f"{PROGRAM} did not end")
-        if await process.wait() != 0:
+        finally:
+            process.kill()
+        if code != 0:
             why = process.stderr.strip().rpartition("\n")[2] or "it failed"
             return SandboxState(is_active=False, reason=f"{PROGRAM} does not work here: {why}")
         return SandboxState(is_active=True, reason="bubblewrap")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.process_child import CapturedProcess
     from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.sandbox import Sandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 64 * 2**10  # bytes kept of each of stdout and stderr
@@ -49,6 +50,7 @@ async def run_shell(
     env: Mapping[str, str] | None = None,
     output_limit: int = OUTPUT_LIMIT,
     keep_end: bool = False,
+    sandbox: Sandbox | None = None,
 ) -> ShellResult:
     """Run exactly `command` by bash, without start-up files and without input.
 
@@ -56,12 +58,16 @@ async def run_shell(
     to the launcher's allow-list without the variables that make programs load code and without
     secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
     `keep_end` the last bytes are kept instead of the first. Raises ProcessError when `cwd` does
-    not exist or the command is too long for the system.
+    not exist or the command is too long for the system, ConfigError when the sandbox is required
+    and cannot be had.
     """
     _require_runnable(command)
+    argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
+    if sandbox is not None:
+        argv = await sandbox.argv(argv, cwd)
     return await run_captured(
         launcher,
-        ("bash", "--noprofile", "--norc", "-c", "--", command),
+        argv,
         name="shell command",
         cwd=cwd,
         timeout_s=timeout_s,

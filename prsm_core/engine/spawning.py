@@ -15,9 +15,10 @@ from prsm_core.domain.agents import (
 )
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.context import build_role_prompt
+from prsm_core.engine.enforcement import HINT
 from prsm_core.engine.grants import LADDER, narrow_grant
-from prsm_core.engine.model_choice import ModelChoice, choose_child_model
-from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
+from prsm_core.engine.model_choice import ModelChoice, choose_child_model, inherited_model
+from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -139,16 +140,22 @@ def describe_child(
     *,
     settings: Settings,
     providers: Collection[str],
+    refused: Mapping[str, str],
     workspace: str,
     mcp_servers: Mapping[str, McpServer],
 ) -> AgentDescriptor:
-    """Return the descriptor of a child; raises the spawn errors of the specification."""
+    """Return the descriptor of a child; raises the spawn errors of the specification.
+
+    `refused` are providers on which no agent is started, and why.
+    """
     depth = parent.depth + 1
     check_depth(depth, settings)
-    inherited = ModelChoice(
-        provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
+    inherited = inherited_model(parent, settings, providers)
+    choice = choose_child_model(
+        request, inherited, settings, providers, parent.grant.models, refused
     )
-    choice = choose_child_model(request, inherited, settings, providers, parent.grant.models)
+    if choice.provider in refused:
+        raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     grant = narrow_grant(request, parent.grant, tools=tools, mode=mode, model=choice.name)

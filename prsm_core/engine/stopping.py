@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.clocks import first_of
+from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +19,34 @@ STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everyt
 
 
 async def stop_session(record: AgentRecord, clock: Clock) -> None:
-    """Cancel an agent's session and wait until it has let go of everything."""
+    """Cancel an agent's session and wait until it has let go of everything.
+
+    What does not let go in time is left behind; its turn is closed in the ledger.
+    """
     task = record.task
     if task is None or task.done():
         return
     if not task.cancelling():  # a second time would break off its cleaning up
         task.cancel()
-    await first_of(clock, STOP_SECONDS, lambda: asyncio.wait({task}))
+    if await first_of(clock, STOP_SECONDS, lambda: asyncio.wait({task})):
+        return
+    turn = None if record.session is None else record.session.turn
+    if turn is not None:
+        await first_of(clock, STOP_SECONDS, turn.abandon)
+
+
+async def leave_session(record: AgentRecord, clock: Clock) -> None:
+    """Have an ended agent's session let go of everything, for no two lives may run at a time.
+
+    Raises AgentSpawnError when it does not.
+    """
+    await drain_sessions([record], clock)
+    if record.task is not None and not record.task.done():
+        raise AgentSpawnError(
+            f"the last session of {record.descriptor.name} has not closed yet",
+            hint="try again later, or spawn another agent",
+            code="still_running",
+        )
 
 
 async def drain_sessions(

@@ -34,7 +34,8 @@ class StuckWatch:
     def __init__(self, session: AgentSession) -> None:
         limits = session.manager.runtime.settings.stuck
         self._session = session
-        self._detector = StuckDetector(limits) if limits.enabled else None
+        is_watched = limits.enabled and not session.is_outside  # there a person watches it
+        self._detector = StuckDetector(limits) if is_watched else None
         self._notice: str | None = None
 
     def begin_turn(self, prompt: str | None) -> str | None:

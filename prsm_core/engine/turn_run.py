@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,18 +29,19 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
-from prsm_core.engine.context import describe_window
+from prsm_core.engine.context import describe_window, token_budget
 from prsm_core.engine.intake import fit
 from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from prsm_core.domain.turns import ProviderEvent, TurnResult
     from prsm_core.engine.agent_session import AgentSession
     from prsm_core.engine.calls import Call
+    from prsm_core.engine.journal import LiveText
     from prsm_core.interfaces.provider import ProviderSession
 
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
@@ -81,10 +83,11 @@ class TurnRun:
             new_id=runtime.ids.ulid,
             now_ms=session.now_ms,
         )
+        self.is_outside = session.is_outside
         self.clock = TurnClock(
             runtime.clock,
-            agent_seconds=engine.agent_timeout_seconds,
-            idle_seconds=engine.idle_timeout_seconds,
+            agent_seconds=math.inf if self.is_outside else engine.agent_timeout_seconds,
+            idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
             tool_seconds=engine.tool_timeout_seconds,
             used=record.reasoning_used,
         )
@@ -95,6 +98,9 @@ class TurnRun:
         self._is_cut_off = False  # the provider did not end the turn, so the engine did
         self.was_interrupted = False  # a person wanted it to end
         self._is_open = False  # in the ledger
+        self._is_closing = False
+        self._is_abandoned = False  # closed in the ledger; what its provider still does is void
+        self._live: dict[type, LiveText] = {}  # what streams now, by the kind of its pieces
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
@@ -210,6 +216,7 @@ class TurnRun:
             thinking_config=(
                 {"effort": descriptor.reasoning_effort} if descriptor.reasoning_effort else None
             ),
+            token_budget=token_budget(descriptor.model, session.manager.runtime.settings),
             timeout_ms=int(session.manager.runtime.settings.engine.agent_timeout_seconds * 1000),
             run_id=session.manager.runtime.journal.run_id,
             session_label=session.record.label,
@@ -236,31 +243,39 @@ class TurnRun:
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
         try:
             async with aclosing(stream):
-                async for event in stream:
-                    self.clock.touch()
-                    await self._take(fit(event))
-                    if isinstance(event, TurnEnded):
-                        break
+                await self._take_all(stream)
         except asyncio.CancelledError:
             if not self._is_cut_off or self._task is None or self._task.uncancel() > 0:
                 raise
+        else:
+            if self._is_cut_off and self._task is not None:
+                self._task.uncancel()  # the provider has kept it to itself
+        if self._is_abandoned:
+            raise asyncio.CancelledError  # this one too
         if self._expired is not None:
             error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self._expired])
             self.fold.end = TurnEnded(StopReason.TIMEOUT, error)
         elif self.was_interrupted:
             self.fold.end = TurnEnded(StopReason.ABORTED)
 
+    async def _take_all(self, stream: AsyncIterator[ProviderEvent]) -> None:
+        async for event in stream:
+            if self._is_abandoned:
+                return
+            self.clock.touch()
+            await self._take(fit(event))
+            if isinstance(event, TurnEnded):
+                return
+
     async def _take(self, event: ProviderEvent) -> None:
         if self._contradicts(event):
             return
         journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
         self.fold.fold(event)
+        self._end_live(event)
         match event:
-            case TextDelta(text):
-                journal.live("text_delta", agent, text)
-                await self.model_speaks()
-            case ThinkingDelta(text):
-                journal.live("thinking_delta", agent, text)
+            case TextDelta() | ThinkingDelta():
+                self._feed_live(event)
                 await self.model_speaks()
             case AssistantMessage(text):
                 message = self.fold.messages[-1]
@@ -285,6 +300,18 @@ class TurnRun:
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
+
+    def _feed_live(self, piece: TextDelta | ThinkingDelta) -> None:
+        if type(piece) not in self._live:
+            kind = "text_delta" if isinstance(piece, TextDelta) else "thinking_delta"
+            journal = self._session.manager.runtime.journal
+            self._live[type(piece)] = journal.live_text(kind, self._session.record.agent_id)
+        self._live[type(piece)].feed(piece.text)
+
+    def _end_live(self, event: ProviderEvent) -> None:
+        """End the texts that this event does not go on with: they come by turns."""
+        for kind in [kind for kind in self._live if kind is not type(event)]:
+            self._live.pop(kind).end()
 
     def _contradicts(self, event: ProviderEvent) -> bool:
         """Whether a vendor's call begins a second time, or ends without having begun."""
@@ -370,7 +397,7 @@ class TurnRun:
     async def _cut_off_late(self) -> None:
         """Cancel the turn unless the interrupt ends it in time."""
         await self._session.manager.runtime.clock.sleep(STUCK_SECONDS)
-        if self._task is not None:
+        if self._task is not None and not self._is_closing:
             self._is_cut_off = True
             self._task.cancel()
 
@@ -382,9 +409,16 @@ class TurnRun:
 
     # --- closing --------------------------------------------------------------------------------
 
+    async def abandon(self) -> None:
+        """Close a turn in the ledger whose provider does not let go although it was cancelled."""
+        if not self._is_open or self._is_closing:
+            return
+        self._is_abandoned = True
+        await self._break_off(asyncio.CancelledError())
+
     async def _break_off(self, error: BaseException) -> None:
         """Close a turn that was cancelled, or whose provider broke."""
-        if not self._is_open:
+        if not self._is_open or (self._is_abandoned and self._is_closing):
             return
         if self.fold.end is None and isinstance(error, asyncio.CancelledError):
             self.fold.end = TurnEnded(StopReason.ABORTED)
@@ -397,6 +431,7 @@ class TurnRun:
     async def _close(self) -> TurnResult:
         session, record = self._session, self._session.record
         manager = session.manager
+        self._is_closing = True
         await self._end_handlers()
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)

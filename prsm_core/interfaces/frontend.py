@@ -28,6 +28,8 @@ class RunOptions:
     session: str | None = None
     on_ask: str = "deny"  # headless answer to an Ask: deny | allow
     timeout_s: float | None = None
+    unattended_s: float | None = None  # how long a request waits while nobody attends; None = for
+    # as long as for a person who is there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,10 @@ class AppHandle(Protocol):
         Each has `request`, `kind` (permission or question), `agent`, `name`, `opened_at` and the
         fields of the event that told of it.
         """
+        ...
+
+    async def attend(self) -> None:
+        """Note that a person is there to answer; say it again as long as that is so."""
         ...
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
@@ -194,9 +195,30 @@ class AgentHost(Protocol):
         """Ask a person; without one the answer says so."""
         ...
 
-    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Offer the orchestration tools by MCP to a CLI that needs a server."""
+    def mcp_endpoint(
+        self, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Offer the orchestration tools by MCP to a CLI that needs a server.
+
+        The CLI is given the endpoint's argv and environment as an MCP server of the name `prsm`,
+        and the endpoint stays open for as long as the CLI runs: leaving it ends the connections
+        and what is still called over them. `patience_s` is for a CLI that cuts calls off; see
+        `call_tool`.
+
+        CLIs begin a turn without the tools of a server that is slow or broken, and say nothing.
+        So a session awaits `endpoint.until_connected()`, with a deadline of its own, before it
+        lets the CLI begin its first turn, and otherwise fails with `proxy_missing(…)`.
+        """
         ...
+
+
+def proxy_missing(program: str, seconds: float) -> ProviderNotAvailableError:
+    """Return the error of a CLI whose proxy did not connect within so many seconds."""
+    return ProviderNotAvailableError(
+        f"{program} did not start the server of its orchestration tools within {seconds:g} s; "
+        "it would have worked without them",
+        hint=f"look whether {program} may start MCP servers, and at its own log",
+    )
 
 
 class ProviderSession(ABC):

@@ -152,6 +152,7 @@ def _grant(row: sqlite3.Row) -> Grant:
         models=None if models is None else frozenset(models),
         depth=limits.get("depth"),
         budget=Budget(**limits.get("budget", {})),
+        model=limits.get("model"),
     )
 
 

@@ -143,6 +143,18 @@ def restart(conn: WritingConnection, step: ControlStep) -> None:
         )
 
 
+def switch_model(conn: sqlite3.Connection, step: ControlStep) -> None:
+    """Store the model that takes over; the old one's thread means nothing to it."""
+    conn.execute(
+        "UPDATE agents SET provider = ?, model = ?, resume_token = NULL WHERE agent_id = ?",
+        (step.data["provider"], step.data["model"], step.agent_id),
+    )
+    conn.execute(
+        "UPDATE agent_specs SET reasoning_effort = ? WHERE agent_id = ?",
+        (step.data["reasoning_effort"], step.agent_id),
+    )
+
+
 def count_turn(conn: WritingConnection, agent_id: str, number: int) -> None:
     """Store that the agent has opened its turn `number`."""
     conn.execute("UPDATE agents SET next_turn = ? WHERE agent_id = ?", (number + 1, agent_id))
@@ -221,6 +233,7 @@ def _grant_limits(grant: Grant) -> dict[str, Any] | None:
         "models": grant.models,
         "depth": grant.depth,
         "budget": grant.budget.to_dict() or None,
+        "model": grant.model,
     }
     known = {name: limit for name, limit in limits.items() if limit is not None}
     return known or None

@@ -130,6 +130,8 @@ def _control_agent(conn: WritingConnection, step: ControlStep, fence: Fence) -> 
                 inbox.readdress(conn, agent_id, step.incarnation)
         case "finishing":
             _finishing(conn, step, fence)
+        case "model":
+            agents.switch_model(conn, step)
         case "resume_token":
             agents.store_token(conn, agent_id, step.data["token"])
     inbox.consume(conn, agent_id, step.consumed, step.step_id)

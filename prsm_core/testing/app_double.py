@@ -75,6 +75,7 @@ class ScriptedApp:
         self.killed: list[str] = []
         self.restarted: list[tuple[str, str]] = []
         self.readers = 0
+        self.attended = 0
         self._log: list[Event] = []
         self._seq = 0
         self._open: dict[str, Event] = {}
@@ -224,6 +225,11 @@ class ScriptedApp:
             }
             for event in self._open.values()
         ]
+
+    async def attend(self) -> None:
+        """Count it."""
+        self.attended += 1
+        self._wake()
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield the committed events after `after`, then all that the test says."""

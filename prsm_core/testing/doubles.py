@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.domain.agents import AgentRole
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         Sequence,
     )
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from prsm_core.domain.permissions import Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint
@@ -189,9 +190,51 @@ class RecordingHost:
         self.questions.append(question)
         return self._answer
 
-    def mcp_endpoint(self) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Refuse: this host offers its tools directly."""
-        raise NotImplementedError("RecordingHost has no MCP endpoint")
+    def mcp_endpoint(
+        self, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Serve the handlers by MCP over the engine's own bridge, until left."""
+        return _endpoint(_Served(self), patience_s)
+
+
+class _Served:
+    """A host's tools as the engine serves them: an agent that has completed calls no other."""
+
+    def __init__(self, host: RecordingHost) -> None:
+        self._host = host
+        self._has_completed = False
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._host.tools
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        if self._has_completed:
+            return ToolOutcome(text="this agent has completed", is_error=True)
+        outcome = await self._host.call_tool(
+            name, arguments, call_id=call_id, patience_s=patience_s
+        )
+        self._has_completed = outcome.ends_turn
+        return outcome
+
+
+@asynccontextmanager
+async def _endpoint(host: _Served, patience_s: float | None) -> AsyncIterator[McpEndpoint]:
+    from prsm_core.toolserver.bridge import Bridge  # only this double needs it
+
+    with TemporaryDirectory(prefix="prsm-bridge-") as folder:
+        async with (
+            Bridge(Path(folder) / "bridge.sock", SystemClock()) as bridge,
+            bridge.endpoint(host, "a" * 32, patience_s=patience_s) as endpoint,
+        ):
+            yield endpoint
 
 
 def tool_spec(name: str, **properties: str) -> ToolSpec:

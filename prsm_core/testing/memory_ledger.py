@@ -6,6 +6,7 @@ It keeps the values it is given, neither copied nor encoded. A step that fails i
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -334,6 +335,9 @@ class MemoryLedger:
                 raise _ended(step.agent_id, agent.state)
             case "finishing":
                 self._undo.set(agent, result=step.result)
+            case "model":
+                descriptor = replace(agent.descriptor, **step.data)
+                self._undo.set(agent, descriptor=descriptor, resume_token=None)
             case "resume_token":
                 self._undo.set(agent, resume_token=step.data["token"])
         self._consume(step, step.consumed, step.step_id)

@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.builtin.script.steps import FOREVER
 from prsm_core.errors import PrsmError
+from prsm_core.testing.anthropic_wire import AnthropicMessages
+from prsm_core.testing.gemini_wire import GeminiGenerateContent
 from prsm_core.testing.openai_wire import OpenAIResponses
 from prsm_core.testing.playback import Conversation, Player, Reply
 from prsm_core.testing.scenario import HttpError, Scenario, Step
@@ -122,7 +124,11 @@ class ModelServer:
     ) -> None:
         if isinstance(scenario, Mapping):
             scenario = Scenario.from_mapping(scenario)
-        self._wires: tuple[Wire, ...] = (OpenAIResponses(),)
+        self._wires: tuple[Wire, ...] = (
+            OpenAIResponses(),
+            AnthropicMessages(),
+            GeminiGenerateContent(),
+        )
         self._player = Player(scenario)
         self._port = port
         self._max_requests = max_requests

@@ -320,6 +320,20 @@ class StoreContract(ABC):
         assert (row.usage.input_tokens, row.usage.reasoning_tokens) == (20, None)
         assert (row.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
 
+    async def test_a_model_that_takes_over_is_the_agents_from_then_on(
+        self, store: Store, team: Steps
+    ) -> None:
+        """The old thread is forgotten with the model; the rest of the agent stays."""
+        turn = team.open_turn("w1", 1)
+        await store.commit(turn)
+        await store.commit(team.close_turn(turn, "w1", resume_token="thread-1"))  # noqa: S106
+        new = {"provider": "other", "model": "second", "reasoning_effort": "high"}
+        await store.commit(team.control("w1", "model", data=new))
+        row = await one_agent(store, "s1", "w1")
+        agent = row.descriptor
+        assert (agent.provider, agent.model, agent.reasoning_effort) == ("other", "second", "high")
+        assert (agent.name, row.resume_token) == ("w1", None)
+
     async def test_use_keeps_where_its_numbers_come_from(self, store: Store, team: Steps) -> None:
         """A sum is as certain as its least certain part; turns that told nothing are counted."""
         measured = team.result(cost_usd=0.5)

@@ -28,6 +28,7 @@ CHECKS = [
     "ledger",
     "sessions",
     "processes",
+    "sandbox",
     "terminal",
 ]
 

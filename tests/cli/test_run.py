@@ -222,13 +222,17 @@ def test_providers_tells_what_can_be_used_and_what_cannot_be_enforced(prsm_proce
             "version": "1.0",
             "tested": "1.x",
             "logged_in": None,
+            "enforcement": "none",
+            "resume": "rebuild",
             "reason": None,
             "hint": None,
             "gaps": ["the network"],
+            "models": [],
+            "models_problem": None,
         }
     ]
     table = prsm_process("providers").out
-    assert table.splitlines()[1].split() == ["echo", "yes", "1.0", "1.x", "-"]
+    assert table.splitlines()[1].split() == ["echo", "yes", "1.0", "1.x", "-", "none", "-", "-"]
     assert "echo cannot enforce: the network" in table
 
 

@@ -282,6 +282,18 @@ def test_a_provider_that_no_plugin_offers_is_refused_once_the_plugins_are_known(
     )
 
 
+def test_a_provider_of_any_name_is_taken_when_its_kind_is_installed(place):
+    path = place.user("providers:\n  mine:\n    kind: codx\n")
+    assert place.load().settings.provider_settings("mine") == {}
+    assert place.load(known_plugins=["codx"]).settings.providers["mine"].kind == "codx"
+    with pytest.raises(ConfigError) as caught:
+        place.load(known_plugins=["codex", "claude"])
+    assert caught.value.message == (
+        f"{path}:3: providers.mine.kind: there is no provider 'codx'; did you mean codex?; "
+        "installed: claude, codex"
+    )
+
+
 def test_a_file_that_cannot_be_read_is_an_error(place):
     path = place.paths.user_config
     path.symlink_to(path)

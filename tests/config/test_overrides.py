@@ -37,8 +37,10 @@ SAMPLES: dict[str, dict[str, object]] = {
         "peer_model": "m",
         "peer_models": "[a, b]",
         "master_model": "m",
+        "fallbacks": "[a, b]",
         "mode": "plan",
     },
+    "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
     "plugins": {"disabled": "[a]"},
     "permissions": {
         "allow": "[make]",

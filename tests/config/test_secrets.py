@@ -25,10 +25,11 @@ def test_values_are_found_by_the_variables_that_are_named_and_by_their_own_names
             },
         }
     )
-    environ = {"A_KEY": "first", "W_KEY": "second", "OTHER_KEY": "third"}
+    environ = {"A_KEY": "first", "W_KEY": "second", "OTHER_KEY": "third", "EDITOR": "vi"}
     assert set(known_secrets(settings, environ)) == {
         "first",
         "second",
+        "third",
         "in-the-file",
         "Bearer abc",
         "abc",
@@ -36,5 +37,5 @@ def test_values_are_found_by_the_variables_that_are_named_and_by_their_own_names
     }
 
 
-def test_without_any_setting_there_is_no_secret():
-    assert list(known_secrets(Settings(), {"A_KEY": "x"})) == []
+def test_the_place_of_a_key_is_no_secret():
+    assert list(known_secrets(Settings(), {"SSH_KEY": "/home/me/.ssh/id", "PATH": "/bin"})) == []

@@ -28,12 +28,19 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec, ProviderStatus
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderSession,
+    ProviderSpec,
+    ProviderStatus,
+)
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.ledger import Ledger
@@ -221,6 +228,9 @@ class ScriptedProvider(Provider):
     obeys: bool = True  # interrupt ends the turn
     steers: bool = False  # a turn takes what a person says meanwhile
     status: ProviderStatus = field(default_factory=lambda: ProviderStatus(available=True))
+    capabilities: ProviderCapabilities = field(
+        default_factory=lambda: ProviderCapabilities(enforcement="pre_tool")
+    )
     requests: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
     contexts: defaultdict[str, list] = field(default_factory=lambda: defaultdict(list))
     memory: defaultdict[str, dict] = field(default_factory=lambda: defaultdict(dict))
@@ -386,6 +396,8 @@ async def open_team(
     check=True,
     interactive=False,
     on_ask="deny",
+    person: Mapping[str, Any] | None = None,
+    outside=None,
     sinks=(),
     others=(),
     **provider_fields,
@@ -393,12 +405,14 @@ async def open_team(
     """Open an engine on an empty ledger; on leaving, check what it left behind."""
     clock = clock or SystemClock()
     (folder / "workspace").mkdir()
-    all_settings = Settings.model_validate({"engine": dict(engine or {}), **(settings or {})})
+    given = {"engine": dict(engine or {}), "sandbox": "off", **(settings or {})}
+    all_settings = Settings.model_validate(given)
     provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
     store = await HeldStore.open(ledger.path)
     if isinstance(clock, FakeClock):
         store.stop_time(clock)
-    timeout_s = all_settings.engine.human_timeout_seconds
+    limit = all_settings.engine.human_timeout_seconds
+    asked: Any = {"interactive": interactive, "on_ask": on_ask, "timeout_s": limit}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
             settings=all_settings,
@@ -409,7 +423,8 @@ async def open_team(
             providers={spec.name: spec for spec in (provider.spec(), *others)},
             broker=cast("PermissionBroker", RuleBroker()),
             tools=ToolTable(),
-            human=HumanPolicy(interactive=interactive, on_ask=on_ask, timeout_s=timeout_s),
+            human=HumanPolicy(**asked, **(person or {})),
+            outside=outside,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",

@@ -49,6 +49,7 @@ def describe(request, parent, number=1, settings=SETTINGS):
         identity(number),
         settings=settings,
         providers={"script"},
+        refused={},
         workspace="/",
         mcp_servers={},
     )
@@ -79,7 +80,7 @@ GRANTS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.requirement("U15")
+@pytest.mark.requirement("U15", "F5")
 @given(
     data=st.data(),
     mode=st.sampled_from(PermissionMode),

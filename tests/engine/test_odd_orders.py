@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
 from prsm_core.domain.steps import AgentEndStep
-from prsm_core.errors import StoreError
+from prsm_core.engine.host import ENDED
+from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider
@@ -273,3 +275,129 @@ async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
         result = await team.run(master=master, a=a)
     assert result.status == "completed"
     assert held == [True]
+
+
+async def test_what_an_ended_life_still_asks_for_is_refused_while_the_next_one_waits(opened):
+    hosts = []
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.call("restart_child", child_id="a", prompt="2")
+        question = await agent.call("wait_for_message")
+        await team.seen("agent_state_changed", "a", to="waiting_for_parent")
+        before = team.ledger.written()
+        past = hosts[0]
+        command = PermissionRequest(agent_id=team["a"].agent_id, tool="Bash", command="echo hi")
+        assert await past.authorize(command) == Deny("the agent has ended")
+        assert (await past.ask_user(Question(text="who?"))).text == ENDED
+        assert (await past.call_tool("report_progress", {"status": "at it"})).is_error
+        await team.settled()
+        assert team.ledger.written() == before
+        assert team["a"].agent_id in team.manager.detector.graph.blocked
+        correlation_id = question["correlation_id"]
+        await agent.call(
+            "respond_to_child", child_id="a", correlation_id=correlation_id, response="blue"
+        )
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        hosts.append(agent.host)
+        if agent.turn == 2:
+            await agent.call("ask_parent", question="which?")
+        await agent.complete()
+
+    async with opened(interactive=True) as team:
+        result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+    assert not team.ledger.events("question_asked")
+
+
+async def test_a_permission_that_a_life_asked_for_is_not_decided_in_the_next_one(team):
+    """A check may take long: whoever asked has ended meanwhile, and lives again."""
+    asked, decide = asyncio.Event(), asyncio.Event()
+    verdicts = []
+
+    async def decide_late(_request, _context):
+        asked.set()
+        await decide.wait()
+        return Allow()
+
+    async def ask(host, agent_id):
+        command = PermissionRequest(agent_id=agent_id, tool="Bash", command="echo hi")
+        verdicts.append(await host.authorize(command))
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.call("restart_child", child_id="a", prompt="2")
+        await team.seen("turn_started", "a", n=2)
+        decide.set()
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        if agent.turn == 1:
+            _ = team.engine.start_soon(ask(agent.host, agent.id), name="a late answer")
+            await asked.wait()
+        else:
+            await decide.wait()
+        await agent.complete()
+
+    vars(team.broker)["decide"] = decide_late
+    result = await team.run(master=master, a=a)
+    assert result.status == "completed"
+    assert verdicts == [Deny("the agent has ended")]
+
+
+async def test_nobody_restarts_a_child_whose_parent_is_being_killed(opened):
+    """The parent's session takes long to close, and its child was killed before."""
+    release, killed = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedProvider):
+        @asynccontextmanager
+        async def open_session(self, request, host):
+            async with super().open_session(request, host) as session:
+                try:
+                    yield session
+                finally:
+                    if request.name == "a":
+                        killed.set()
+                        await release.wait()
+
+    slow = Slow()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "b", to="completed")
+        kill = asyncio.ensure_future(team.manager.kill_agent(team["a"].agent_id))
+        await killed.wait()
+        with pytest.raises(AgentSpawnError, match="its parent has ended"):
+            await team.manager.restart_agent(team["b"].agent_id, "2")
+        release.set()
+        await kill
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        await agent.spawn(name="b")
+        await agent.hang()
+
+    def factory(_settings, services):
+        slow.services = services
+        return slow
+
+    spec = ProviderSpec(name="slow", summary="closes late", factory=factory)
+    slow.behaviours |= {"master": master, "a": a}
+    async with opened(others=(spec,)) as team:
+        result = await team.run(options={"provider": "slow"})
+    assert result.status == "completed"
+    assert not slow.failures
+
+
+async def test_a_step_of_an_agent_that_comes_after_run_finished_is_refused(team):
+    await team.run()
+    with pytest.raises(FencedError, match="after the end of the run"):
+        await team.manager.control(team["master"], "resume_token", data={"token": "t"})
+    assert team.ledger.events()[-1]["type"] == "run_finished"

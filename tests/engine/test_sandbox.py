@@ -73,7 +73,6 @@ async def opened(home, workspace, outside_temp):
                 SandboxSettings(**settings),
                 workspace=str(workspace),
                 launcher=launcher,
-                clock=SystemClock(),
                 state_dir=state,
                 home=home,
             )

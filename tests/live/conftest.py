@@ -35,18 +35,13 @@ class Prsm:
         self.env = {**os.environ, "PRSM_HOME": str(home / "prsm"), "LIVE_TEST_KEY": "loopback"}
 
     def configure(self, base_url: str, **engine) -> None:
+        """Write the user's configuration, with Codex alone."""
+        codex = {"command": [self.codex], "base_url": base_url, "api_key_env": "LIVE_TEST_KEY"}
+        defaults = {"model": "scripted-1"}
+        self.write({"engine": engine, "defaults": defaults, "providers": {"codex": codex}})
+
+    def write(self, config) -> None:
         """Write the user's configuration."""
-        config = {
-            "engine": engine,
-            "defaults": {"model": "scripted-1"},
-            "providers": {
-                "codex": {
-                    "command": [self.codex],
-                    "base_url": base_url,
-                    "api_key_env": "LIVE_TEST_KEY",
-                }
-            },
-        }
         told = self.run("config", "path", "--json")
         path = Path(json.loads(told.stdout)["user"])
         path.parent.mkdir(parents=True, exist_ok=True)

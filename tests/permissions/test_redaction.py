@@ -22,6 +22,11 @@ SHAPES = [
     "AKIA" + "IOSFODNN7EXAMPLE",
     "AIza" + "Sy" * 18,
     "xoxb-" + "123456789012-abcdef",
+    "sk_" + "live_" + "a1B2" * 6,
+    "npm_" + "a1B2" * 9,
+    "hf_" + "a1B2" * 9,
+    "pypi-" + "AgEIcHlwaS5vcmc" * 4,
+    "ya29." + "a0AfH6SMBx" * 3,
     "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".SflKxwRJSMeKKF2QT4",
     "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA " + "PRIVATE KEY-----",
 ]
@@ -31,11 +36,26 @@ SHAPES = [
 def test_what_looks_like_a_key_is_taken_out(key):
     assert Redactor(()).text(f"before {key} after") == f"before {MARK} after"
     assert key not in Redactor(()).text(json.dumps({"key": f"x={key}\n"}))
+    assert key not in Redactor(()).text(json.dumps(json.dumps({"key": f"x\n{key}\t"})))
 
 
 @pytest.mark.parametrize("text", ["Authorization: Bearer ", "bearer\t", "Bearer: "])
 def test_a_bearer_token_is_taken_out(text):
     assert Redactor(()).text(f"{text}abcdefghij0123456789.x") == f"{text}{MARK}"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("https://me:hunter22@host/x", f"https://me:{MARK}@host/x"),
+        ("postgres://app:p4ss-w0rd@db:5432/x", f"postgres://app:{MARK}@db:5432/x"),
+        ("API_KEY=abcdef0123456789", f"API_KEY={MARK}"),
+        ('"client_secret": "abcdef0123456789"', f'"client_secret": "{MARK}"'),
+        ("aws secret_access_key = abcdefghij0123456789/+", f"aws secret_access_key = {MARK}"),
+    ],
+)
+def test_what_is_said_to_be_a_secret_is_taken_out(text, left):
+    assert Redactor(()).text(text) == left
 
 
 @pytest.mark.parametrize(
@@ -46,6 +66,9 @@ def test_a_bearer_token_is_taken_out(text):
         "risk-free-" + "a" * 20,
         "AKIAshort",
         "sk-short",
+        "https://host:8080/path@2x.png",
+        "password = getpass()",
+        "the token: an opaque string of the server",
     ],
 )
 def test_ordinary_words_stay(text):
@@ -91,3 +114,57 @@ def test_a_longer_secret_is_found_after_its_clean_beginning_was_seen():
     redactor = Redactor(["abcdefgh-secret"])
     assert redactor.text("abcdefgh") == "abcdefgh"
     assert redactor.text("abcdefgh-secret") == MARK
+
+
+KNOWN = ["my very secret phrase", "hunter2-hunter2", "with space"]
+
+
+@pytest.mark.requirement("U19")
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([*SHAPES, *KNOWN, "Authorization: Bearer abcdefghij0123456789.x"]),
+            st.text(max_size=20),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from([" ", "\n", "  ", '" "']),
+    st.data(),
+)
+def test_a_secret_is_found_wherever_a_stream_is_cut(words, between, data):
+    text = between.join(words)
+    stream = (redactor := Redactor(KNOWN)).stream()
+    shown, left = "", text
+    while left:
+        size = data.draw(st.integers(1, max(len(left), 1)))
+        shown += stream.feed(left[:size])
+        left = left[size:]
+    shown += stream.flush()
+    hidden = [word for word in words if word in {*SHAPES, *KNOWN}]
+    assert not [word for word in hidden if word in shown and word not in redactor.text(text)]
+    assert "abcdefghij0123456789.x" not in shown
+
+
+@given(st.text(alphabet="abc .\n-", max_size=300), st.integers(1, 20))
+def test_an_ordinary_text_comes_whole_in_order_and_soon(text, size):
+    stream = Redactor(KNOWN[1:2]).stream()
+    shown = ""
+    for at in range(0, len(text), size):
+        shown += stream.feed(text[at : at + size])
+        assert shown == text[: len(shown)]
+        assert " " not in text[len(shown) : at + size]
+    assert shown + stream.flush() == text
+
+
+def test_a_word_too_long_to_judge_is_not_shown_and_the_next_one_is():
+    stream = Redactor(()).stream()
+    shown = "".join(stream.feed("x" * 1000) for _ in range(20))
+    assert shown == MARK
+    assert stream.feed("xxx and on ") == " and on "
+
+
+def test_a_private_key_that_comes_by_the_line_is_never_shown():
+    stream = Redactor(()).stream()
+    key = SHAPES[-1]
+    lines = ["here:\n", *key.splitlines(keepends=True), "\nthere "]
+    assert "".join(map(stream.feed, lines)) + stream.flush() == f"here:\n{MARK}\nthere "

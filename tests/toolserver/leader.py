@@ -44,16 +44,28 @@ class Place:
             *argv, cwd=self.workspace, env=self.env, **{**pipes, **options}
         )
 
+    @contextlib.asynccontextmanager
+    async def running(self, *args, **options):
+        """Start a command that is ended on leaving, if it has not ended by then."""
+        process = await self.start(*args, **options)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
     async def run(self, *args):
         """Run a command of `prsm` to its end; return its exit code and what it wrote."""
         process = await self.start(*args, stdin=subprocess.DEVNULL)
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()
 
-    async def start_mcp(self, *args, **pipes):
-        """Start `prsm mcp` with the scripted agents."""
+    def serving(self, *args, **pipes):
+        """Run `prsm mcp` with the scripted agents."""
         script = ("--provider", "script", "--set", f"providers.script.scenario={self.scenario}")
-        return await self.start("mcp", *script, *args, **pipes)
+        return self.running("mcp", *script, *args, **pipes)
 
     async def events(self, kind=None, **fields):
         """Return the data of the newest session's events, of one type if given."""
@@ -95,6 +107,31 @@ class Place:
                         found.append(int(entry.name))
         return found
 
+    async def until_gone(self) -> None:
+        """Return when no process works in the workspace any more."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                await _readable(os.pidfd_open(pid))
+
+    def bell(self):
+        """Return a shell command for a script, and what waits until it has been run."""
+        path = self.workspace.with_name("bell")
+        os.mkfifo(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        return f"echo > {path}", lambda: _readable(descriptor)
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until a descriptor has something to say, and close it."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
 
 class Leader:
     """A client of a running `prsm mcp`."""
@@ -122,15 +159,9 @@ class Leader:
 @contextlib.asynccontextmanager
 async def leading(place, *args, mode="auto"):
     """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits."""
-    process = await place.start_mcp(*args)
-    streams = open_streams(LineReader(process.stdout), process.stdin)
-    try:
-        async with asyncio.timeout(DEADLINE):
-            async with mcp.Client(streams, mode=mode) as client:
-                yield Leader(process, client)
-            process.stdin.close()
-            await process.wait()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    async with place.serving(*args) as process:
+        streams = open_streams(LineReader(process.stdout), process.stdin)
+        async with mcp.Client(streams, mode=mode) as client:
+            yield Leader(process, client)
+        process.stdin.close()
+        await process.wait()

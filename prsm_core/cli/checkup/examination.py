@@ -11,7 +11,12 @@ from prsm_core.cli.checkup.finding import broken, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders
 from prsm_core.cli.checkup.providers import check_providers
 from prsm_core.cli.checkup.setup import check_setup
-from prsm_core.cli.checkup.system import check_packages, check_python, check_terminal
+from prsm_core.cli.checkup.system import (
+    check_packages,
+    check_python,
+    check_sandbox,
+    check_terminal,
+)
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.errors import PrsmError
 
@@ -37,6 +42,7 @@ def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("ledger", check_ledger, ledger)
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
+    yield from _made("sandbox", check_sandbox)
     yield from _made("terminal", check_terminal, sys.stdout.encoding)
 
 

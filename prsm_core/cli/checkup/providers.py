@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from prsm_core.app import probe_providers
+from prsm_core.app import survey_providers
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.providers import configured_specs
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def check_providers(
     """Ask every provider whether it can be used, all at once."""
     settings, plugins = setup.settings, setup.plugins
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
-    for name in sorted(named - plugins.collect(ProviderSpec).keys()):
+    for name in sorted(named - configured_specs(plugins.collect(ProviderSpec), settings).keys()):
         cure = f"pip install prsm-{name}, or name another"
         yield broken("providers", f"the configuration names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
@@ -51,7 +52,8 @@ def _probe(
     # With a state of their own: what a provider prepares for its programs is no change here.
     with TemporaryDirectory(prefix="prsm-doctor-", ignore_cleanup_errors=True) as folder:
         elsewhere = replace(paths, state=Path(folder))
-        return asyncio.run(probe_providers(settings, plugins, paths=elsewhere))
+        found = asyncio.run(survey_providers(settings, plugins, paths=elsewhere))
+    return {name: report.status for name, report in found.items()}
 
 
 def _finding(check: str, status: ProviderStatus, *, is_needed: bool) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import platform
+import shutil
 import sys
 from collections import defaultdict
 from importlib.metadata import distributions
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.engine.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.errors import StoreError
 from prsm_core.plugins.discovery import GROUP
 from prsm_core.plugins.pins import core_pins, core_version, satisfies
@@ -51,6 +53,15 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
     if not bad:
         listed = sorted(f"{name} {dists[0].version}" for name, dists in found.items())
         yield ok("packages", ", ".join(listed))
+
+
+def check_sandbox() -> Iterator[Finding]:
+    """Look whether there is a program that shell commands and gates can be shut in with."""
+    program = shutil.which(SANDBOX_PROGRAM)
+    if program is None:
+        yield ok("sandbox", "shell commands and gates run without one: bubblewrap is not installed")
+    else:
+        yield ok("sandbox", f"bubblewrap is {program}")
 
 
 def check_terminal(encoding: str | None) -> Iterator[Finding]:

@@ -108,6 +108,7 @@ def _find_thread(call: Call, thread_id: str) -> AgentRecord:
 
 def _peers(call: Call) -> tuple[str, ...]:
     """Return the configured peers, else the default models of the other providers."""
-    settings, own = call.manager.runtime.settings, call.record.descriptor.provider
-    others = sorted(name for name in call.manager.runtime.providers.names if name != own)
+    runtime, own = call.manager.runtime, call.record.descriptor.provider
+    settings, refused = runtime.settings, runtime.enforcement.refused
+    others = sorted(runtime.providers.names - {own, *refused})
     return settings.defaults.peers or tuple(f"{name}/default" for name in others)

@@ -182,6 +182,7 @@ def check_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
         manager.identity(request.name, request),
         settings=manager.runtime.settings,
         providers=manager.runtime.providers.names,
+        refused=manager.runtime.enforcement.refused,
         workspace=manager.runtime.workspace,
         mcp_servers={},
     )

@@ -10,7 +10,7 @@ from prsm_core.domain.permissions import Question
 from prsm_core.domain.steps import CallCloseStep, ControlStep
 from prsm_core.engine.calls import Reply, success
 from prsm_core.engine.evidence import Level
-from prsm_core.engine.human import NO_ANSWER, NO_HUMAN
+from prsm_core.engine.human import NO_ANSWER, WHY_UNANSWERED
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
 
@@ -126,7 +126,7 @@ async def ask_user(call: Call) -> Reply:
     await call.open()
     answer, by = await runtime.desk.question(call.record, runtime.ids.request(), question)
     if answer is None:
-        reason = NO_HUMAN if by == "headless" else NO_ANSWER
+        reason = WHY_UNANSWERED.get(by, NO_ANSWER)
         raise OrchestrationError(
             f"no answer: {reason}", hint="decide yourself and say so", code="no_answer"
         )

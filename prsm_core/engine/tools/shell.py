@@ -40,6 +40,7 @@ async def run_bash(call: Call) -> Reply:
         timeout_s=min(call.args.get("timeout", limit), limit),
         clock=runtime.clock,
         env=runtime.shell_env,
+        sandbox=runtime.sandbox,
     )
     if result.timed_out:
         raise ToolCallTimeoutError(

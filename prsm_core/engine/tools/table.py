@@ -6,7 +6,7 @@ transport does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
@@ -136,6 +136,10 @@ class ToolSet:
         return ToolInputError(f"you have no tool {name!r}", hint=hint, code="unknown_tool")
 
 
+def _taken(tool: Tool, role: AgentRole) -> Tool:
+    return replace(tool, spec=replace(tool.spec, roles=tool.spec.roles - {role.value}))
+
+
 class ToolTable:
     """All tools, dealt out by role; an agent at the depth limit has none that need children."""
 
@@ -147,6 +151,10 @@ class ToolTable:
     def names(self) -> frozenset[str]:
         """The names of all orchestration tools."""
         return frozenset(tool.spec.name for tool in self._tools)
+
+    def without(self, name: str, role: AgentRole) -> ToolTable:
+        """Return a table in which a role does not have one of the tools."""
+        return ToolTable([_taken(t, role) if t.spec.name == name else t for t in self._tools])
 
     def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
         """Return the tools of an agent by its role and depth."""

@@ -1,0 +1,196 @@
+"""A second terminal: the events of a session as they are committed, and a person's answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from prsm_core.builtin.asking import Desk
+from prsm_core.builtin.lines import LineReader
+from prsm_core.builtin.render import Ink, Renderer
+from prsm_core.builtin.screen import Screen
+from prsm_core.builtin.text import escape_exact, escape_prose, one_line
+from prsm_core.cli.control import open_running
+from prsm_core.cli.ledger import open_session
+from prsm_core.errors import ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.control_client import ControlClient
+    from prsm_core.interfaces.store import SessionInfo, Store
+
+BEAT_SECONDS = 1.0  # between two signs that somebody is there
+_GONE = frozenset({"no_answer", "no_owner"})
+_REQUESTS = frozenset({"permission_requested", "question_asked"})
+_LEAVE = "what its agents ask is put to you; Ctrl-C leaves, and the run goes on"
+_ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
+
+
+async def attach_session(workspace: str, prefix: str | None) -> None:
+    """Follow a session that runs, and let the person answer, until it ends or they leave.
+
+    Raises:
+        PrsmError: nothing runs.
+    """
+    async with (
+        await open_running(workspace, prefix) as client,
+        open_session(workspace, client.session) as (store, info),
+    ):
+        await Attached(Owner(client), store, info).run()
+
+
+class Owner:
+    """The owner of the session, asked one thing at a time; once it has gone it takes no answer."""
+
+    def __init__(self, client: ControlClient) -> None:
+        self._client = client
+        self._turn = asyncio.Lock()
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; see AppHandle."""
+        return await self._give(lambda: self._client.resolve_permission(request, verdict))
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; see AppHandle."""
+        return await self._give(lambda: self._client.answer(request, answer))
+
+    async def open_requests(self) -> set[str]:
+        """Return the ids of what waits for an answer."""
+        async with self._turn:
+            return {request["request"] for request in await self._client.requests()}
+
+    async def until_gone(self, *, attending: bool) -> None:
+        """Tell the owner now and again that a person is there; return once it has ended."""
+        sign = self._client.attend if attending else self._client.ping
+        try:
+            while True:
+                async with self._turn:
+                    await sign()
+                await asyncio.sleep(BEAT_SECONDS)
+        except ControlError as error:
+            if error.code not in _GONE:
+                raise
+
+    async def _give(self, answer: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            async with self._turn:
+                return await answer()
+        except ControlError as error:
+            if error.code not in _GONE:
+                raise
+            return False
+
+
+class Attached:
+    """Shows one session on this terminal."""
+
+    def __init__(self, owner: Owner, store: Store, info: SessionInfo) -> None:
+        self._owner = owner
+        self._store = store
+        self._info = info
+        on_terminal = sys.stderr.isatty()
+        is_plain = not on_terminal or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+        self._screen = Screen(sys.stderr, is_terminal=on_terminal)
+        self._renderer = Renderer(Ink(not is_plain))
+        self._asks = sys.stdin is not None and sys.stdin.isatty()
+        self._keys = _Keys(sys.stdin.fileno() if self._asks else None)
+        self._desk = Desk(owner, self._keys, self._screen, self._renderer.lines)
+        self._seen = 0  # the number of the last event
+
+    async def run(self) -> None:
+        """Show what happens until the session's owner has ended or the person leaves."""
+        self._say(f"attached to session {self._info.session_id}: {one_line(self._info.task)}")
+        self._say(_LEAVE if self._asks else _ONLY_SHOWN)
+        with _signalled() as leaving:
+            await self._catch_up()
+            is_over = await self._until_end(leaving)
+        if is_over:
+            await self._read()
+        self._say("the session has ended" if is_over else "left; the run goes on")
+
+    async def _catch_up(self) -> None:
+        """Learn what has happened, and put to the person what is still open."""
+        asked: dict[str, Event] = {}
+        async for event in self._store.events(self._info.session_id):
+            self._seen = event.seq or self._seen
+            self._renderer.lines(event)  # names and calls, of which later events speak
+            if event.type in _REQUESTS:
+                asked[event.data["request"]] = event
+        is_open = await self._owner.open_requests()
+        for request, event in asked.items():
+            if request in is_open:
+                self._show(event)
+
+    async def _until_end(self, leaving: asyncio.Event) -> bool:
+        """Show and ask; return whether the session has ended, rather than the person left."""
+        async with asyncio.TaskGroup() as group:
+            gone = group.create_task(self._owner.until_gone(attending=self._asks), name="owner")
+            left = group.create_task(leaving.wait(), name="leave")
+            ended = group.create_task(self._keys.ended.wait(), name="end of input")
+            helpers = [group.create_task(self._read(follow=True), name="read")]
+            if self._asks:
+                helpers.append(group.create_task(self._desk.serve(), name="ask"))
+            await asyncio.wait({gone, left, ended}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (gone, left, ended, *helpers):
+                task.cancel()
+        return gone.done() and not gone.cancelled()
+
+    async def _read(self, *, follow: bool = False) -> None:
+        """Show the events that have not been shown."""
+        session = self._info.session_id
+        async for event in self._store.events(session, self._seen, follow=follow):
+            self._seen = event.seq or self._seen
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        if event.type == "run_finished":
+            self._screen.print_lines(_conclusion(event))
+        elif not (self._asks and self._desk.note(event)):
+            self._screen.print_lines(self._renderer.lines(event))
+
+    def _say(self, text: str) -> None:
+        self._screen.print_lines([f"prsm: {text}"])
+
+
+class _Keys(LineReader):
+    """What the person types; its end is told, and is no answer."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        super().__init__(descriptor)
+        self.ended = asyncio.Event()
+
+    async def read_line(self) -> str | None:
+        """Return the next line; after the last one wait until cancelled."""
+        line = await super().read_line()
+        if line is None:
+            self.ended.set()
+            await asyncio.Event().wait()
+        return line
+
+
+@contextmanager
+def _signalled() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set."""
+    loop, leaving = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, leaving.set)
+    try:
+        yield leaving
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def _conclusion(event: Event) -> list[str]:
+    error, summary = event.data.get("error"), event.data.get("summary")
+    told = [f"error: {escape_prose(error)}"] if error else []
+    told += escape_prose(summary).splitlines() if summary else []
+    return [f"the run has ended: {escape_exact(str(event.data.get('status')))}", *told]

@@ -1,0 +1,264 @@
+"""`prsm policy`: what becomes of a command, and the rules that decide it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.cli.setup import Setup
+    from prsm_core.config.policy_file import Policy
+    from prsm_core.domain.agents import PermissionMode
+    from prsm_core.permissions.policy import CommandPolicyStore, Judgement
+
+MODES = ("default", "accept_edits", "bypass", "plan", "delegate")
+VERDICTS = ("allow", "ask", "deny")
+# By verdict; whoever only wants to run what needs nobody takes 0 for yes.
+EXIT_CODES = {"allow": 0, "deny": 1, "ask": 4}
+
+verdict_argument = click.argument("verdict", type=click.Choice(VERDICTS))
+words_argument = click.argument("words", nargs=-1, required=True, metavar="WORD…")
+project_option = click.option(
+    "--project", is_flag=True, help="The workspace's .prism/policy.yaml instead of your own."
+)
+
+
+@click.group(short_help="Check commands, and edit the rules on them.")
+def policy() -> None:
+    """Check what becomes of shell commands, and edit the rules on them.
+
+    A rule is the first words of a command: `deny git push` forbids `git push --tags`, too. Deny
+    beats ask beats allow, and it finds a command however it is wrapped or nested.
+    """
+
+
+@policy.command(short_help="Say what becomes of a command.")
+@click.argument("command", required=False)
+@click.option("--mode", type=click.Choice(MODES), default="default", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; without COMMAND read rows.")
+@workspace_option
+@click.pass_obj
+def check(launch: Launch, command: str | None, mode: str, as_json: bool, workspace: str) -> None:
+    """Say whether COMMAND would run, be asked about, or be denied, and why. It is not run.
+
+    The exit code is 0 for allow, 1 for deny, 4 for ask. With --json and without COMMAND, rows are
+    read from stdin, one JSON object a line: command, and if they differ from what holds here id,
+    mode, trusted, cwd, and policy (allow, ask, deny) with policy_source (user, workspace). For
+    each a line with id, verdict, reason and rule is printed.
+    """
+    from prsm_core.cli.setup import load_setup
+
+    setup = load_setup(launch, workspace)
+    if command is None:
+        if not as_json:
+            raise click.UsageError("name a command, or give rows on stdin with --json")
+        store = _store(setup)
+        for row in _rows():
+            click.echo(json.dumps(_checked(row, setup, mode, store)))
+        return
+    answer = _checked({"command": command}, setup, mode, _store(setup))
+    if as_json:
+        click.echo(json.dumps(answer))
+    else:
+        from prsm_core.builtin.text import escape_exact
+
+        click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}")
+    click.get_current_context().exit(EXIT_CODES[answer["verdict"]])
+
+
+@policy.command("list", short_help="List the rules.")
+@workspace_option
+@json_option
+@click.pass_obj
+def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
+    """List the rules of the configuration and of the policy files, and where they stand."""
+    from prsm_core.cli.table import format_table
+
+    rows = _listed(launch, workspace)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif rows:
+        cells = [
+            (row["verdict"], " ".join(row["words"]), row["layer"], row["origin"], row["note"])
+            for row in rows
+        ]
+        click.echo(format_table(("VERDICT", "RULE", "LAYER", "WHERE", "NOTE"), cells))
+
+
+@policy.command(short_help="Add a rule.", context_settings={"ignore_unknown_options": True})
+@verdict_argument
+@words_argument
+@project_option
+@workspace_option
+def add(verdict: str, words: tuple[str, ...], project: bool, workspace: str) -> None:
+    """Add the rule VERDICT on commands that begin with these words.
+
+    It goes to your own policy file, or with --project to the workspace's.
+    """
+    _edit(verdict, words, workspace, project=project, adds=True)
+
+
+@policy.command(short_help="Remove a rule.", context_settings={"ignore_unknown_options": True})
+@verdict_argument
+@words_argument
+@project_option
+@workspace_option
+def remove(verdict: str, words: tuple[str, ...], project: bool, workspace: str) -> None:
+    """Remove the rule VERDICT on commands that begin with these words."""
+    _edit(verdict, words, workspace, project=project, adds=False)
+
+
+def _rows() -> Iterable[Mapping[str, Any]]:
+    for number, line in enumerate(click.get_text_stream("stdin"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise click.UsageError(f"line {number} of stdin is not JSON: {error}") from error
+        if not isinstance(row, dict) or not isinstance(row.get("command"), str):
+            raise click.UsageError(f"line {number} of stdin has no command")
+        yield row
+
+
+def _checked(
+    row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicyStore
+) -> dict[str, Any]:
+    from prsm_core.permissions.policy import CommandSetting
+
+    setting = CommandSetting(
+        mode=_mode(row.get("mode", mode)),
+        cwd=row.get("cwd", "."),
+        workspace=str(setup.paths.workspace),
+        trusted=row.get("trusted", setup.trusted),
+    )
+    given = row.get("policy")
+    if given is not None:
+        store = _given_store(given, is_workspace=row.get("policy_source") == "workspace")
+    judgement = store.judge(row["command"], setting)
+    return {"id": row.get("id"), **_told(judgement)}
+
+
+def _mode(name: str) -> PermissionMode:
+    from prsm_core.domain.agents import PermissionMode
+
+    try:
+        return PermissionMode(name)
+    except ValueError:
+        raise click.UsageError(f"{name!r} is no mode; modes: {', '.join(MODES)}") from None
+
+
+def _store(setup: Setup) -> CommandPolicyStore:
+    from prsm_core.config.policy_file import read_policy
+    from prsm_core.permissions import build_policy
+
+    return build_policy(setup.settings.permissions, read_policy(setup.paths))
+
+
+def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:
+    from prsm_core.permissions import CommandPolicyStore
+
+    allow = given.get("allow") or ()
+    try:
+        return CommandPolicyStore(
+            () if is_workspace else allow,
+            given.get("ask") or (),
+            given.get("deny") or (),
+            workspace_allow=allow if is_workspace else (),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _told(judgement: Judgement) -> dict[str, Any]:
+    verdict = judgement.verdict
+    return {
+        "verdict": type(verdict).__name__.lower(),
+        "reason": verdict.reason,
+        "rule": judgement.rule,
+    }
+
+
+def _listed(launch: Launch, workspace: str) -> list[dict[str, Any]]:
+    import os
+
+    from prsm_core.cli.setup import load_setup
+    from prsm_core.config import load_settings
+    from prsm_core.config.policy_file import read_policy
+
+    setup = load_setup(launch, workspace)
+    loaded = load_settings(paths=setup.paths, environ=os.environ, trusted=setup.trusted)
+    rows: list[dict[str, Any]] = []
+    for verdict in VERDICTS:
+        for index, words in enumerate(getattr(loaded.settings.permissions, verdict)):
+            key = f"permissions.{verdict}"
+            origin = loaded.sources.get(f"{key}[{index}]") or loaded.sources.get(key, "")
+            rows.append(_row(verdict, words, "configuration", origin))
+        rows += _of_files(read_policy(setup.paths), verdict, trusted=setup.trusted)
+    return rows
+
+
+def _of_files(policy: Policy, verdict: str, *, trusted: bool) -> list[dict[str, Any]]:
+    rows = []
+    for rule in policy.rules:
+        if rule.verdict == verdict:
+            holds = trusted or verdict != "allow" or rule.layer == "user"
+            note = "" if holds else "ignored: the workspace is not trusted"
+            rows.append(_row(verdict, rule.words, rule.layer, rule.origin, note))
+    return rows
+
+
+def _row(
+    verdict: str, words: Sequence[str], layer: str, origin: str, note: str = ""
+) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "words": list(words),
+        "layer": layer,
+        "origin": origin,
+        "note": note,
+    }
+
+
+def _edit(
+    verdict: str, words: tuple[str, ...], workspace: str, *, project: bool, adds: bool
+) -> None:
+    from prsm_core.builtin.text import escape_exact
+    from prsm_core.cli.places import workspace_paths
+    from prsm_core.config.policy_edit import add_rule, remove_rule
+    from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
+    from prsm_core.config.trust import is_trusted, trust
+
+    paths = workspace_paths(workspace)
+    path = workspace_policy_path(paths) if project else user_policy_path(paths)
+    was_trusted = project and is_trusted(paths)
+    rule = _split(words)
+    changed = (add_rule if adds else remove_rule)(path, verdict, rule)
+    if changed and was_trusted:
+        trust(paths)  # the change is the user's own
+    click.echo(escape_exact(f"{path}: {_what_happened(changed, adds)} {verdict} {' '.join(rule)}"))
+    if not changed and not adds:
+        click.get_current_context().exit(1)
+
+
+def _split(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a rule; a single one may be all of them in quotes."""
+    from prsm_core.config.policy_file import parse_rule
+
+    try:
+        return parse_rule(words[0] if len(words) == 1 else list(words))
+    except ValueError as error:
+        raise click.UsageError(f"the rule {error}") from None
+
+
+def _what_happened(changed: bool, adds: bool) -> str:
+    if adds:
+        return "added" if changed else "has already"
+    return "removed" if changed else "does not have"

@@ -1,0 +1,200 @@
+"""Reads and writes policy files: rules on shell commands, the user's own and those of a workspace.
+
+A policy file is YAML with the lists `allow`, `ask` and `deny`. What cannot be read of it is
+reported and never lost in silence: where a rule that restricts may be among it, the policy says
+that it is incomplete.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config.document import Document, parse_text, read_text
+from prsm_core.config.layers import nearest_origin
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from prsm_core.config.paths import Paths
+
+VERDICTS = ("allow", "ask", "deny")
+RESTRICTING = frozenset({"ask", "deny"})
+MAX_WORDS = 16
+
+_KEY = re.compile(r"(allow|ask|deny)\s*:\s*(\[.*)?(?:#.*)?$")
+_ITEM = re.compile(r"\s*-\s+(.+?)\s*(?:\s#.*)?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """One rule: the first words of a command and what becomes of it.
+
+    `layer` is "user" or "workspace", `origin` is "file:line".
+    """
+
+    verdict: str
+    words: tuple[str, ...]
+    layer: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The rules of all policy files, and what is wrong with those files.
+
+    `incomplete` says that a rule that restricts may have been lost.
+    """
+
+    rules: tuple[PolicyRule, ...] = ()
+    problems: tuple[str, ...] = ()
+    incomplete: bool = False
+
+    def words(self, verdict: str, layer: str | None = None) -> tuple[tuple[str, ...], ...]:
+        """Return the words of all rules with a verdict, or of those of one layer."""
+        return tuple(
+            rule.words
+            for rule in self.rules
+            if rule.verdict == verdict and layer in {None, rule.layer}
+        )
+
+    def __add__(self, other: Policy) -> Policy:
+        """Return both policies as one."""
+        return Policy(
+            rules=(*self.rules, *other.rules),
+            problems=(*self.problems, *other.problems),
+            incomplete=self.incomplete or other.incomplete,
+        )
+
+
+def user_policy_path(paths: Paths) -> Path:
+    """Return the user's own policy file, beside the configuration."""
+    return paths.user_config.parent / "policy.yaml"
+
+
+def workspace_policy_path(paths: Paths) -> Path:
+    """Return the policy file of a workspace."""
+    return paths.workspace_dir / "policy.yaml"
+
+
+def read_policy(paths: Paths) -> Policy:
+    """Read both policy files; a missing one is an empty one, a broken one never raises."""
+    user = _read(user_policy_path(paths), "user")
+    path = workspace_policy_path(paths)
+    for link in (paths.workspace_dir, path):
+        if os.path.islink(link):  # noqa: PTH114 - of both kinds of paths
+            return user + _broken(f"{link}: must not be a link; its rules are not known")
+    return user + _read(path, "workspace")
+
+
+def policy_notices(policy: Policy, *, trusted: bool) -> list[str]:
+    """Return what the user should know of the policy files."""
+    notices = list(policy.problems)
+    if policy.incomplete:
+        notices.append("a rule to ask or to deny may be lost: only safe commands run unasked")
+    if not trusted and policy.words("allow", "workspace"):
+        notices.append(
+            "the allow rules of the workspace do not hold: it is not trusted"
+            " (`prsm trust` shows and trusts it)"
+        )
+    return notices
+
+
+def parse_rule(value: Any) -> tuple[str, ...]:
+    """Return the words of a rule, given as text or as a list of words.
+
+    Raises ValueError that says what is wrong with it.
+    """
+    if isinstance(value, str):
+        try:
+            words = tuple(shlex.split(value))
+        except ValueError:
+            raise ValueError("has a quote that is not closed") from None
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+        words = tuple(value)
+    else:
+        raise ValueError("must be text or a list of words")
+    if not words or not all(words) or len(words) > MAX_WORDS:
+        raise ValueError(f"must have 1 to {MAX_WORDS} words")
+    return words
+
+
+def _read(path: Path, layer: str) -> Policy:
+    text = None
+    try:
+        text = read_text(path)
+        if text is None:
+            return Policy()
+        return _of_document(parse_text(text, source=str(path)), layer)
+    except ConfigError as error:
+        policy = _broken(error.message)
+        return policy if text is None else policy + _salvaged(text, path, layer)
+
+
+def _of_document(document: Document, layer: str) -> Policy:
+    value = document.value if document.value is not None else {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{document.origins[()]}: a policy must be a mapping")
+    policy = Policy()
+    for key, rules in value.items():
+        origin = document.origins[key,]
+        if key not in VERDICTS:
+            policy += _broken(f"{origin}: {key} is not one of {', '.join(VERDICTS)}")
+        elif isinstance(rules, list):
+            for index, rule in enumerate(rules):
+                where = nearest_origin(document.origins, (key, index))
+                policy += _rule(key, rule, layer, where)
+        elif rules is not None:
+            policy += _wrong(key, f"{origin}: {key} must be a list of rules")
+    return policy
+
+
+def _rule(verdict: str, value: Any, layer: str, origin: str) -> Policy:
+    try:
+        words = parse_rule(value)
+    except ValueError as error:
+        return _wrong(verdict, f"{origin}: a rule to {verdict} {error}")
+    return Policy(rules=(PolicyRule(verdict=verdict, words=words, layer=layer, origin=origin),))
+
+
+def _wrong(verdict: str, problem: str) -> Policy:
+    return Policy(problems=(problem,), incomplete=verdict in RESTRICTING)
+
+
+def _broken(problem: str) -> Policy:
+    return Policy(problems=(problem,), incomplete=True)
+
+
+def _salvaged(text: str, path: Path, layer: str) -> Policy:
+    """Return the rules to ask and to deny that a file shows line by line, though it is no YAML."""
+    policy, verdict = Policy(), ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _KEY.match(line):
+            verdict = match[1]
+        elif verdict in RESTRICTING and (match := _ITEM.match(line)):
+            found = _rule(verdict, _unquoted(match[1]), layer, f"{path}:{number}")
+            policy += Policy(rules=found.rules)
+    return policy
+
+
+def _unquoted(text: str) -> Any:
+    try:
+        return parse_text(text, source="rule").value
+    except ConfigError:
+        return text
+
+
+def render_rule(words: Iterable[str]) -> str:
+    """Return a rule as it is written in a policy file."""
+    words = tuple(words)
+    text = " ".join(words)
+    if all(re.fullmatch(r"[A-Za-z0-9_./=+@-]+", word) for word in words) and text[0].isalpha():
+        return text
+    import json
+
+    return json.dumps(list(words))

@@ -1,0 +1,180 @@
+"""What providers cannot enforce of the policy: told before their first turn, or refused.
+
+A provider's own word is taken: its capabilities, and the gaps that its probe names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.engine.model_choice import resolve_model
+from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from prsm_core.config import Settings
+    from prsm_core.config.schema import PermissionSettings
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.model_choice import ModelChoice
+    from prsm_core.engine.providers import ProviderRegistry
+    from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+
+_REACH = {  # each level reaches further than the one before it
+    "none": "its own tools run as it likes",
+    "sandbox": "its own tools run as it likes, in its sandbox",
+    "approval": "it asks for what it takes for dangerous, and the rest runs unasked",
+    "pre_tool": "it asks before each of its own tools",
+}
+LEVELS = tuple(_REACH)
+HINT = "use another provider, or lower permissions.require"
+
+
+def needed_level(permissions: PermissionSettings, mode: PermissionMode) -> tuple[str, str]:
+    """Return the level that a policy needs to hold in full, and what of it does, for people."""
+    if permissions.require is not None:
+        return permissions.require, "permissions.require wants"
+    if mode is PermissionMode.PLAN:
+        return "pre_tool", "plan mode needs"
+    if permissions.deny or permissions.ask:
+        return "pre_tool", "deny and ask rules need"
+    if permissions.required or any(verdict != "allow" for verdict in permissions.tools.values()):
+        return "pre_tool", "verdicts on tools and required checks need"
+    return "approval", "the command policy needs"
+
+
+def describe_shortfall(
+    permissions: PermissionSettings,
+    mode: PermissionMode,
+    capabilities: ProviderCapabilities,
+    status: ProviderStatus | None,
+) -> str:
+    """Return what of a policy a provider does not enforce, for people; blank if it does all."""
+    level, why = needed_level(permissions, mode)
+    problems = () if status is None else status.gaps
+    has = capabilities.enforcement
+    if not reaches(capabilities, level):
+        reach = _REACH.get(has, _REACH["none"])
+        problems = (f"{why} {level!r} and it has {has!r}, where {reach}", *problems)
+    return "; ".join(problems)
+
+
+def check_level(
+    name: str,
+    permissions: PermissionSettings,
+    capabilities: ProviderCapabilities,
+    status: ProviderStatus | None,
+) -> None:
+    """Raise ProviderNotAvailableError for a provider below `permissions.require`."""
+    if permissions.require is None or reaches(capabilities, permissions.require):
+        return
+    short = describe_shortfall(permissions, PermissionMode.DEFAULT, capabilities, status)
+    raise ProviderNotAvailableError(f"provider {name} does not enforce enough: {short}", hint=HINT)
+
+
+def reaches(capabilities: ProviderCapabilities, level: str) -> bool:
+    """Return whether a provider enforces at least as much; an unknown word of it is nothing."""
+    has = capabilities.enforcement
+    return (LEVELS.index(has) if has in LEVELS else 0) >= LEVELS.index(level)
+
+
+def providers_of_run(
+    choice: ModelChoice, settings: Settings, installed: Collection[str]
+) -> set[str]:
+    """Return the providers that the settings let a run use; `choice` is what agents inherit.
+
+    A model may name any other one, where no peers are configured: nobody knows before it does.
+    """
+    defaults = settings.defaults
+    texts = {
+        *(expert.model for expert in settings.experts.values()),
+        *defaults.peers,
+        *defaults.fallbacks,
+        *(() if defaults.peers else settings.models),
+    }
+    found = {choice.provider}
+    for text in texts:
+        try:
+            found.add(resolve_model(text, choice, settings, installed).provider)
+        except ModelNotAvailableError:
+            continue  # nobody can use it
+    return found
+
+
+class Enforcement:
+    """Owns what is known of how far the providers reach, and of which it was told."""
+
+    def __init__(self, providers: ProviderRegistry, settings: Settings, journal: Journal) -> None:
+        self._providers = providers
+        self._settings = settings
+        self._permissions = settings.permissions
+        self._journal = journal
+        self._mode = PermissionMode.DEFAULT
+        self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
+        self._told: set[str] = set()
+        self.refused: dict[str, str] = {}  # providers below permissions.require, and why
+
+    async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
+        """Return what is to be told before a run's first turn, a line a provider.
+
+        Args:
+            mode: The run's.
+            choice: The model that agents inherit.
+            master: The provider of the master.
+        """
+        self._mode = mode
+        self._told.clear()
+        installed = self._providers.names
+        used = {master, *providers_of_run(choice, self._settings, installed)}
+        is_strict = self._permissions.require is not None
+        await self._learn(used | installed if is_strict else used)
+        return [line for name in sorted(used) if (line := self._tell(name))]
+
+    async def admit(self, name: str, agent_id: str) -> None:
+        """Tell of a provider that is new to the run, before a session of an agent is opened.
+
+        Raises ProviderNotAvailableError when it enforces less than is required.
+        """
+        if name not in self._told:
+            await self._learn((name,))
+            line = self._tell(name)
+            if line:
+                await self._journal.fact("notice", agent_id, level="warning", text=line)
+        if name in self.refused:
+            raise ProviderNotAvailableError(self.refused[name], hint=HINT)
+
+    async def _learn(self, names: Iterable[str]) -> None:
+        """Probe the providers that are not known yet, all at once."""
+        new = sorted(set(names) - self._known.keys())
+        statuses = await asyncio.gather(*(self._probe(name) for name in new))
+        for name, status in zip(new, statuses, strict=True):
+            self._known[name] = status
+            if status is None or self._providers.is_outside(name):
+                continue  # the one has errors of its own, the other is not started here
+            try:
+                check_level(name, self._permissions, self._providers.capabilities(name), status)
+            except ProviderNotAvailableError as error:
+                self.refused[name] = error.message
+
+    async def _probe(self, name: str) -> ProviderStatus | None:
+        try:
+            return self._providers.statuses.get(name) or await self._providers.probe(name)
+        except PrsmError:
+            return None  # whoever uses it hears why
+
+    def _tell(self, name: str) -> str:
+        """Return the line on a provider, blank if there is nothing to tell."""
+        self._told.add(name)
+        status, capabilities = self._known[name], self._providers.capabilities(name)
+        short = describe_shortfall(self._permissions, self._mode, capabilities, status)
+        if status is None or not status.available or not short:
+            return ""
+        done = "its agents run all the same"
+        level, _ = needed_level(self._permissions, self._mode)
+        if name in self.refused:
+            done = "no agent is started on it"
+        elif self._permissions.require is None and not reaches(capabilities, level):
+            done += f", unless you set permissions.require: {level}"
+        return f"provider {name} does not enforce all: {short}; {done}"

@@ -1,0 +1,182 @@
+"""prsm attach: a second terminal for a session that another process runs."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+import termios
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.toolserver.leader import Place, leading
+
+ASKS = {
+    "maker": [{"shell": {"id": "made", "cmd": "make it"}}, {"say": "${made.status}"}],
+    "chooser": [
+        {"ask_user": {"id": "said", "question": "Which?", "options": ["red", "blue"]}},
+        {"say": "chose ${said.choices.0}"},
+    ],
+}
+
+
+class Person:
+    """Somebody at a terminal of their own, in which a command runs."""
+
+    def __init__(self, process, descriptor):
+        self.process = process
+        self._descriptor = descriptor
+        self._text = ""
+        self._changed = asyncio.Event()
+        asyncio.get_running_loop().add_reader(descriptor, self._read)
+
+    def _read(self):
+        try:
+            chunk = os.read(self._descriptor, 4096)
+        except OSError:  # the other side is closed
+            chunk = b""
+        if not chunk:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+        self._text += chunk.decode(errors="replace")
+        self._changed.set()
+
+    async def reads(self, text):
+        """Wait until the terminal shows `text`; return all that came before it, once."""
+        while text not in self._text:
+            self._changed.clear()
+            await self._changed.wait()
+        before, _, self._text = self._text.partition(text)
+        return before
+
+    def type(self, keys):
+        os.write(self._descriptor, keys.encode())
+
+
+@pytest.fixture
+async def place(tmp_path):
+    place = Place(tmp_path)
+    place.script(**ASKS)
+    place.env["NO_COLOR"] = "1"
+    return place
+
+
+@asynccontextmanager
+async def attached(place, *args):
+    """Attach from a terminal; the command is ended on leaving."""
+    person, program = os.openpty()
+    terminal = {
+        **dict.fromkeys(("stdin", "stdout", "stderr"), program),
+        "start_new_session": True,
+        "preexec_fn": lambda: fcntl.ioctl(program, termios.TIOCSCTTY),
+    }
+    try:
+        async with place.running("attach", *args, **terminal) as process:
+            yield Person(process, person)
+    finally:
+        asyncio.get_running_loop().remove_reader(person)
+        os.close(program)
+        os.close(person)
+
+
+@pytest.mark.requirement("D7")
+async def test_a_permission_is_answered_from_a_second_terminal(place):
+    async with leading(place) as leader, attached(place) as person:
+        await person.reads("attached to session")
+        await leader.spawn("maker")
+        await person.reads("maker asks permission for Bash")
+        assert "command: make it" in await person.reads("[o]nce")
+        person.type("d\n")
+        await person.reads("Bash of maker: deny (by user)")
+        assert (await leader.call("wait_for_message"))["summary"] == "denied"
+
+
+async def test_what_was_asked_before_is_put_to_whoever_attaches(place):
+    async with leading(place) as leader:
+        await leader.spawn("chooser")
+        while not (await place.events("question_asked")):
+            pass
+        async with attached(place) as person:
+            await person.reads("chooser asks you: Which?")
+            await person.reads("number or text: ")
+            person.type("2\n")
+            assert (await leader.call("wait_for_message"))["summary"] == "chose blue"
+
+
+async def test_a_request_that_is_answered_elsewhere_is_withdrawn(place):
+    async with leading(place) as leader, attached(place) as person:
+        await leader.spawn("maker")
+        await person.reads("[o]nce")
+        [session] = place.sessions()
+        async with place.control(session) as owner:
+            [request] = await owner.requests()
+            assert await owner.resolve_permission(request["request"], "deny")
+        await person.reads("Bash of maker: deny (by user)")
+
+
+async def test_a_terminal_that_has_stopped_counts_as_nobody(place):
+    async with leading(place, "--unattended", "3") as leader, attached(place) as person:
+        await person.reads("attached to session")
+        await leader.spawn("maker")
+        await person.reads("[o]nce")
+        person.process.send_signal(signal.SIGSTOP)  # it is there no more
+        assert (await leader.call("wait_for_message"))["summary"] == "denied"
+        person.process.send_signal(signal.SIGCONT)
+        await person.reads("Bash of maker: deny (by unattended)")
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+async def test_leaving_does_not_end_the_run_nor_answer_for_the_person(place, key):
+    async with leading(place) as leader:
+        async with attached(place) as person:
+            await leader.spawn("maker")
+            await person.reads("[d]eny: ")
+            person.type(key)
+            await person.reads("left; the run goes on")
+            assert await person.process.wait() == 0
+        assert await place.events("permission_resolved") == []
+        async with attached(place) as person:
+            await person.reads("[d]eny: ")
+            person.type("d\n")
+            assert (await leader.call("wait_for_message"))["summary"] == "denied"
+
+
+async def test_it_ends_with_the_session_and_tells_how_that_ended(place):
+    async with leading(place) as leader, attached(place) as person:
+        await person.reads("attached to session")
+        leader.process.stdin.close()
+        await person.reads("the run has ended: completed")
+        await person.reads("the session has ended")
+        assert await person.process.wait() == 0
+
+
+async def test_it_ends_when_the_owner_of_the_session_is_killed(place):
+    async with leading(place) as leader, attached(place) as person:
+        await leader.spawn("maker")
+        await person.reads("[d]eny: ")
+        leader.process.kill()
+        await person.reads("the session has ended")
+        assert await person.process.wait() == 0
+
+
+async def test_without_a_terminal_requests_are_shown_and_nobody_is_asked(place):
+    async with leading(place, "--unattended", "0.5") as leader:
+        process = await place.start("attach", stdin=subprocess.DEVNULL)
+        assert b"attached to session" in await process.stderr.readline()
+        assert b"`prsm answer` answers it" in await process.stderr.readline()
+        await leader.spawn("maker")
+        assert (await leader.call("wait_for_message"))["summary"] == "denied"
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (0, b"")
+    assert b"Bash of maker: deny (by unattended)" in err
+    assert err.endswith(b"prsm: the session has ended\n")
+
+
+async def test_where_nothing_runs_there_is_nothing_to_attach_to(place):
+    async with leading(place):
+        pass
+    code, out, err = await place.run("attach")
+    assert (code, out) == (1, "")
+    assert err.startswith("prsm: no session of this repository runs\nhint: ")

@@ -1,0 +1,125 @@
+"""One tree of three vendors: Claude leads, Codex and Gemini work, each by its real program."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from prsm_core.testing.model_server import ModelServer
+
+pytestmark = pytest.mark.live
+
+pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+
+WRITER = {
+    "prompt": "[[lane:gemini]] Write the report.",
+    "model": "gemini/gemini-2.5-pro",
+    "name": "writer",
+}
+COUNTER = {
+    "prompt": "[[lane:codex]] Count the files.",
+    "model": "codex/scripted-1",
+    "name": "counter",
+}
+SCENARIO = {
+    "lanes": {
+        "master": {
+            "marker": "Build the thing",
+            "steps": [
+                {"call": {"tool": "spawn_child", "arguments": WRITER}},
+                {"call": {"id": "got", "tool": "wait_for_message", "arguments": {}}},
+                {
+                    "expect": ["How deep?"],
+                    "call": {
+                        "tool": "respond_to_child",
+                        "arguments": {
+                            "child_id": "${got.from}",
+                            "correlation_id": "${got.correlation_id}",
+                            "response": "two",
+                        },
+                    },
+                },
+                {"call": {"tool": "spawn_child", "arguments": COUNTER}},
+                {"call": {"tool": "wait_for_message", "arguments": {}}},
+                {"call": {"tool": "wait_for_message", "arguments": {}}},
+                {"call": {"tool": "task_complete", "arguments": {"summary": "three vendors"}}},
+            ],
+        },
+        "codex": {
+            "steps": [
+                {"call": {"tool": "task_complete", "arguments": {"summary": "codex counted"}}}
+            ]
+        },
+        "gemini": {
+            "steps": [
+                {
+                    "call": {
+                        "id": "reply",
+                        "tool": "ask_parent",
+                        "arguments": {"question": "How deep?"},
+                    }
+                },
+                {
+                    "call": {
+                        "tool": "task_complete",
+                        "arguments": {"summary": "gemini wrote ${reply.answer}"},
+                    }
+                },
+                {"say": "done"},
+            ]
+        },
+    }
+}
+
+
+@pytest.fixture
+def gemini():
+    path = os.environ.get("PRSM_LIVE_GEMINI", "")
+    if not Path(path).is_file():
+        pytest.skip("the gemini CLI is not installed: npm is missing or has no registry")
+    return path
+
+
+@pytest.mark.requirement("E13")
+async def test_a_tree_of_three_vendors_completes(prsm, gemini):
+    key = {"api_key_env": "LIVE_TEST_KEY"}
+    async with ModelServer(SCENARIO) as server:
+        prsm.write(
+            {
+                "defaults": {"provider": "claude", "model": "claude-scripted-1"},
+                "providers": {
+                    "claude": {"base_url": server.root_url, **key},
+                    "codex": {"command": [prsm.codex], "base_url": server.base_url, **key},
+                    "gemini": {"command": [gemini], "base_url": server.root_url, **key},
+                },
+            }
+        )
+        code, out, err = await prsm.run_async("run", "--json", "Build the thing")
+        events = [json.loads(line) for line in out.splitlines()]
+        assert code == 0, (events[-1:], err)
+        assert (events[-1]["type"], events[-1]["summary"]) == ("run_finished", "three vendors")
+        assert server.failures == []
+        spawned = {e["name"]: e["provider"] for e in events if e["type"] == "agent_spawned"}
+        assert spawned == {"master": "claude", "counter": "codex", "writer": "gemini"}
+        results = [event["text"] for event in events if event["type"] == "message_completed"]
+        assert results
+        ends = {
+            event["agent"]: event["to"]
+            for event in events
+            if event["type"] == "agent_state_changed"
+        }
+        assert set(ends.values()) == {"completed"}
+        answered = [
+            json.loads(event["result"])
+            for event in events
+            if event["type"] == "tool_call_finished" and event.get("result")
+        ]
+        assert any(answer.get("answer") == "two" for answer in answered)
+        tree = json.loads(prsm.run("tree", "--json").stdout)
+        [master] = tree["agents"]
+        assert {child["provider"] for child in master["children"]} == {"codex", "gemini"}
+    await prsm.until_gone()
+    assert prsm.processes() == []

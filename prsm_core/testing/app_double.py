@@ -190,7 +190,7 @@ class ScriptedApp:
         self.restarted.append((self._resolve(agent), prompt))
         self._wake()
 
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
+    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Keep the verdict of an open request; raises ConfigError if it was not offered."""
         event = self._open_request(request, "permission")
         if event is None:
@@ -199,18 +199,26 @@ class ScriptedApp:
         if options and verdict not in options:
             raise ConfigError(f"{verdict!r} is no answer to this request")
         self.answers.append((request, verdict))
-        self.say("permission_resolved", event.agent, request=request, verdict=verdict, by="user")
+        ended: dict[str, Any] = {"request": request, "verdict": verdict, "by": "user", "via": via}
+        self.say("permission_resolved", event.agent, **ended)
         return True
 
-    async def answer(self, request: str, answer: Answer) -> bool:
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Keep the answer to an open question."""
         event = self._open_request(request, "question")
         if event is None:
             return False
         self.answers.append((request, answer))
         said = {"choices": list(answer.choices), "text": answer.text}
-        self.say("question_answered", event.agent, request=request, answer=said, by="user")
+        ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}
+        self.say("question_answered", event.agent, **ended)
         return True
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return what the event of the end of a request told."""
+        ended = [event.data for event in self._log if event.type in _ENDS]
+        found = [data for data in ended if data["request"].startswith(request)]
+        return found[0] if len(found) == 1 else None
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open requests, oldest first."""

@@ -41,8 +41,14 @@ def parts(found):
     return [part for chunk in found for part in chunk["candidates"][0]["content"]["parts"]]
 
 
+def aside(*request):
+    answer = WIRE.aside(*request)
+    assert answer is not None
+    return answer
+
+
 def asked(schema, *, key="responseJsonSchema"):
-    answer = WIRE.aside("POST", WHOLE, {"generationConfig": {key: schema}})
+    answer = aside("POST", WHOLE, {"generationConfig": {key: schema}})
     return json.loads(json.loads(answer)["candidates"][0]["content"]["parts"][0]["text"])
 
 
@@ -167,9 +173,9 @@ def test_a_request_is_read_into_prompts_system_texts_and_outputs():
 
 
 def test_what_no_scenario_knows_is_answered_aside():
-    models = json.loads(WIRE.aside("GET", "/v1beta/models", {}))["models"]
+    models = json.loads(aside("GET", "/v1beta/models", {}))["models"]
     assert models[0]["name"] == "models/gemini-2.5-pro"
-    count = WIRE.aside("POST", "/v1beta/models/m:countTokens", {})
+    count = aside("POST", "/v1beta/models/m:countTokens", {})
     assert json.loads(count) == {"totalTokens": 100}
     assert WIRE.aside("POST", STREAM, {"contents": []}) is None
     assert WIRE.aside("POST", "/v1/responses", {}) is None
@@ -191,7 +197,7 @@ def test_a_question_with_a_schema_gets_its_smallest_answer():
 
 def test_a_streamed_question_with_a_schema_gets_an_event():
     body = {"generationConfig": {"responseJsonSchema": {"type": "object"}}}
-    assert WIRE.aside("POST", STREAM, body).startswith(b"data: ")
+    assert aside("POST", STREAM, body).startswith(b"data: ")
 
 
 SCALARS = st.sampled_from(

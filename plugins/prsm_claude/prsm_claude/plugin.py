@@ -1,1 +1,21 @@
 """What this distribution contributes: the provider `claude`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.hookspecs import hookimpl
+from prsm_core.interfaces.provider import ProviderSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@hookimpl
+def prsm_providers() -> Iterator[ProviderSpec]:
+    """Contribute the provider; its code is imported when it is used."""
+    yield ProviderSpec(
+        name="claude",
+        summary="Claude Code, by way of claude-agent-sdk.",
+        factory="prsm_claude.provider:build",
+    )

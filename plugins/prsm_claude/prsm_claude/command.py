@@ -1,0 +1,166 @@
+"""The command line, environment and files that the CLI is started with; all but one pure."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import claude_agent_sdk
+
+from prsm_claude import naming
+from prsm_claude.home import LOGIN_VARIABLES
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prsm_claude.config import ClaudeConfig
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.interfaces.provider import SessionRequest
+
+DEFAULT_MODEL = "default"  # Claude chooses
+_CALL_MS = 7 * 24 * 3600 * 1000  # the engine's own clocks end a call
+_MCP_START_MS = 60_000
+_NO_KEY = "none"  # the CLI sends nothing without one
+_PARALLEL_CALLS = 256
+
+# Off: what would work, ask or write behind the engine's back.
+_FIXED = {
+    "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
+    "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY": str(_PARALLEL_CALLS),
+    "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
+    "BASH_MAX_TIMEOUT_MS": str(_CALL_MS),
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_UPDATES": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "ENABLE_TOOL_SEARCH": "false",  # every tool's schema is in the first request
+    "MCP_TIMEOUT": str(_MCP_START_MS),
+    "MCP_TOOL_TIMEOUT": str(_CALL_MS),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFiles:
+    """What is too long or too secret for a command line; needed while the CLI starts."""
+
+    system_prompt: Path
+    mcp_servers: Path
+
+
+@contextmanager
+def start_files(state_dir: Path, request: SessionRequest) -> Iterator[StartFiles]:
+    """Lend out the files that a CLI reads when it starts."""
+    with TemporaryDirectory(prefix="start-", dir=state_dir) as folder:
+        files = StartFiles(
+            system_prompt=Path(folder) / "system-prompt.md",
+            mcp_servers=Path(folder) / "mcp-servers.json",
+        )
+        files.system_prompt.write_text(request.system_prompt, encoding="utf-8")
+        servers = json.dumps({"mcpServers": mcp_servers(request)})
+        files.mcp_servers.write_text(servers, encoding="utf-8")
+        yield files
+
+
+def greeting_argv(program: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command line of a CLI that talks with us and has no agent."""
+    return (
+        *program,
+        "--output-format=stream-json",
+        "--input-format=stream-json",
+        "--verbose",
+        "--setting-sources=",
+        "--strict-mcp-config",
+        "--disable-slash-commands",
+    )
+
+
+def cli_argv(
+    program: tuple[str, ...],
+    request: SessionRequest,
+    files: StartFiles,
+    *,
+    session_id: str,
+    resume: bool,
+    orchestrates: bool = True,
+) -> tuple[str, ...]:
+    """Return the command line of one agent's CLI; there is never a key in it."""
+    tools = naming.offered(request.native_tools, orchestrates=orchestrates)
+    argv = [
+        *greeting_argv(program),
+        "--include-partial-messages",
+        "--permission-prompt-tool=stdio",
+        f"--tools={','.join(tools)}",
+        f"--mcp-config={files.mcp_servers}",
+        f"--append-system-prompt-file={files.system_prompt}",
+        f"--resume={session_id}" if resume else f"--session-id={session_id}",
+    ]
+    if request.model != DEFAULT_MODEL:
+        argv.append(f"--model={request.model}")
+    if request.reasoning_effort:
+        argv.append(f"--effort={request.reasoning_effort}")
+    return tuple(argv)
+
+
+def mcp_servers(request: SessionRequest) -> dict[str, Any]:
+    """Return the MCP servers of an agent, PRSM's own among them; their tools are never deferred.
+
+    Raises ConfigError for one that has the name of PRSM's own.
+    """
+    if naming.SERVER in request.mcp_servers:
+        raise ConfigError(
+            f"mcp_servers.{naming.SERVER}: PRSM's own server has this name",
+            hint="Give the server another name.",
+        )
+    servers = {name: _server(server) for name, server in request.mcp_servers.items()}
+    servers[naming.SERVER] = {"type": "sdk", "name": naming.SERVER, "alwaysLoad": True}
+    return servers
+
+
+def _server(server: McpServer) -> dict[str, Any]:
+    if server.url:
+        remote = {"type": "http", "url": server.url, "headers": dict(server.headers)}
+        return {**remote, "alwaysLoad": True}
+    return {
+        "type": "stdio",
+        "command": server.command,
+        "args": list(server.args),
+        "env": dict(server.env),
+        "alwaysLoad": True,
+    }
+
+
+def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Return what is added to the allow-listed environment of the CLI."""
+    env = {
+        **_FIXED,
+        # The engine retries: the two must not multiply. One is left to a login that must be
+        # renewed on the way.
+        "CLAUDE_CODE_MAX_RETRIES": "0" if config.custom_server else "1",
+        **config.env,
+        "CLAUDE_CONFIG_DIR": str(home),
+    }
+    if config.base_url:
+        env["ANTHROPIC_BASE_URL"] = config.base_url
+    return {**env, **_login(config, environ)}
+
+
+def _login(config: ClaudeConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the login; the user's own go to no other server."""
+    variable = "ANTHROPIC_AUTH_TOKEN" if config.bearer else "ANTHROPIC_API_KEY"
+    if config.api_key_env:
+        return {variable: environ[config.api_key_env]}
+    if config.base_url:
+        given = any(name in config.env for name in LOGIN_VARIABLES)
+        return {} if given else {variable: _NO_KEY}
+    return {name: environ[name] for name in LOGIN_VARIABLES if environ.get(name)}

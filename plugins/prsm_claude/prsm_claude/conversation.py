@@ -1,0 +1,172 @@
+"""An agent's conversation with Claude: the CLI that holds it, and what a crash may have lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+from prsm_claude import command
+from prsm_claude.home import find_transcript, holds, prepare_home, read_transcript
+from prsm_claude.link import RESUME_FAILED, Link
+from prsm_claude.transport import CliEndedError
+from prsm_core.errors import ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from claude_agent_sdk import ClaudeAgentOptions, Message
+
+    from prsm_claude.config import ClaudeConfig
+    from prsm_claude.usage import UsageMeter
+    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices, SessionRequest
+
+
+class Listener(Protocol):
+    """Who is told what the CLI says."""
+
+    async def on_message(self, link: Link, message: Message) -> None:
+        """Take a message; the next one is read when this returns."""
+        ...
+
+    async def on_ended(self, error: CliEndedError) -> None:
+        """Learn that the CLI has ended by itself."""
+        ...
+
+
+class Conversation:
+    """Owns the CLI; one that has died is started again and resumes.
+
+    `id` is the vendor's id of the conversation, `deferred` a call that was let go of: the CLI
+    asks about it again by itself.
+    """
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        config: ClaudeConfig,
+        services: ProviderServices,
+        program: tuple[str, ...],
+        meter: UsageMeter,
+        *,
+        orchestrates: bool,
+    ) -> None:
+        self._request = request
+        self._config = config
+        self._services = services
+        self._program = program
+        self._meter = meter
+        self._orchestrates = orchestrates
+        self._home = prepare_home(services.state_dir, config, os.environ)
+        self._listening: BackgroundTask | None = None
+        self._unsure: tuple[str, str] | None = None  # text and id of a prompt that may be lost
+        self._resumes = self._kept = request.resume_token is not None
+        self.id = request.resume_token or str(uuid.uuid4())
+        self.deferred: str | None = None
+        self.link: Link | None = None
+
+    async def start(self, options: ClaudeAgentOptions, listener: Listener) -> Link:
+        """Start the CLI, or return the one that runs.
+
+        Raises ProviderNotAvailableError; its code is `resume_failed` when Claude does not know
+        the conversation any more.
+        """
+        if self.link is not None:
+            if not self.link.is_over:
+                return self.link
+            await self.close()
+            self._choose_beginning()
+        if self._resumes:
+            await self._recall(find_transcript(self._home, self.id))
+        self.link = await self._open(options)
+        self._listening = self._services.start_soon(
+            self._listen, self.link, listener, name=f"claude of {self._request.name}"
+        )
+        return self.link
+
+    def _choose_beginning(self) -> None:
+        """Resume, or begin anew if the first turn never reached the disk."""
+        self._resumes = find_transcript(self._home, self.id) is not None
+        if self._resumes:
+            return
+        if self._kept:
+            raise ProviderNotAvailableError(
+                "claude has lost the transcript of the conversation",
+                hint="The conversation is rebuilt from the ledger.",
+                code=RESUME_FAILED,
+            )
+        self.id = str(uuid.uuid4())
+        self._meter.spent_usd = 0.0
+
+    async def send(self, link: Link, text: str, message_id: str) -> None:
+        """Give the CLI the text of a turn."""
+        self._unsure = (text, message_id)
+        await link.send(text, message_id)
+
+    def with_lost(self, text: str | None) -> str | None:
+        """Return the text of a turn, before it a prompt that was lost in a crash."""
+        lost = self._unsure[0] if self._unsure else None
+        parts = [part for part in (lost if lost != text else None, text) if part]
+        return "\n\n".join(parts) or None
+
+    def arrived(self, taken: set[str]) -> None:
+        """Take note, at the end of a turn, of the texts that the model has."""
+        self._kept = True
+        if self._unsure and self._unsure[1] in taken:
+            self._unsure = None
+
+    def kill(self, why: str) -> None:
+        """End the CLI at once, so that the conversation can be resumed as it is now."""
+        if self.link is not None:
+            self.link.kill(why)
+
+    async def close(self) -> None:
+        """End the CLI; that goes on when the one who waits for it is cancelled."""
+        link, self.link = self.link, None
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        if link is not None:
+            closed = asyncio.Event()
+            self._services.start_soon(_closed, link, closed, name="claude close")
+            await closed.wait()
+
+    async def _open(self, options: ClaudeAgentOptions) -> Link:
+        request = self._request
+        with command.start_files(self._services.state_dir, request) as files:
+            argv = command.cli_argv(
+                self._program,
+                request,
+                files,
+                session_id=self.id,
+                resume=self._resumes,
+                orchestrates=self._orchestrates,
+            )
+            env = command.cli_env(self._config, os.environ, self._home)
+            return await Link.open(self._services, options, argv, cwd=request.cwd, env=env)
+
+    async def _recall(self, path: Path | None) -> None:
+        """Take from the transcript what the CLI will not say."""
+        if path is None:
+            return  # the CLI will say that there is none
+        known = await read_transcript(path)
+        self._meter.spent_usd = known.spent_usd
+        self.deferred = known.deferred
+        if self._unsure is not None:
+            arrived = await holds(path, self._unsure[1])
+            self._unsure = None if arrived else self._unsure
+
+    async def _listen(self, link: Link, listener: Listener) -> None:
+        try:
+            async for message in link.messages():
+                await listener.on_message(link, message)
+        except CliEndedError as error:
+            await listener.on_ended(error)
+
+
+async def _closed(link: Link, done: asyncio.Event) -> None:
+    try:
+        await link.close()
+    finally:
+        done.set()

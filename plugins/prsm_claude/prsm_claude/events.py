@@ -1,0 +1,269 @@
+"""The CLI's messages as provider events; pure, one translator per session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_sdk import (
+    AssistantMessage as ClaudeMessage,
+)
+from claude_agent_sdk import (
+    RateLimitEvent,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from prsm_claude import naming
+from prsm_claude.errors import one_line
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    Notice,
+    ProviderEvent,
+    StepEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    cut_result,
+)
+
+if TYPE_CHECKING:
+    from prsm_claude.usage import UsageMeter
+
+Json = Mapping[str, Any]
+_NEVER_ENDED = "still running when the turn ended"
+_SYNTHETIC = "<synthetic>"  # the model of what the CLI says in the model's place
+
+
+class Translator:
+    """Turns the messages of one session into events.
+
+    It remembers what spans several of them: thinking that has no message yet, the calls of a
+    response that have not begun, the vendor's open calls, and why calls were denied.
+    """
+
+    def __init__(self, meter: UsageMeter) -> None:
+        self._meter = meter
+        self._thinking: list[str] = []
+        self._announced: dict[str, tuple[str, Json]] = {}  # calls that have not begun, by id
+        self._unbegun: set[str] = set()  # orchestration calls among them
+        self._begun: set[str] = set()  # calls of the turn that were begun, ended ones included
+        self._open: set[str] = set()  # the vendor's calls that run
+        self._responding = False
+        self._response_ended = False
+        self._told: set[Notice] = set()
+        self.reasons: dict[str, str] = {}  # why a call was denied, by id
+        self.word: str | None = None  # the kind of error that stands in place of an answer
+        self.resets_at: float | None = None  # Unix seconds: when a limit that was hit ends
+
+    def begin(self) -> None:
+        """Forget what the last turn was told of errors."""
+        self.word = self.resets_at = None
+
+    def feed(self, message: object) -> list[ProviderEvent]:
+        """Return the events of a message; one without meaning here has none."""
+        match message:
+            case StreamEvent(parent_tool_use_id=None, event=event):
+                return self._stream(_mapping(event))
+            case ClaudeMessage(parent_tool_use_id=None):
+                return self._message(message)
+            case UserMessage(parent_tool_use_id=None, content=list(blocks)):
+                return [event for block in blocks for event in self._result(block)]
+            case SystemMessage(subtype=subtype, data=data):
+                return self._news(str(subtype), _mapping(data))
+            case RateLimitEvent(rate_limit_info=info):
+                self.resets_at = info.resets_at if info.status == "rejected" else None
+        return []
+
+    def begun(self, call_id: str) -> list[ProviderEvent]:
+        """Note that an orchestration call was handed over; the last one ends the step."""
+        self._announced.pop(call_id, None)
+        self._begun.add(call_id)
+        self._unbegun.discard(call_id)
+        return self._step()
+
+    def started(self, call_id: str, tool: str, arguments: Json) -> list[ProviderEvent]:
+        """Note that a call of the vendor's begins."""
+        if call_id in self._begun:
+            return []  # told twice
+        self._announced.pop(call_id, None)
+        self._begun.add(call_id)
+        self._open.add(call_id)
+        return [ToolCallStarted(call_id, tool, arguments)]
+
+    def finish(self, result: ResultMessage | None = None) -> list[ProviderEvent]:
+        """Return what a turn that has ended leaves open; its result tells what was used."""
+        events = [*self._ended_response(), *self._flushed()]
+        events += [ToolCallFinished(call, "failed", error=_NEVER_ENDED) for call in self._open]
+        if result is None:
+            self._meter.turn_lost()
+        else:
+            events += self._meter.turn_ended(
+                result.usage, result.model_usage, result.total_cost_usd
+            )
+        self._announced.clear()
+        self._unbegun.clear()
+        self._begun.clear()
+        self._open.clear()
+        self.reasons.clear()
+        self._responding = self._response_ended = False
+        return events
+
+    # --- a response of the model -----------------------------------------------------------
+
+    def _stream(self, event: Json) -> list[ProviderEvent]:
+        match event.get("type"):
+            case "message_start":
+                self._meter.begin(_mapping(event.get("message")))
+                self._responding = True
+            case "content_block_delta":
+                return _delta(_mapping(event.get("delta")))
+            case "message_delta":
+                self._meter.progress(event.get("usage"))
+            case "message_stop":
+                return [
+                    *self._flushed(),
+                    *self._meter.response_ended(),
+                    *self._ended_response(),
+                ]
+        return []
+
+    def _message(self, message: ClaudeMessage) -> list[ProviderEvent]:
+        if message.error or message.model == _SYNTHETIC:
+            self.word = message.error or self.word
+            return []  # the result tells it
+        self._responding = True
+        events: list[ProviderEvent] = []
+        for block in message.content:
+            match block:
+                case ThinkingBlock(thinking=thinking):
+                    self._thinking.append(str(thinking))
+                case TextBlock(text=text) if text:
+                    events.append(AssistantMessage(str(text), thinking=self._thoughts()))
+                case ToolUseBlock():
+                    self._announce(str(block.id), str(block.name), _mapping(block.input))
+        return events
+
+    def _announce(self, call_id: str, name: str, arguments: Json) -> None:
+        if call_id in self._begun:
+            return  # its hook came first
+        self._announced[call_id] = (name, arguments)
+        if naming.is_ours(name):
+            self._unbegun.add(call_id)
+
+    def _ended_response(self) -> list[ProviderEvent]:
+        self._response_ended = self._response_ended or self._responding
+        self._responding = False
+        return self._step()
+
+    def _step(self) -> list[ProviderEvent]:
+        if not self._response_ended or self._unbegun:
+            return []
+        self._response_ended = False
+        return [StepEnded()]
+
+    def _thoughts(self) -> str | None:
+        text = "\n\n".join(self._thinking)
+        self._thinking.clear()
+        return text or None
+
+    def _flushed(self) -> list[ProviderEvent]:
+        """Return thinking that no text came after."""
+        thoughts = self._thoughts()
+        return [AssistantMessage("", thinking=thoughts)] if thoughts else []
+
+    # --- tools -----------------------------------------------------------------------------
+
+    def _result(self, block: object) -> list[ProviderEvent]:
+        if not isinstance(block, ToolResultBlock):
+            return []
+        call_id = str(block.tool_use_id)
+        events: list[ProviderEvent] = []
+        name, arguments = self._announced.get(call_id, ("", {}))
+        if naming.is_ours(name):  # refused before it was handed over
+            return self.begun(call_id)
+        if name and not naming.is_question(name):
+            events += self.started(call_id, naming.canonical(name), arguments)
+        if call_id not in self._open:
+            return events
+        self._open.discard(call_id)
+        return [*events, self._finished(call_id, block)]
+
+    def _finished(self, call_id: str, block: ToolResultBlock) -> ToolCallFinished:
+        denied = self.reasons.pop(call_id, None)
+        if denied is not None:
+            return ToolCallFinished(call_id, "denied", error=denied)
+        text = cut_result(_text(block.content))
+        if block.is_error:
+            return ToolCallFinished(call_id, "failed", result=text, error=one_line(text))
+        return ToolCallFinished(call_id, "completed", result=text)
+
+    # --- news ------------------------------------------------------------------------------
+
+    def _news(self, subtype: str, data: Json) -> list[ProviderEvent]:
+        if subtype == "init":
+            return [event for event in _server_news(data) if self._is_news(event)]
+        notice = _notice(subtype, data)
+        return [notice] if notice else []
+
+    def _is_news(self, notice: Notice) -> bool:
+        known = notice in self._told
+        self._told.add(notice)
+        return not known
+
+
+def _delta(delta: Json) -> list[ProviderEvent]:
+    match delta.get("type"):
+        case "text_delta":
+            return [TextDelta(str(delta.get("text", "")))]
+        case "thinking_delta":
+            return [ThinkingDelta(str(delta.get("thinking", "")))]
+    return []
+
+
+def _notice(subtype: str, data: Json) -> Notice | None:
+    match subtype:
+        case "api_retry":
+            status = data.get("error_status") or "no connection"
+            return Notice("warning", f"Claude tries again: {status} {data.get('error') or ''}")
+        case "model_fallback":
+            cause = data.get("trigger") or "unknown"
+            return Notice("warning", f"Claude fell back to another model: {cause}")
+        case "compact_boundary":
+            return Notice("info", "Claude compacted its conversation.")
+        case "informational":
+            return Notice("info", one_line(str(data.get("content", ""))))
+    return None
+
+
+def _server_news(init: Json) -> list[Notice]:
+    """Tell of MCP servers that are not there; an agent would silently lack their tools."""
+    servers = init.get("mcp_servers")
+    broken = [
+        server
+        for server in (servers if isinstance(servers, list) else ())
+        if isinstance(server, Mapping) and server.get("status") in ("failed", "needs-auth")
+    ]
+    return [
+        Notice("warning", f"The MCP server {server.get('name')} is not there: {server['status']}")
+        for server in broken
+    ]
+
+
+def _text(content: object) -> str:
+    """Return a text, or the texts of its parts."""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, Mapping)]
+        return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
+    return "" if content is None else str(content)
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}

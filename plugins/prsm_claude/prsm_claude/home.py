@@ -1,0 +1,134 @@
+"""Claude's home: a private one with the user's login linked in, and its transcripts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.errors import ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from prsm_claude.config import ClaudeConfig
+
+_LOGIN = ".credentials.json"
+_BLOCK = 2**20  # bytes
+LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+
+def check_key(config: ClaudeConfig, environ: Mapping[str, str]) -> None:
+    """Raise ProviderNotAvailableError when the configured key variable is not set."""
+    if config.api_key_env and not environ.get(config.api_key_env):
+        raise ProviderNotAvailableError(
+            f"the environment variable {config.api_key_env} is not set",
+            hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
+        )
+
+
+def user_login(environ: Mapping[str, str]) -> Path:
+    """Return where Claude keeps the user's login; it is linked, never read."""
+    home = environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(home) if home else Path.home() / ".claude") / _LOGIN
+
+
+def is_logged_in(config: ClaudeConfig, environ: Mapping[str, str]) -> bool | None:
+    """Return whether there is a login or a key; None where that cannot be known."""
+    if config.api_key_env:
+        return bool(environ.get(config.api_key_env))
+    if config.base_url:
+        return None
+    if any(environ.get(name) or config.env.get(name) for name in LOGIN_VARIABLES):
+        return True
+    login = Path(config.home).expanduser() / _LOGIN if config.home else user_login(environ)
+    return login.exists()
+
+
+def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, str]) -> Path:
+    """Make the home, with the user's login linked in where it is private and to be used."""
+    home = Path(config.home).expanduser() if config.home else state_dir / "claude-home"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if config.home:
+        return home
+    login, link = user_login(environ), home / _LOGIN
+    if link.is_symlink():
+        link.unlink()
+    if not config.custom_server and login.exists() and not link.exists():
+        link.symlink_to(login.resolve())
+    return home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What a resumed session's transcript says that the CLI does not.
+
+    `spent_usd` is its cost so far, `deferred` the id of a call that was let go of and waits for
+    its answer. The format is the vendor's own: what cannot be read is None.
+    """
+
+    spent_usd: float | None = None
+    deferred: str | None = None
+
+
+def find_transcript(home: Path, session_id: str) -> Path | None:
+    """Return the transcript of a session, if it was written."""
+    return next(home.glob(f"projects/*/{session_id}.jsonl"), None)
+
+
+async def read_transcript(path: Path) -> Transcript:
+    """Read what a resume needs."""
+    spent: float | None = None
+    deferred: str | None = None
+    async for line in _lines(path):
+        if b'"cost-state"' in line:
+            spent = _number(_decoded(line).get("totalCostUSD"))
+        elif b'"hook_deferred_tool"' in line:
+            deferred = _deferred(_decoded(line)) or deferred
+        elif deferred and b'"tool_result"' in line and deferred.encode() in line:
+            deferred = None
+    return Transcript(spent_usd=spent, deferred=deferred)
+
+
+async def holds(path: Path, message_id: str) -> bool:
+    """Return whether a text that was sent with this id has reached the transcript."""
+    wanted = message_id.encode()
+    found = False
+    async for line in _lines(path):
+        found = found or wanted in line
+    return found
+
+
+async def _lines(path: Path) -> AsyncIterator[bytes]:
+    """Yield the lines of a file that may be large, and let others run meanwhile."""
+    for block in _blocks(path):
+        for line in block:
+            yield line
+        await asyncio.sleep(0)
+
+
+def _blocks(path: Path) -> Iterator[list[bytes]]:
+    with path.open("rb") as file:
+        while block := file.readlines(_BLOCK):
+            yield block
+
+
+def _decoded(line: bytes) -> Mapping[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    told = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if told else None  # type: ignore[arg-type]
+
+
+def _deferred(entry: Mapping[str, Any]) -> str | None:
+    attachment = entry.get("attachment")
+    found = attachment.get("toolUseID") if isinstance(attachment, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,119 @@
+"""The provider: a CLI of its own for each agent of a configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_sdk import ClaudeAgentOptions
+
+from prsm_claude import command, home, models, probe
+from prsm_claude.config import ClaudeConfig
+from prsm_claude.link import Link
+from prsm_claude.session import ClaudeSession
+from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderStatus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+_LOGIN = "Run `claude` and log in, or set `api_key_env`."
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> ClaudeProvider:
+    """Build the provider from its section of the configuration."""
+    return ClaudeProvider(ClaudeConfig.from_settings(settings), services)
+
+
+class ClaudeProvider(Provider):
+    """Claude Code by its SDK: the orchestration tools are an MCP server inside this process."""
+
+    capabilities = ProviderCapabilities(enforcement="pre_tool", resume="call", steer=True)
+
+    def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:
+        self._config = config
+        self._services = services
+        self._program = probe.program(config)
+        self._sessions: set[ClaudeSession] = set()
+        self._checking = asyncio.Lock()
+        self._checked = False
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[ClaudeSession]:
+        """Open an agent's conversation; see Provider."""
+        await self._check()
+        session = ClaudeSession(request, host, self._config, self._services, self._program)
+        self._sessions.add(session)
+        try:
+            await session.open()
+            yield session
+        finally:
+            self._sessions.discard(session)
+            await session.close()
+
+    async def probe(self) -> ProviderStatus:
+        """Look for the program, its version and a login; see Provider."""
+        logged_in = home.is_logged_in(self._config, os.environ)
+        try:
+            version = await probe.version(self._program, self._services)
+            home.check_key(self._config, os.environ)
+        except ProviderNotAvailableError as error:
+            return self._status(logged_in, available=False, reason=error.message, hint=error.hint)
+        if logged_in is False:
+            why = "claude is not logged in"
+            return self._status(
+                logged_in, available=False, version=version, reason=why, hint=_LOGIN
+            )
+        untested = None if probe.is_tested(version) else f"version {version or 'unknown'}"
+        reason = f"{untested} was not tested" if untested else None
+        return self._status(logged_in, available=True, version=version, reason=reason)
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the configured models, else those Claude lists; see Provider."""
+        if self._config.models or self._config.base_url:
+            return self._config.models  # Claude lists its own vendor's only
+        await self._check()
+        found = models.listed(await self._greeting())
+        return found or await asyncio.to_thread(models.scanned, self._program[0])
+
+    async def aclose(self) -> None:
+        """End every CLI at once: a polite end would write into what is to be resumed."""
+        for session in tuple(self._sessions):
+            session.kill()
+
+    def _status(self, logged_in: bool | None, **fields: Any) -> ProviderStatus:
+        return ProviderStatus(tested=probe.TESTED, logged_in=logged_in, gaps=probe.GAPS, **fields)
+
+    async def _check(self) -> None:
+        """Look at the version and the key before the first CLI is started."""
+        async with self._checking:
+            home.check_key(self._config, os.environ)
+            if not self._checked:
+                await probe.version(self._program, self._services)
+                self._checked = True
+
+    async def _greeting(self) -> Mapping[str, Any]:
+        """Start a CLI for what it says when it is greeted; no model is asked."""
+        folder = home.prepare_home(self._services.state_dir, self._config, os.environ)
+        link = await Link.open(
+            self._services,
+            ClaudeAgentOptions(),
+            command.greeting_argv(self._program),
+            cwd=str(folder),
+            env=command.cli_env(self._config, os.environ, folder),
+        )
+        try:
+            return await link.server_info()
+        finally:
+            await link.close()

@@ -1,0 +1,283 @@
+"""A provider session: the turns of one agent's conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
+
+from prsm_claude import naming
+from prsm_claude.conversation import Conversation
+from prsm_claude.deadline import deadline
+from prsm_claude.errors import agent_error
+from prsm_claude.events import Translator
+from prsm_claude.gate import DEFER, Gate
+from prsm_claude.link import RESUME_FAILED
+from prsm_claude.prompt import GO_ON, turn_text
+from prsm_claude.tools import ToolServer
+from prsm_claude.turn import Turn
+from prsm_claude.usage import UsageMeter
+from prsm_core.domain.turns import (
+    AgentError,
+    ErrorKind,
+    Notice,
+    ProviderEvent,
+    StopReason,
+    TurnEnded,
+)
+from prsm_core.domain.usage import Provenance
+from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.interfaces.provider import ProviderSession
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from claude_agent_sdk import Message
+
+    from prsm_claude.config import ClaudeConfig
+    from prsm_claude.link import Link
+    from prsm_claude.transport import CliEndedError
+    from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+_INTERRUPT_SECONDS = 2.0
+_PARK_SECONDS = 5.0
+_STOPPED = "it was stopped"
+_DEFERRED = "tool_deferred"
+_ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
+
+
+class ClaudeSession(ProviderSession):
+    """One agent; it runs one turn at a time."""
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        config: ClaudeConfig,
+        services: ProviderServices,
+        program: tuple[str, ...],
+    ) -> None:
+        self._name = request.name
+        self._services = services
+        # The CLI reckons the cost by its own vendor's prices.
+        meter = UsageMeter(Provenance.ESTIMATED if config.base_url else Provenance.REPORTED)
+        self._translator = Translator(meter)
+        self._tools = ToolServer(host.tools)
+        self._gate = Gate(request, host, services, self._translator, self._tools, self._withdraw)
+        self._conversation = Conversation(
+            request, config, services, program, meter, orchestrates=bool(host.tools)
+        )
+        self._turn: Turn | None = None
+        self.resume_token = request.resume_token
+
+    # --- the conversation ------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the CLI, or let it resume the conversation; see Conversation.start."""
+        await self._ready()
+
+    async def close(self) -> None:
+        """Interrupt what runs and end the CLI."""
+        if self._turn is not None:
+            await self._stop(self._turn)
+        await self._conversation.close()
+
+    def kill(self) -> None:
+        """End the CLI at once, so that the conversation can be resumed as it is now."""
+        self._conversation.kill(_STOPPED)
+
+    async def _ready(self) -> Link:
+        options = ClaudeAgentOptions(
+            mcp_servers={naming.SERVER: self._tools.config},
+            can_use_tool=self._gate.can_use_tool,
+            hooks=self._gate.hooks,
+            verbatim_prompts=True,  # what other agents wrote is no command of the CLI
+        )
+        link = await self._conversation.start(options, self)
+        self.resume_token = self._conversation.id
+        return link
+
+    # --- turns -----------------------------------------------------------------------------
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; see ProviderSession."""
+        if self._turn is not None:
+            raise OrchestrationError(f"{self._name}: a turn is running already")
+        turn = self._turn = Turn()
+        begin = self._services.start_soon(self._begin, turn, context, name="claude turn")
+        try:
+            while True:
+                event = await turn.next()
+                yield event
+                if isinstance(event, TurnEnded):
+                    return
+        finally:
+            turn.leave()
+            await self._stop(turn)
+            begin.cancel()
+            self._gate.close(turn)
+            self._turn = None
+
+    async def _begin(self, turn: Turn, context: AssembledContext) -> None:
+        """Start the turn; whatever keeps it from starting ends it."""
+        try:
+            link = await self._ready()
+            self._translator.begin()
+            self._gate.open(turn)
+            turn.begun = True
+            await self._prompt(link, turn, context)
+            turn.takes_text = True
+        except PrsmError as error:
+            await self._refused(turn, error)
+        except Exception as error:
+            await self._refused(turn, PrsmError(f"{type(error).__name__}: {error}"))
+            raise
+
+    async def _prompt(self, link: Link, turn: Turn, context: AssembledContext) -> None:
+        """Send the text of the turn; about a call that was let go of the CLI asks by itself."""
+        text = self._conversation.with_lost(turn_text(context))
+        deferred, self._conversation.deferred = self._conversation.deferred, None
+        if text is None and deferred is not None:
+            return
+        await self._conversation.send(link, text or GO_ON, turn.new_text())
+
+    async def _refused(self, turn: Turn, error: PrsmError) -> None:
+        """End a turn that could not begin."""
+        if error.code == RESUME_FAILED:
+            self.resume_token, self.reusable = None, False  # to be rebuilt
+        ended = AgentError(
+            kind=ErrorKind.UNKNOWN, message=error.message, retryable=not self.reusable
+        )
+        await turn.put([TurnEnded(StopReason.ERROR, ended)])
+
+    async def steer(self, text: str) -> bool:
+        """Put text into the running turn; see ProviderSession."""
+        turn, link = self._turn, self._conversation.link
+        if turn is None or not turn.takes_text or turn.is_ending:
+            return False
+        if link is None or link.is_over:
+            return False
+        await link.send(text, turn.new_text())
+        return True
+
+    async def interrupt(self) -> None:
+        """End the running turn within two seconds; see ProviderSession."""
+        if self._turn is not None:
+            await self._stop(self._turn)
+
+    async def park(self) -> bool:
+        """Let go of the one waiting call; see ProviderSession.
+
+        Of several the vendor would keep only the last, and with a text it would go on by itself.
+        """
+        turn, link = self._turn, self._conversation.link
+        if turn is None or link is None or turn.is_ending or link.has_queued(turn.sent):
+            return False
+        turn.parked = turn.to_park
+        if turn.parked is None:
+            return False
+        turn.let_go(turn.parked, DEFER)
+        try:
+            async with deadline(self._services, _PARK_SECONDS):
+                await turn.over.wait()
+        except TimeoutError:
+            await self._stop(turn)
+            return False
+        return True
+
+    async def _stop(self, turn: Turn) -> None:
+        """Interrupt a turn; end it ourselves where the CLI does not."""
+        link = self._conversation.link
+        if turn.over.is_set():
+            return
+        if not turn.begun or link is None:
+            await self._finish(turn, StopReason.ABORTED)
+            return
+        if not turn.interrupting:
+            turn.interrupting = True
+            self._services.start_soon(self._interrupt, turn, link, name="claude interrupt")
+        try:
+            async with deadline(self._services, _INTERRUPT_SECONDS):
+                await turn.over.wait()
+        except TimeoutError:
+            link.kill("it did not confirm the end of the turn")
+            notice = Notice("warning", "Claude did not confirm the end of the turn.")
+            await self._finish(turn, turn.stopped, None, notice)
+
+    async def _interrupt(self, turn: Turn, link: Link) -> None:
+        await self._withdraw(turn)
+        await link.interrupt()
+
+    async def _withdraw(self, turn: Turn) -> None:
+        """Take back what was said too late for a turn that ends."""
+        if self._conversation.link is not None:
+            await self._conversation.link.withdraw(turn.sent)
+
+    async def _finish(
+        self,
+        turn: Turn,
+        reason: StopReason,
+        error: AgentError | None = None,
+        *notices: Notice,
+        result: ResultMessage | None = None,
+    ) -> None:
+        left = self._translator.finish(result)
+        await turn.put([*notices, *left, TurnEnded(reason, error)])
+
+    # --- what the CLI says -----------------------------------------------------------------
+
+    async def on_message(self, link: Link, message: Message) -> None:
+        """Translate a message into events of the running turn; a result ends it."""
+        turn = self._turn
+        if turn is None:
+            return
+        if isinstance(message, ResultMessage):
+            await self._ended(turn, link, message)
+        else:
+            await turn.put(self._translator.feed(message))
+
+    async def on_ended(self, error: CliEndedError) -> None:
+        """End the running turn so that the next one starts a new CLI; it resumes."""
+        turn = self._turn
+        if turn is None or not turn.begun or turn.over.is_set():
+            return
+        notice = Notice("error", f"{error.message}\n{error.tail}".strip())
+        if turn.is_ending:
+            await self._finish(turn, turn.stopped, None, notice)
+            return
+        failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
+        await self._finish(turn, StopReason.ERROR, failed, notice)
+
+    async def _ended(self, turn: Turn, link: Link, result: ResultMessage) -> None:
+        """End the turn, unless the CLI has a text that it has not given to the model yet."""
+        taken = set(result.user_message_uuids or ())
+        self._conversation.arrived(taken)
+        if turn.sent - taken:
+            if not turn.is_ending:
+                await turn.put(self._translator.finish(result))
+                return
+            link.kill(_STOPPED)  # it would begin a turn with that text
+        reason, error = self._outcome(turn, result)
+        await self._finish(turn, reason, error, result=result)
+
+    def _outcome(self, turn: Turn, result: ResultMessage) -> tuple[StopReason, AgentError | None]:
+        if turn.completing or turn.interrupting or result.terminal_reason in _ABORTED:
+            return turn.stopped, None
+        if result.terminal_reason == _DEFERRED:
+            return StopReason.TOOL_USE, None
+        if not result.is_error:
+            cut = result.stop_reason == "max_tokens"
+            return StopReason.MAX_TOKENS if cut else StopReason.END_TURN, None
+        return StopReason.ERROR, self._error(result)
+
+    def _error(self, result: ResultMessage) -> AgentError:
+        resets = self._translator.resets_at
+        wait = None if resets is None else max(resets - self._services.clock.time(), 0.0)
+        return agent_error(
+            "; ".join(str(error) for error in result.errors or ()) or str(result.result or ""),
+            reason=result.terminal_reason,
+            status=result.api_error_status,
+            word=self._translator.word,
+            retry_after_s=wait,
+        )

@@ -1,0 +1,219 @@
+"""The SDK's way to the Claude CLI: a process of the engine instead of one of the SDK's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from signal import Signals
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_sdk import Transport
+
+from prsm_claude.deadline import deadline
+from prsm_claude.errors import readable_tail
+from prsm_core.errors import ProcessError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from prsm_core.interfaces.provider import Process, ProviderServices
+
+    Json = dict[str, Any]
+
+_LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
+_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
+_FLUSH_SECONDS = 2.0  # to write the last of the transcript
+_STOP_GRACE = 2.0
+_SIGNALLED = 128
+_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
+
+
+class CliEndedError(ProcessError):
+    """The CLI has ended; `why` is the reason, `tail` the last telling lines of stderr."""
+
+    code = "claude_ended"
+
+    def __init__(self, why: str, *, tail: str = "") -> None:
+        super().__init__(f"claude ended: {why}", hint="The next turn starts it again.")
+        self.why = why
+        self.tail = tail
+
+
+class CliTransport(Transport):
+    """One CLI process; `ended` says why it is no more.
+
+    The engine starts it, so that it has the allow-listed environment only, is known to the
+    engine's table of processes, and dies with the engine.
+    """
+
+    def __init__(
+        self,
+        services: ProviderServices,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+    ) -> None:
+        self._services = services
+        self._argv = argv
+        self._cwd = cwd
+        self._env = env
+        self._process: Process | None = None
+        self._why: str | None = None
+        self._writing = asyncio.Lock()
+        self.ended: CliEndedError | None = None
+        self.bad_lines = 0
+        self.taken: set[str] = set()  # ids of the texts that the model has been given
+
+    async def connect(self) -> None:
+        """Start the process; see ProviderServices.start_process."""
+        self._process = await self._services.start_process(
+            self._argv, name="claude", cwd=self._cwd, env=self._env
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended, or is about to because it was killed."""
+        return self.ended is not None or self._why is not None
+
+    def is_ready(self) -> bool:
+        """Return whether the process runs."""
+        return self._process is not None and self.ended is None
+
+    async def write(self, data: str) -> None:
+        """Write a line; one to a process that has ended is dropped, for its reader says so."""
+        if self._process is None or self.ended:
+            return
+        try:
+            async with self._writing:
+                await self._process.write(data.encode())
+        except ProcessError:
+            self._services.start_soon(self._lost, self._process, name="claude without input")
+
+    async def end_input(self) -> None:
+        """Close stdin."""
+        if self._process is not None:
+            self._process.close_stdin()
+
+    async def read_messages(self) -> AsyncIterator[Json]:
+        """Yield what the process says; raise CliEndedError when it has ended.
+
+        A line of a wrong shape is counted and skipped, a wrong byte replaced.
+        """
+        process = self._process
+        if process is None:
+            raise CliEndedError("it was not started")
+        try:
+            async for line in process.lines():
+                message = _understood(line)
+                if message is None:
+                    self.bad_lines += bool(line.strip())
+                    continue
+                self._note(message)
+                yield message
+        except ProcessError as error:
+            self.hang_up(error.message)
+        raise await self._end(process)
+
+    def _note(self, message: Json) -> None:
+        """Let every result name all texts that the model has been given before it.
+
+        The SDK does not tell when a text leaves the CLI's queue, and it reads ahead: only in this
+        place what comes before a result is known to do so.
+        """
+        if message.get("type") == "command_lifecycle" and message.get("state") != "queued":
+            self.taken.add(str(message.get("command_uuid")))
+        elif message.get("type") == "result":
+            told = message.get("user_message_uuids")
+            self.taken.update(map(str, told if isinstance(told, list) else ()))
+            message["user_message_uuids"] = sorted(self.taken)
+
+    def hang_up(self, why: str) -> None:
+        """Kill a process that is of no use any more, or that is to be resumed as it is now."""
+        if self._process is not None and self.ended is None:
+            self._why = self._why or why
+            self._process.kill()
+
+    async def close(self) -> None:
+        """End the process; at first it may write the last of its transcript."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            process.close_stdin()
+            async with deadline(self._services, _FLUSH_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            await process.stop(_STOP_GRACE)
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+
+    async def _lost(self, process: Process) -> None:
+        try:
+            async with deadline(self._services, _LOST_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            self.hang_up("it closed its input")
+
+    async def _end(self, process: Process) -> CliEndedError:
+        try:
+            async with deadline(self._services, _EXIT_SECONDS):
+                how = _how(await process.wait())
+        except TimeoutError:
+            how = "it closed its output and went on running"
+            process.kill()
+        why = self._why or how
+        if self.bad_lines:
+            why = f"{why}; {self.bad_lines} of its lines were not understood"
+        tail = readable_tail(process.stderr_tail)
+        cause = f": {tail.splitlines()[-1]}" if tail else ""
+        self.ended = CliEndedError(f"{why}{cause}", tail=tail)
+        return self.ended
+
+
+def _how(code: int) -> str:
+    """Return how a process ended; a code above 128 stands for a signal."""
+    if code <= _SIGNALLED:
+        return f"exit code {code}"
+    number = code - _SIGNALLED
+    name = Signals(number).name if number in set(Signals) else "unknown"
+    memory = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"killed by signal {number}, {name}{memory}"
+
+
+def _understood(line: bytes) -> Json | None:
+    """Return the message of a line; None for one that would end the SDK's reader."""
+    text = line.decode("utf-8", "replace").removeprefix("\ufeff")
+    try:
+        message = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict):
+        return None
+    sound = _SOUND.get(str(message.get("type")))
+    return message if sound is None or sound(message) else None
+
+
+def _sound_request(message: Json) -> bool:
+    request = message.get("request")
+    named = isinstance(message.get("request_id"), str)
+    return named and isinstance(request, dict) and isinstance(request.get("subtype"), str)
+
+
+def _sound_response(message: Json) -> bool:
+    response = message.get("response")
+    return isinstance(response, dict) and isinstance(response.get("request_id"), str)
+
+
+def _sound_system(message: Json) -> bool:
+    # The SDK keeps account of background tasks, of which there are none here.
+    return not str(message.get("subtype")).startswith("task_")
+
+
+_SOUND: Mapping[str, Callable[[Json], bool]] = {
+    "control_request": _sound_request,
+    "control_response": _sound_response,
+    "control_cancel_request": lambda message: isinstance(message.get("request_id"), str),
+    "system": _sound_system,
+}

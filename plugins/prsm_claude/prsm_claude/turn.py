@@ -1,0 +1,118 @@
+"""One running turn: its bounded queue of events, its waiting calls, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.domain.turns import ProviderEvent, StopReason, TurnEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+    Json = dict[str, Any]
+
+T = TypeVar("T")
+_MAX_EVENTS = 1000  # then the CLI waits for the reader
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A hook that waits for the answer to a call."""
+
+    task: asyncio.Task[Any] | None
+    may_park: bool
+    instead: Json | None = None  # what it answers when it is told not to wait any longer
+
+
+class Turn:
+    """State of one turn; the session decides, this keeps."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
+        self._waiting: dict[str, _Waiting] = {}
+        self._left = False
+        self.over = asyncio.Event()  # TurnEnded was put
+        self.begun = False  # the CLI may know of the turn
+        self.takes_text = False  # its prompt has been sent
+        self.sent: set[str] = set()  # ids of the texts it was given
+        self.interrupting = False
+        self.completing: str | None = None  # the call that ends the turn, once it is answered
+        self.parked: str | None = None  # the call that was let go of
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is over, or was told to end."""
+        marks = (self.over.is_set(), self.interrupting, self.completing, self.parked)
+        return any(marks)
+
+    @property
+    def stopped(self) -> StopReason:
+        """Why it stopped, when the vendor does not say."""
+        return StopReason.END_TURN if self.completing else StopReason.ABORTED
+
+    def new_text(self) -> str:
+        """Return the id of a text that is to be sent: the turn lasts until the model has it."""
+        message_id = str(uuid.uuid4())
+        self.sent.add(message_id)
+        return message_id
+
+    async def put(self, events: Iterable[ProviderEvent]) -> None:
+        """Queue events; wait while the reader is behind. What follows the end is dropped."""
+        for event in events:
+            if self.over.is_set():
+                return
+            if isinstance(event, TurnEnded):
+                self.over.set()
+            if not self._left:
+                await self._events.put(event)
+
+    async def next(self) -> ProviderEvent:
+        """Return the next event."""
+        return await self._events.get()
+
+    def leave(self) -> None:
+        """Read no further; nobody waits for the queue from now on."""
+        self._left = True
+        while not self._events.empty():
+            self._events.get_nowait()
+
+    # --- calls that wait -------------------------------------------------------------------
+
+    @property
+    def to_park(self) -> str | None:
+        """The id of the one call that waits; None if there are more, or it may not be let go of."""
+        if len(self._waiting) != 1:
+            return None
+        ((call_id, waiting),) = self._waiting.items()
+        return call_id if waiting.may_park else None
+
+    async def wait_for(
+        self, call_id: str, work: Awaitable[T], *, may_park: bool = False
+    ) -> T | Json:
+        """Await the answer to a call, or return what `let_go` gives instead."""
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
+        self._waiting[call_id] = waiting = _Waiting(task, may_park)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if waiting.instead is None or task is None or task.uncancel() > before:
+                raise
+            return waiting.instead
+        finally:
+            self._waiting.pop(call_id, None)
+
+    def let_go(self, call_id: str, instead: Json) -> None:
+        """Let a waiting call answer this at once; whoever works for it is cancelled."""
+        waiting = self._waiting[call_id]
+        if waiting.task is not None and waiting.instead is None:
+            waiting.instead = instead
+            waiting.task.cancel()
+
+    def let_all_go(self, instead: Json) -> None:
+        """Let every waiting call answer this, but for the one that is answered just now."""
+        for call_id in tuple(self._waiting):
+            self.let_go(call_id, instead)

@@ -1,0 +1,127 @@
+"""Tokens and cost of one session: what each response used, and what a result adds to that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from prsm_core.domain.turns import UsageReported
+from prsm_core.domain.usage import Provenance, TokenUsage
+
+Json = Mapping[str, Any]
+Counts = dict[str, int]
+
+_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
+_MAX_COST = 1e6
+_KEYS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+
+
+class UsageMeter:
+    """Reports growth only.
+
+    `spent_usd` is what the session had cost when its CLI was started, None where that is not
+    known; the CLI tells the cost as a sum over the session's whole life.
+    """
+
+    def __init__(self, cost_provenance: Provenance = Provenance.REPORTED) -> None:
+        self.spent_usd: float | None = 0.0
+        self._cost_provenance = cost_provenance
+        self._response: Counts = {}
+        self._turn: Counts = {}
+        self._used: int | None = None
+        self._window: int | None = None
+
+    def begin(self, message: Json) -> None:
+        """Take the `message_start` of a response: its input is known."""
+        self._response = _counts(message.get("usage"))
+
+    def progress(self, usage: object) -> None:
+        """Take the `message_delta` of a response: its output is known."""
+        told = _counts(usage)
+        known = self._response  # an interrupted response tells noughts at its end
+        self._response = {k: max(told.get(k, 0), known.get(k, 0)) for k in told | known}
+
+    def response_ended(self) -> list[UsageReported]:
+        """Report what a response has used."""
+        counts, self._response = self._response, {}
+        if not counts:
+            return []
+        self._turn = _sum(self._turn, counts)
+        self._used = _usage(counts).known_total
+        return [self._report(counts)]
+
+    def turn_ended(self, usage: object, by_model: object, cost_usd: object) -> list[UsageReported]:
+        """Report what a result tells beyond the responses: requests on the side, and the cost."""
+        told, known = _counts(usage), self._turn
+        self.turn_lost()
+        self._window = _window(by_model) or self._window
+        rest = {key: told.get(key, 0) - known.get(key, 0) for key in told}
+        if not any(rest.values()) or min(rest.values()) < 0:
+            rest = {}
+        grown = self._growth(cost_usd)
+        return [self._report(rest, grown)] if rest or grown is not None else []
+
+    def turn_lost(self) -> None:
+        """Forget a turn that ends without a result."""
+        self._turn, self._response = {}, {}
+
+    def _growth(self, told: object) -> float | None:
+        if isinstance(told, bool) or not isinstance(told, (int, float)):
+            return None
+        total, before = float(told), self.spent_usd
+        if not (math.isfinite(total) and 0 <= total <= _MAX_COST):
+            return None
+        self.spent_usd = total
+        return None if before is None or total < before else total - before
+
+    def _report(self, counts: Counts, cost_usd: float | None = None) -> UsageReported:
+        return UsageReported(
+            _usage(counts),
+            cost_usd=cost_usd,
+            cost_provenance=self._cost_provenance,
+            context_used=self._used,
+            context_window=self._window,
+        )
+
+
+def count(value: object) -> int | None:
+    """Return a number of tokens, None for what cannot be one."""
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+
+
+def _counts(told: object) -> Counts:
+    given = told if isinstance(told, Mapping) else {}
+    found = {key: count(given.get(key)) for key in _KEYS}
+    return {key: number for key, number in found.items() if number is not None}
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
+
+
+def _usage(counts: Counts) -> TokenUsage:
+    """Return counts in PRSM's words, where the input includes what a cache held."""
+    fresh, output = counts.get("input_tokens"), counts.get("output_tokens")
+    read = counts.get("cache_read_input_tokens")
+    written = counts.get("cache_creation_input_tokens")
+    whole = None if fresh is None else fresh + (read or 0) + (written or 0)
+    return TokenUsage(
+        input_tokens=whole,
+        output_tokens=output,
+        cached_input_tokens=read,
+        cache_write_tokens=written,
+        total_tokens=None if whole is None or output is None else whole + output,
+    )
+
+
+def _window(by_model: object) -> int | None:
+    """Return the largest context window of the models that were used: the agent's own."""
+    entries = by_model.values() if isinstance(by_model, Mapping) else ()
+    windows = [count(entry.get("contextWindow")) for entry in entries if isinstance(entry, Mapping)]
+    return max((window for window in windows if window), default=None)

@@ -1,0 +1,54 @@
+"""A provider whose CLI is the small one of these tests, the real one, or both in turn."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import claude_agent_sdk
+import pytest
+
+from plugins.prsm_claude.tests.stage import KEY, Played, open_stage
+
+FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_claude.py"))]
+
+
+@pytest.fixture(scope="session")
+def binary() -> str:
+    """Return the path of the real CLI."""
+    path = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    if not path.is_file():
+        pytest.skip("the claude CLI is not there: this claude-agent-sdk comes without it")
+    return str(path)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
+def command(request) -> list[str]:
+    """Return the command of a CLI: a test that takes it runs with both."""
+    return FAKE if request.param == "fake" else [request.getfixturevalue("binary")]
+
+
+@pytest.fixture
+def claude(command, monkeypatch, tmp_path):
+    """Opens a model server that plays steps, and a provider that uses it."""
+    return opener(command, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def real_claude(binary, monkeypatch, tmp_path):
+    """The same with the real CLI only."""
+    return opener([binary], monkeypatch, tmp_path)
+
+
+def opener(command, monkeypatch, folder):
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+
+    @asynccontextmanager
+    async def opened(*steps, **settings):
+        scenario = {"lanes": {"w1": {"marker": "", "steps": list(steps)}}}
+        stage: Played
+        async with open_stage(command, scenario, folder, **settings) as stage:
+            yield stage
+
+    return opened

@@ -1,0 +1,125 @@
+"""What the CLI is started with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from prsm_claude.command import cli_argv, cli_env, mcp_servers, start_files
+from prsm_claude.config import ClaudeConfig
+
+from prsm_core.domain.tools import McpServer
+from prsm_core.errors import ConfigError
+from prsm_core.testing.doubles import session_request
+
+SECRETS = {"THE_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "OPENAI_API_KEY": "k3"}
+
+
+def argv(tmp_path, *, resume=False, **changes):
+    request = session_request("/work", **changes)
+    with start_files(tmp_path, request) as files:
+        return cli_argv(("claude", "--x"), request, files, session_id="id-1", resume=resume), files
+
+
+def options(found):
+    return dict(word.removeprefix("--").partition("=")[::2] for word in found)
+
+
+def test_an_agent_is_given_its_own_tools_and_nothing_of_the_project(tmp_path):
+    found, _ = argv(tmp_path, native_tools=frozenset({"Read"}), model="default")
+    assert found[:2] == ("claude", "--x")
+    given = options(found)
+    assert given["tools"] == "Read,AskUserQuestion"
+    assert given["setting-sources"] == ""
+    assert "strict-mcp-config" in given
+    assert "disable-slash-commands" in given
+    assert given["session-id"] == "id-1"
+    assert not {"model", "effort", "resume"} & set(given)
+
+
+def test_model_effort_and_conversation_are_those_of_the_request(tmp_path):
+    found, _ = argv(tmp_path, resume=True, model="opus", reasoning_effort="high")
+    given = options(found)
+    assert (given["model"], given["effort"], given["resume"]) == ("opus", "high", "id-1")
+    assert "session-id" not in given
+
+
+def test_what_is_long_or_secret_is_in_private_files_as_long_as_the_cli_starts(tmp_path):
+    server = McpServer(command="serve", env={"TOKEN": "s3cr3t"})
+    request = session_request("/work", system_prompt="s" * 200_000, mcp_servers={"a": server})
+    with start_files(tmp_path, request) as files:
+        assert files.system_prompt.read_text() == "s" * 200_000
+        assert "s3cr3t" in files.mcp_servers.read_text()
+        assert files.mcp_servers.parent.stat().st_mode & 0o777 == 0o700
+        found = cli_argv(("claude",), request, files, session_id="i", resume=False)
+        assert "s3cr3t" not in " ".join(found)
+        assert max(map(len, found)) < 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mcp_servers_are_those_of_the_agent_and_our_own():
+    servers = {
+        "local": McpServer(command="serve", args=("-v",), env={"A": "1"}),
+        "remote": McpServer(url="https://x/mcp", headers={"H": "v"}),
+    }
+    found = mcp_servers(session_request("/work", mcp_servers=servers))
+    assert found == {
+        "local": {
+            "type": "stdio",
+            "command": "serve",
+            "args": ["-v"],
+            "env": {"A": "1"},
+            "alwaysLoad": True,
+        },
+        "remote": {
+            "type": "http",
+            "url": "https://x/mcp",
+            "headers": {"H": "v"},
+            "alwaysLoad": True,
+        },
+        "prsm": {"type": "sdk", "name": "prsm", "alwaysLoad": True},
+    }
+    json.dumps(found)
+
+
+def test_no_other_server_may_have_our_name():
+    request = session_request("/work", mcp_servers={"prsm": McpServer(command="x")})
+    with pytest.raises(ConfigError, match="prsm"):
+        mcp_servers(request)
+
+
+@pytest.mark.parametrize(
+    ("settings", "login"),
+    [
+        ({}, {"ANTHROPIC_API_KEY": "k2"}),
+        ({"api_key_env": "THE_KEY"}, {"ANTHROPIC_API_KEY": "k1"}),
+        ({"api_key_env": "THE_KEY", "bearer": True}, {"ANTHROPIC_AUTH_TOKEN": "k1"}),
+        ({"base_url": "http://x"}, {"ANTHROPIC_API_KEY": "none"}),
+        (
+            {"base_url": "http://x", "env": {"ANTHROPIC_AUTH_TOKEN": "t"}},
+            {"ANTHROPIC_AUTH_TOKEN": "t"},
+        ),
+    ],
+)
+def test_the_login_is_the_configured_one_and_the_users_own_goes_to_no_other_server(
+    tmp_path, settings, login
+):
+    env = cli_env(ClaudeConfig.from_settings(settings), SECRETS, tmp_path)
+    names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    assert {name: env[name] for name in names if name in env} == login
+    assert "k3" not in env.values()
+
+
+def test_the_engines_retries_are_the_only_ones_where_a_server_is_configured(tmp_path):
+    def retries(**settings):
+        env = cli_env(ClaudeConfig.from_settings(settings), SECRETS, tmp_path)
+        return env["CLAUDE_CODE_MAX_RETRIES"]
+
+    assert retries(base_url="http://x") == "0"
+    assert retries() == "1"
+    assert retries(env={"CLAUDE_CODE_MAX_RETRIES": 4}) == "4"
+
+
+def test_the_home_is_ours_whatever_the_configuration_says(tmp_path):
+    env = cli_env(ClaudeConfig(env={"CLAUDE_CONFIG_DIR": "/theirs"}), {}, tmp_path)
+    assert env["CLAUDE_CONFIG_DIR"] == str(tmp_path)

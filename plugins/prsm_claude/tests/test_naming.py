@@ -1,0 +1,66 @@
+"""Claude's names of tools and PRSM's."""
+
+from __future__ import annotations
+
+import pytest
+from prsm_claude import naming
+
+from prsm_core.domain.permissions import Answer
+from prsm_core.domain.tools import NATIVE_TOOLS
+
+
+def test_an_agent_is_offered_its_tools_and_the_question():
+    def offered(*tools, orchestrates=False):
+        return naming.offered(frozenset(tools), orchestrates=orchestrates)
+
+    assert offered("Read", "Bash") == ["Bash", "Read", "AskUserQuestion"]
+    assert offered(orchestrates=True) == ["AskUserQuestion"]
+    assert offered() == []
+    assert "Agent" not in offered(*NATIVE_TOOLS, "Agent", "Task")
+
+
+def test_only_the_tools_of_our_own_server_are_ours():
+    assert naming.is_ours("mcp__prsm__spawn_child")
+    assert not naming.is_ours("mcp__other__spawn_child")
+    assert naming.plain("mcp__prsm__spawn_child") == "spawn_child"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "tool", "command", "paths"),
+    [
+        ("Bash", {"command": "ls", "path": "x"}, "Bash", "ls", ()),
+        ("Edit", {"file_path": "/a"}, "Edit", None, ("/a",)),
+        ("MultiEdit", {"file_path": "/a"}, "Edit", None, ("/a",)),
+        ("NotebookEdit", {"notebook_path": "/n"}, "Edit", None, ("/n",)),
+        ("Grep", {"pattern": "x", "path": "src"}, "Grep", None, ("src",)),
+        ("Glob", {"pattern": "*"}, "Glob", None, ()),
+        ("WebFetch", {"url": "u"}, "WebFetch", None, ()),
+        ("mcp__a__b", {"n": 1}, "mcp__a__b", None, ()),
+    ],
+)
+def test_a_call_becomes_a_request(name, given, tool, command, paths):
+    asked = naming.permission("a1", name, given, "/work")
+    assert (asked.agent_id, asked.tool, asked.cwd) == ("a1", tool, "/work")
+    assert (asked.command, asked.paths, asked.arguments) == (command, paths, given)
+
+
+def test_questions_are_taken_one_by_one():
+    entry = {
+        "question": "Which?",
+        "header": "Pick",
+        "options": [{"label": "A"}, {"label": "B"}],
+        "multiSelect": True,
+    }
+    ((key, question), (bare, _)) = naming.questions({"questions": [entry, {"question": "Why?"}]})
+    assert (key, bare) == ("Which?", "Why?")
+    assert (question.text, question.options, question.multiple) == (
+        "Pick: Which?",
+        ("A", "B"),
+        True,
+    )
+    assert list(naming.questions({"questions": None})) == []
+
+
+def test_an_answer_is_a_text():
+    assert naming.answer_text(Answer(choices=("A", "B"), text="both")) == "A, B, both"
+    assert naming.answer_text(Answer(text="no human is attached")) == "no human is attached"

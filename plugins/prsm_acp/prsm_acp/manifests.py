@@ -25,7 +25,7 @@ GEMINI = Manifest(
     passes=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
     variables={
         "GEMINI_CLI_NO_RELAUNCH": "1",  # else a wrapper stays that no signal ends
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",  # else the workspace's settings are ignored
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",  # else it starts no server of a session
     },
     key_variable="GEMINI_API_KEY",
     url_variable="GOOGLE_GEMINI_BASE_URL",
@@ -37,6 +37,7 @@ GEMINI = Manifest(
     gaps=(
         "commands that it takes for safe run without being asked for",
         "files outside the working folder are read without being asked for",
+        "the workspace's own .gemini/settings.json holds; the provider gemini shuts it out",
     ),
     tested="0.61",
     quirks=Quirks(

@@ -1,0 +1,131 @@
+"""How a turn of Gemini failed, as an error of the turn; pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.turns import AgentError, ErrorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Gemini exits with the HTTP status, of which the system keeps eight bits.
+_STATUSES = (400, 401, 403, 404, 408, 429, 500, 502, 503, 504)
+_BY_EXIT_CODE = {status & 0xFF: status for status in _STATUSES}
+_EXITS = {
+    41: (ErrorKind.AUTH_FAILURE, "gemini is not logged in"),
+    42: (ErrorKind.UNKNOWN, "gemini refused the session"),
+    53: (ErrorKind.UNKNOWN, "gemini reached its own limit of turns"),
+    55: (ErrorKind.UNKNOWN, "gemini does not trust the folder"),
+}
+_API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n|$)", re.DOTALL)
+_STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
+_RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
+_RETRY_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)s", re.IGNORECASE)
+_OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
+_TAIL_LINES = 5
+_LINE = 500  # characters; a server may answer with a whole page
+_TERMINAL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
+    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
+)
+_NOISE = re.compile(
+    r"^at \S|^\W*$|Ripgrep is not available|YOLO mode is enabled|256-color|True color|"
+    r"^Error executing tool |Loaded cached credentials|MCP issues detected"
+)
+
+
+def failed(message: str, code: int | None, stderr: str) -> AgentError:
+    """Return the error of a turn.
+
+    Args:
+        message: What the result event, or else an error event, says.
+        code: The exit code; None when it is not known.
+        stderr: The end of what was written there.
+    """
+    said = _API_ERROR.search(message)
+    body = _body(said[1] if said else message)
+    text = str(body.get("message") or "") or (said[1] if said else message)
+    status = _status(body, code, stderr) if said or body else None
+    kind, retryable = _kind(status, text, is_stream=not (said or body))
+    return AgentError(
+        kind=kind,
+        message=one_line(text),
+        retryable=retryable,
+        retry_after_s=_retry_after(text, stderr) if retryable else None,
+    )
+
+
+def ended(code: int | None, stderr: str) -> AgentError:
+    """Return the error of a process that ended without telling how the turn ended.
+
+    Without an exit code it closed its output, and had to be ended.
+    """
+    kind, reason = _EXITS.get(code or 0, (ErrorKind.UNKNOWN, ""))
+    what = reason or f"gemini ended without a result ({_described(code)})"
+    cause = readable_tail(stderr).rpartition("\n")[2]
+    message = f"{what}: {cause}" if cause else what
+    died = code is not None and code > 128
+    return AgentError(kind=kind, message=message, retryable=died and not reason)
+
+
+def _described(code: int | None) -> str:
+    if code is None:
+        return "it closed its output and went on"
+    if code == 137:
+        return "killed by signal 9; out of memory?"
+    return f"killed by signal {code - 128}" if 128 < code < 160 else f"exit code {code}"
+
+
+def _body(text: str) -> Mapping[str, Any]:
+    """Return the error of the vendor's API inside a message that is its body."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    inner = body.get("error") if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _status(body: Mapping[str, Any], code: int | None, stderr: str) -> int | None:
+    if isinstance(body.get("code"), int):
+        return int(body["code"])
+    if code in _BY_EXIT_CODE:
+        return _BY_EXIT_CODE[code]
+    found = _STATUS.findall(stderr)
+    return int(found[-1]) if found else None
+
+
+def _kind(status: int | None, text: str, *, is_stream: bool) -> tuple[ErrorKind, bool]:
+    if any(words in text for words in _OVERFLOW):
+        return ErrorKind.CONTEXT_OVERFLOW, False
+    if status in (401, 403):
+        return ErrorKind.AUTH_FAILURE, False
+    if status == 429:
+        return ErrorKind.RATE_LIMIT, True
+    if status is None:
+        return ErrorKind.MODEL_ERROR, True if is_stream else "fetch failed" in text
+    return ErrorKind.MODEL_ERROR, status >= 500 or status == 408
+
+
+def _retry_after(text: str, stderr: str) -> float | None:
+    if told := _RETRY_IN.search(text):
+        return float(told[1])
+    found = _RETRY_MS.findall(stderr)
+    return float(found[-1]) / 1000 if found else None
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line for a person, without terminal control and not too long."""
+    line = " ".join(_TERMINAL.sub("", text).split())
+    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
+
+
+def readable_tail(stderr: str) -> str:
+    """Return the last telling lines of a stderr, without known noise and terminal control."""
+    lines = (one_line(line) for line in stderr.split("\n"))
+    telling = [line for line in lines if line and not _NOISE.search(line)]
+    return "\n".join(telling[-_TAIL_LINES:])

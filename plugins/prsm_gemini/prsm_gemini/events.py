@@ -1,0 +1,172 @@
+"""Lines of `-o stream-json` as provider events; pure, one translator per turn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    Notice,
+    ProviderEvent,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReported,
+    cut_result,
+)
+from prsm_core.domain.usage import TokenUsage
+from prsm_gemini.tools import canonical
+
+Json = Mapping[str, Any]
+
+_NEVER_ENDED = "still running when the turn ended"
+_DENIED = "policy_violation"
+_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_input_tokens": "cached",
+    "total_tokens": "total_tokens",
+}
+
+
+class Translator:
+    """Turns the lines of one process into events.
+
+    Attributes:
+        begun: Gemini has told of the session.
+        result: The result event, once it has come; only the first counts.
+        error: The message of the last error event that is more than a warning.
+        ran: How often each of Gemini's own tools has run with success, by its name.
+        bad_lines: How many lines were no event.
+    """
+
+    def __init__(self, is_orchestration: Callable[[str], bool]) -> None:
+        self._is_orchestration = is_orchestration
+        self._text: list[str] = []
+        self._open: dict[str, str] = {}  # the vendor's own calls: Gemini's name, by id
+        self._seen: set[str] = set()
+        self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
+            "init": self._init,
+            "message": self._message,
+            "tool_use": self._tool_use,
+            "tool_result": self._tool_result,
+            "error": self._error,
+            "result": self._result,
+        }
+        self.begun = False
+        self.result: Json | None = None
+        self.error: str | None = None
+        self.ran: Counter[str] = Counter()
+        self.bad_lines = 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the turn did; the exit code says nothing of it."""
+        return self.result is not None and self.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """What Gemini says of a turn that failed."""
+        if self.result is None or self.result.get("status") != "success":
+            told = _mapping((self.result or {}).get("error")).get("message")
+            return str(told or self.error or "gemini reported no reason")
+        return self.error
+
+    def feed(self, line: bytes) -> list[ProviderEvent]:
+        """Return the events of a line; what cannot be understood is counted and skipped."""
+        if not line.strip():
+            return []
+        try:
+            event = json.loads(line.decode(errors="replace").lstrip("\ufeff"))
+            handler = self._handlers[event["type"]]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            self.bad_lines += 1
+            return []
+        return [] if self.result is not None else handler(event)
+
+    def finish(self) -> list[ProviderEvent]:
+        """Return what a turn that has ended leaves open."""
+        events = self._flush()
+        events += [ToolCallFinished(call, "failed", error=_NEVER_ENDED) for call in self._open]
+        if self.bad_lines:
+            events.append(Notice("warning", f"{self.bad_lines} lines of gemini were no events."))
+        self._open.clear()
+        return events
+
+    def _init(self, _: Json) -> list[ProviderEvent]:
+        self.begun = True
+        return []
+
+    def _message(self, event: Json) -> list[ProviderEvent]:
+        text = event.get("content")
+        if event.get("role") != "assistant" or not isinstance(text, str) or not text:
+            return []
+        self._text.append(text)
+        return [TextDelta(text)]
+
+    def _flush(self) -> list[ProviderEvent]:
+        text = "".join(self._text)
+        self._text.clear()
+        return [AssistantMessage(text)] if text else []
+
+    def _tool_use(self, event: Json) -> list[ProviderEvent]:
+        call_id, name = str(event.get("tool_id", "")), str(event.get("tool_name", ""))
+        events = self._flush()
+        if call_id in self._seen or self._is_orchestration(name):
+            return events
+        self._seen.add(call_id)
+        self._open[call_id] = name
+        arguments = dict(_mapping(event.get("parameters")))
+        return [*events, ToolCallStarted(call_id, canonical(name), arguments)]
+
+    def _tool_result(self, event: Json) -> list[ProviderEvent]:
+        call_id = str(event.get("tool_id", ""))
+        events = self._flush()
+        name = self._open.pop(call_id, None)
+        if name is None:
+            return events  # an orchestration call, or told twice
+        output = event.get("output")
+        text = cut_result(output) if isinstance(output, str) else None
+        if event.get("status") == "success":
+            self.ran[name] += 1
+            return [*events, ToolCallFinished(call_id, "completed", result=text)]
+        error = _mapping(event.get("error"))
+        status = "denied" if error.get("type") == _DENIED else "failed"
+        reason = cut_result(str(error.get("message") or output or status))
+        return [*events, ToolCallFinished(call_id, status, result=None, error=reason)]
+
+    def _error(self, event: Json) -> list[ProviderEvent]:
+        message = str(event.get("message", ""))
+        if event.get("severity") == "warning":
+            return [Notice("warning", message)]
+        self.error = message
+        return []
+
+    def _result(self, event: Json) -> list[ProviderEvent]:
+        self.result = event
+        usage = _usage(event.get("stats"))
+        return [*self._flush(), *([UsageReported(usage)] if usage else [])]
+
+
+def _usage(stats: Any) -> TokenUsage | None:
+    """Return the tokens of a process, which has run one turn; None where nothing is told."""
+    told = {name: _count(_mapping(stats).get(key)) for name, key in _COUNTS.items()}
+    if not any(told.values()):
+        return None
+    if None not in told.values():
+        # thinking is in the total, and in no other count
+        spoken = (told["input_tokens"] or 0) + (told["output_tokens"] or 0)
+        told["reasoning_tokens"] = max(0, (told["total_tokens"] or 0) - spoken)
+    return TokenUsage(**told)
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+
+
+def _mapping(value: Any) -> Json:
+    return value if isinstance(value, Mapping) else {}

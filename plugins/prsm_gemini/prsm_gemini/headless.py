@@ -1,0 +1,163 @@
+"""The headless backend: one process per turn, one private home per agent."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.turns import AgentError, ErrorKind, ProviderEvent, StopReason, TurnEnded
+from prsm_core.errors import OrchestrationError, ProcessError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import ProviderSession
+from prsm_gemini import home as homes
+from prsm_gemini.chat import Chat, text_of
+from prsm_gemini.gate import Gate
+from prsm_gemini.home import Home
+from prsm_gemini.prompt import escaped, turn_text
+from prsm_gemini.turn import HeadlessTurn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.provider import (
+        AgentHost,
+        Process,
+        ProviderServices,
+        SessionRequest,
+    )
+    from prsm_gemini.config import GeminiConfig
+
+    Json = Mapping[str, Any]
+
+
+class HeadlessSession(ProviderSession):
+    """An agent's conversation, which Gemini keeps in the agent's home between the processes."""
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        config: GeminiConfig,
+        services: ProviderServices,
+    ) -> None:
+        self._request = request
+        self._host = host
+        self._config = config
+        self._services = services
+        self._home = agent_home(services.state_dir, request.agent_id)
+        self._gate = Gate(self._home.gate, services)
+        self._turn: HeadlessTurn | None = None
+        self._sent: str | None = None  # the last prompt, which a failed turn may have lost
+        self.resume_token = request.resume_token
+
+    async def open(self) -> None:
+        """Make the home and let the hooks in; no process is started yet.
+
+        Raises ProviderNotAvailableError when the key is not set, or with the code `resume_failed`
+        when the conversation to go on with is not there.
+        """
+        homes.api_key(self._config, os.environ)
+        await homes.prepare(self._home, {}, None)
+        if self.resume_token and not await self._chat(self.resume_token).messages():
+            raise ProviderNotAvailableError(
+                f"gemini does not know the session {self.resume_token} any more",
+                hint="The conversation is rebuilt from the ledger.",
+                code="resume_failed",
+            )
+        await self._gate.open()
+
+    async def close(self) -> None:
+        """End what runs."""
+        await self.interrupt()
+        await self._gate.close()
+
+    async def interrupt(self) -> None:
+        """End the running turn; see ProviderSession."""
+        if self._turn is not None:
+            await self._turn.stop()
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; see ProviderSession.
+
+        Raises ProviderNotAvailableError when Gemini cannot be started, or runs without PRSM's
+        tools or hooks.
+        """
+        if self._turn is not None:
+            raise OrchestrationError(f"{self._request.name}: a turn is running already")
+        async with AsyncExitStack() as stack:
+            endpoint = None
+            if self._host.tools:
+                endpoint = await stack.enter_async_context(self._host.mcp_endpoint())
+            turn = HeadlessTurn(self._request, self._host, self._services, endpoint)
+            stack.callback(self._turn_over)
+            self._turn = turn
+            self._gate.turn_begins(turn)
+            try:
+                process, prompt = await self._start(context, endpoint)
+            except ProcessError as error:
+                yield _not_started(error)
+                return
+            stream: AsyncGenerator[ProviderEvent, None] = turn.run(process, prompt)  # type: ignore[assignment]
+            async with aclosing(stream):
+                async for event in stream:
+                    yield event
+
+    def _turn_over(self) -> None:
+        self._gate.turn_over()
+        self._turn = None
+
+    async def _start(
+        self, context: AssembledContext, endpoint: McpEndpoint | None
+    ) -> tuple[Process, str]:
+        """Start the process of a turn, and return it with its prompt."""
+        known = await self._chat(self.resume_token).messages() if self.resume_token else []
+        self._sent = text = turn_text(context, self._lost(known))
+        if known and self.resume_token:
+            await self._chat(self.resume_token).mend()
+            session = ("--resume", self.resume_token)
+        else:  # Gemini does not resume a session of which nothing was kept
+            self.resume_token = str(uuid.uuid4())
+            session = ("--session-id", self.resume_token)
+        await self._prepare(endpoint)
+        argv = homes.argv(self._config, self._request.model, self._home)
+        process = await self._services.start_process(
+            [*argv, "-o", "stream-json", "--approval-mode", "default", *session],
+            name="gemini",
+            cwd=self._request.cwd,
+            env=homes.env(self._config, os.environ) | homes.private_env(self._home),
+        )
+        return process, escaped(text)
+
+    def _lost(self, known: Sequence[Json]) -> str | None:
+        """Return the last prompt where a failed turn has taken it out of the conversation."""
+        sent = escaped(self._sent or "").strip()
+        return None if any(text_of(m).strip() == sent for m in known) else self._sent
+
+    async def _prepare(self, endpoint: McpEndpoint | None) -> None:
+        config, home, request = self._config, self._home, self._request
+        own = [tool.name for tool in self._host.tools]
+        texts = homes.files(config, os.environ, home, request, endpoint, own, hooks=True)
+        has_tools = endpoint is not None
+        texts[home.vendor / "GEMINI.md"] = homes.role_file(request, has_tools=has_tools)
+        is_oauth = homes.auth_type(config, os.environ) == homes.OAUTH
+        await homes.prepare(home, texts, homes.user_login(os.environ) if is_oauth else None)
+
+    def _chat(self, session_id: str) -> Chat:
+        return Chat(self._home.vendor, session_id)
+
+
+def agent_home(state_dir: Path, agent_id: str) -> Home:
+    """Return the home of an agent, the same one after a restart."""
+    name = hashlib.sha256(agent_id.encode()).hexdigest()[:32]
+    return Home(state_dir / "agents" / name)
+
+
+def _not_started(error: ProcessError) -> TurnEnded:
+    failed = AgentError(kind=ErrorKind.UNKNOWN, message=error.message)
+    return TurnEnded(StopReason.ERROR, failed)

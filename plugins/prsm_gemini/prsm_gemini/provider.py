@@ -1,0 +1,150 @@
+"""The provider: which backend runs an agent, and what can be known without one."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+from prsm_gemini import home as homes
+from prsm_gemini import probe
+from prsm_gemini.config import Backend, GeminiConfig
+from prsm_gemini.headless import HeadlessSession
+from prsm_gemini.models import known_models
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.interfaces.provider import (
+        AgentHost,
+        ProviderServices,
+        ProviderSession,
+        SessionRequest,
+    )
+    from prsm_gemini.acp import GeminiAcp
+
+_LOGIN = "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in."
+_LIBRARY = "acp"  # what prsm_acp speaks with
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> GeminiProvider:
+    """Build the provider from its section of the configuration."""
+    return GeminiProvider(GeminiConfig.from_settings(settings), services)
+
+
+class GeminiProvider(Provider):
+    """Gemini CLI by one of two backends; see Backend."""
+
+    def __init__(self, config: GeminiConfig, services: ProviderServices) -> None:
+        self._config = config
+        self._services = services
+        self._sessions: set[HeadlessSession] = set()
+        self._acp = None if is_headless(config) else _acp(config, services)
+        self._has_program = False
+        self.capabilities = (
+            self._acp.capabilities
+            if self._acp is not None
+            else ProviderCapabilities(enforcement="pre_tool", resume="native")
+        )
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[ProviderSession]:
+        """Open an agent's session; see Provider."""
+        if self._acp is not None:
+            with self._acp.knowing(request.agent_id, (tool.name for tool in host.tools)):
+                async with self._acp.open_session(request, host) as over_acp:
+                    yield over_acp
+            return
+        session = HeadlessSession(request, host, self._config, self._services)
+        await self._require_program()
+        await session.open()
+        self._sessions.add(session)
+        try:
+            yield session
+        finally:
+            self._sessions.discard(session)
+            await session.close()
+
+    async def probe(self) -> ProviderStatus:
+        """Look for the program, its version and a login; see Provider."""
+        gaps = probe.ACP_GAPS if self._acp is not None else probe.HEADLESS_GAPS
+        logged_in = self._logged_in()
+        try:
+            env = homes.env(self._config, os.environ)
+            version = await probe.version(self._config.command, self._services, env)
+        except ProviderNotAvailableError as error:
+            return ProviderStatus(
+                available=False,
+                tested=probe.TESTED,
+                reason=error.message,
+                hint=error.hint,
+                logged_in=logged_in,
+                gaps=gaps,
+            )
+        reason, hint = None, None
+        if not logged_in:
+            reason, hint = "gemini is not logged in", _LOGIN
+        elif not probe.is_tested(version):
+            reason = f"version {version or 'unknown'} was not tested"
+        return ProviderStatus(
+            available=logged_in,
+            version=version,
+            tested=probe.TESTED,
+            reason=reason,
+            hint=hint,
+            logged_in=logged_in,
+            gaps=gaps,
+        )
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the configured models, else those of the account, else those of the program."""
+        if self._config.models:
+            return self._config.models
+        try:
+            listed = await (self._acp or _acp(self._config, self._services)).list_models()
+        except PrsmError:
+            listed = ()  # no login, or no ACP: what the program knows is better than nothing
+        return listed or await asyncio.to_thread(known_models, self._config.command)
+
+    async def aclose(self) -> None:
+        """End every process; see Provider."""
+        if self._acp is not None:
+            await self._acp.aclose()
+        for session in tuple(self._sessions):
+            await session.interrupt()
+
+    def _logged_in(self) -> bool:
+        """Whether a key or a login is there; neither is read."""
+        try:
+            if homes.auth_type(self._config, os.environ) != homes.OAUTH:
+                return True
+        except ProviderNotAvailableError:
+            return False
+        return homes.user_login(os.environ).joinpath("oauth_creds.json").exists()
+
+    async def _require_program(self) -> None:
+        """Find out once, before the first turn, whether the program can be started."""
+        if not self._has_program:
+            env = homes.env(self._config, os.environ)
+            await probe.version(self._config.command, self._services, env)
+            self._has_program = True
+
+
+def is_headless(config: GeminiConfig) -> bool:
+    """Return whether a configuration means the headless backend."""
+    if config.backend is Backend.AUTO:
+        return importlib.util.find_spec(_LIBRARY) is None
+    return config.backend is Backend.HEADLESS
+
+
+def _acp(config: GeminiConfig, services: ProviderServices) -> GeminiAcp:
+    from prsm_gemini.acp import GeminiAcp  # the headless backend needs none of it
+
+    return GeminiAcp(config, services)

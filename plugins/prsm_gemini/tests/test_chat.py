@@ -1,0 +1,161 @@
+"""The file in which Gemini keeps a conversation."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prsm_gemini.chat import Chat, text_of
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+HEADER = {"sessionId": SESSION, "kind": "main"}
+CONTEXT = {"id": "c", "type": "user", "content": [{"text": "<session_context>\nx"}]}
+
+
+def answer(call, text="out"):
+    return {"functionResponse": {"id": call, "name": "t", "response": {"output": text}}}
+
+
+def asked(call, *, result=True, message="g"):
+    told = {"id": call, "name": "t", "args": {}} | ({"result": [answer(call)]} if result else {})
+    return {"id": message, "type": "gemini", "content": "look", "toolCalls": [told]}
+
+
+def user(*parts, message="u"):
+    return {"id": message, "type": "user", "content": list(parts)}
+
+
+def chat(tmp_path, *records):
+    folder = tmp_path / "tmp" / "work" / "chats"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"session-2026-01-01T00-00-{SESSION[:8]}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return Chat(tmp_path, SESSION), path
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_an_answer_that_is_in_its_call_too_is_taken_away(tmp_path):
+    kept, path = chat(
+        tmp_path, HEADER, user({"text": "go"}), asked("1"), user(answer("1"), message="v")
+    )
+    await kept.mend()
+    assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
+
+
+async def test_an_answer_that_is_there_once_stays(tmp_path):
+    once = (HEADER, asked("1", result=False), user(answer("1"), {"text": "and"}))
+    kept, path = chat(tmp_path, *once)
+    await kept.mend()
+    assert records(path) == list(once)
+
+
+async def test_only_the_answer_leaves_a_message_that_says_more(tmp_path):
+    kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1"), answer("2")))
+    await kept.mend()
+    assert records(path)[-1] == user(answer("2"))
+
+
+async def test_answers_in_a_replaced_conversation_are_mended_too(tmp_path):
+    replaced = {"$set": {"messages": [asked("1"), user(answer("1"))], "lastUpdated": "x"}}
+    kept, path = chat(tmp_path, HEADER, replaced)
+    await kept.mend()
+    assert records(path) == [{**HEADER, "lastUpdated": "x"}, asked("1")]
+
+
+async def test_an_answer_counts_where_it_stands_not_where_it_stood_before(tmp_path):
+    """After a resume Gemini writes the conversation anew, with answers only in their messages."""
+    anew = {"$set": {"messages": [asked("1", result=False), user(answer("1"))]}}
+    kept, path = chat(tmp_path, HEADER, asked("1"), anew)
+    before = path.read_text()
+    await kept.mend()
+    assert path.read_text() == before
+
+
+async def test_what_was_taken_back_is_not_in_the_conversation(tmp_path):
+    kept, _ = chat(tmp_path, HEADER, CONTEXT, user({"text": "go"}), {"$set": {"messages": []}})
+    assert await kept.messages() == []
+
+
+async def test_the_last_record_of_a_message_counts_and_the_context_does_not(tmp_path):
+    late = {"id": "g", "type": "gemini", "content": "whole"}
+    early = {"id": "g", "type": "gemini", "content": "half"}
+    kept, _ = chat(tmp_path, HEADER, CONTEXT, user({"text": "go"}), early, late)
+    assert [text_of(message) for message in await kept.messages()] == ["go", "whole"]
+
+
+async def test_a_conversation_that_a_killed_resume_has_lost_is_restored(tmp_path):
+    kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
+    await kept.mend()
+    with path.open("a") as file:
+        file.write(json.dumps({"$set": {"messages": [CONTEXT]}}) + "\n")
+    assert [text_of(message) for message in await kept.messages()] == ["go", "look"]
+    await kept.mend()
+    assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
+
+
+async def test_a_conversation_that_gemini_has_summed_up_stays_so(tmp_path):
+    kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
+    await kept.mend()
+    summary = user({"text": "what was said"}, message="s")
+    with path.open("a") as file:
+        file.write(json.dumps({"$set": {"messages": [summary]}}) + "\n")
+    assert await kept.messages() == [summary]
+
+
+async def test_a_file_nobody_understands_is_left_alone(tmp_path):
+    kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")))
+    broken = '{"half\n' + path.read_text()
+    path.write_text(broken)
+    await kept.mend()
+    assert path.read_text() == broken
+    assert await kept.messages() == []
+
+
+async def test_a_last_line_that_was_cut_off_costs_no_more_than_itself(tmp_path):
+    kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")))
+    with path.open("a") as file:
+        file.write('{"id": "x", "type": "us')
+    await kept.mend()
+    assert records(path) == [HEADER, asked("1")]
+
+
+async def test_without_a_file_there_is_no_conversation(tmp_path):
+    kept = Chat(tmp_path, SESSION)
+    await kept.mend()
+    assert await kept.messages() == []
+
+
+CALLS = st.sampled_from("123")
+MESSAGES = st.one_of(
+    st.builds(asked, CALLS, result=st.booleans(), message=st.sampled_from("gh")),
+    st.builds(lambda call: user(answer(call), message=f"u{call}"), CALLS),
+    st.just(user({"text": "go"})),
+)
+RECORDS = st.lists(
+    MESSAGES | st.lists(MESSAGES, max_size=3).map(lambda told: {"$set": {"messages": told}}),
+    max_size=8,
+)
+
+
+def answers_of(messages):
+    """The calls that are answered, in the calls themselves and in messages."""
+    in_calls = [c["id"] for m in messages for c in m.get("toolCalls", ()) if c.get("result")]
+    parts = [part for m in messages if m["type"] == "user" for part in m["content"]]
+    return in_calls, [p["functionResponse"]["id"] for p in parts if "functionResponse" in p]
+
+
+@given(RECORDS)
+def test_mending_leaves_no_call_two_kinds_of_answer_and_loses_none(tmp_path_factory, told):
+    kept, path = chat(tmp_path_factory.mktemp("chat"), HEADER, *told)
+    before = answers_of(kept._messages())
+    kept._mend()
+    after = answers_of(kept._messages())
+    assert not set(after[0]) & set(after[1])
+    assert {*after[0], *after[1]} == {*before[0], *before[1]}
+    again = path.read_text()
+    kept._mend()
+    assert path.read_text() == again

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from claude_agent_sdk import Message
 
     from prsm_core.interfaces.provider import ProviderServices
+
+_log = logging.getLogger("prsm.claude")
 
 RESUME_FAILED = "resume_failed"
 _START_SECONDS = 60.0  # the CLI starts the MCP servers meanwhile
@@ -128,9 +129,11 @@ class Link:
         """Ask the CLI to end its turn; whether it did is told by its messages."""
         if self.is_over:
             return
-        with contextlib.suppress(Exception):  # the SDK raises bare ones
+        try:
             async with deadline(self._services, _INTERRUPT_SECONDS):
                 await self._client.interrupt()
+        except Exception as error:  # noqa: BLE001 - the SDK raises bare ones
+            _log.debug("the CLI took no interrupt: %s", error)
 
     def kill(self, why: str) -> None:
         """End the CLI at once, so that its transcript stays as it is."""

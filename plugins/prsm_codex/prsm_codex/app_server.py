@@ -8,15 +8,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_codex import command
+from prsm_codex import command, hooks
 from prsm_codex.deadline import deadline
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from prsm_codex.config import CodexConfig
+    from prsm_codex.features import Features
+    from prsm_codex.gate import Gate
     from prsm_core.interfaces.provider import Process, ProviderServices
 
 _START_SECONDS = 20.0
@@ -39,48 +41,110 @@ class Thread(Protocol):
         """Answer a request of the thread."""
         ...
 
+    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+        """Decide about a call; return why it may not run, None when it may."""
+        ...
+
     async def on_closed(self, error: RpcClosedError) -> None:
         """Learn that the app-server has ended."""
         ...
 
 
-class AppServer:
-    """Routes what the process says to the threads that are attached to it."""
+class Threads(dict[str, Thread]):
+    """The threads of one process that somebody listens to, by id."""
 
-    def __init__(self, process: Process, services: ProviderServices) -> None:
+    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+        """Hand a call to its thread; what nobody knows does not run."""
+        thread = self.get(str(payload.get("session_id")))
+        return "no such thread here" if thread is None else await thread.on_hook(payload)
+
+
+class AppServer:
+    """Routes what the process says to the threads that are attached to it.
+
+    `dismiss` ends what its hook may ask.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        services: ProviderServices,
+        threads: Threads,
+        dismiss: Callable[[], None],
+    ) -> None:
         self._process = process
         self._services = services
-        self._threads: dict[str, Thread] = {}
+        self._dismiss = dismiss
+        self._threads = threads
         self._ended = asyncio.Event()
         self.rpc = Rpc(process, services, self)
 
     @classmethod
-    async def start(cls, config: CodexConfig, services: ProviderServices) -> AppServer:
-        """Start and greet the process.
+    async def start(
+        cls,
+        config: CodexConfig,
+        services: ProviderServices,
+        features: Features,
+        gate: Gate | None,
+    ) -> AppServer:
+        """Start and greet the process; with a gate its calls are asked for there.
 
-        Raises ProviderNotAvailableError when it cannot be started, lacks its key or says no.
+        Raises ProviderNotAvailableError when it cannot be started, lacks its key or says no, or
+        when its hook would not run.
         """
-        home = prepare_home(services.state_dir, config)
-        temp = services.state_dir / "tmp"
-        temp.mkdir(mode=0o700, exist_ok=True)
-        check_key(config, os.environ)
-        env = command.child_env(config, os.environ, home=home, temp=temp)
-        process = await services.start_process(
-            command.app_server_argv(config), name="codex", cwd=str(home), env=env
-        )
-        server = cls(process, services)
-        server.rpc.start()
+        threads = Threads()
+        home, env = child_home(config, services)
+        env |= await gate.admit(threads) if gate else {}
+
+        def dismiss() -> None:
+            if gate is not None:
+                gate.dismiss(threads)
+
         try:
-            await server.rpc.request("initialize", _CLIENT, timeout_s=_START_SECONDS)
-            await server.rpc.notify("initialized")
+            argv = command.app_server_argv(config, features)
+            process = await services.start_process(argv, name="codex", cwd=str(home), env=env)
+            server = cls(process, services, threads, dismiss)
+            server.rpc.start()
+            await server._greet(hooked=gate is not None)
+        except BaseException:
+            dismiss()
+            raise
+        return server
+
+    async def _greet(self, *, hooked: bool) -> None:
+        try:
+            await self.rpc.request("initialize", _CLIENT, timeout_s=_START_SECONDS)
+            await self.rpc.notify("initialized")
+            if hooked:
+                await self._trust_hook()
         except RpcError as error:
-            process.kill()
+            self._process.kill()
             why = error.why if isinstance(error, RpcClosedError) else error.message
             raise ProviderNotAvailableError(
                 f"codex app-server did not start: {why}",
                 hint="Run `codex app-server` by hand, or `codex doctor`.",
             ) from error
-        return server
+
+    async def _trust_hook(self) -> None:
+        """Make sure that Codex runs the hook: one that is not trusted it leaves out silently.
+
+        The trust is written down in the private home, and nowhere else.
+        """
+        hook = await self._hook()
+        if hook is not None and not hooks.runs(hook):
+            await self.rpc.request("config/batchWrite", hooks.trust(hook))
+            hook = await self._hook()
+        if not hooks.runs(hook):
+            self._process.kill()
+            raise ProviderNotAvailableError(
+                "codex does not run the hook that asks before each call",
+                hint="Set `enforcement: approval` to do without the hook.",
+                code="no_hook",
+            )
+
+    async def _hook(self) -> Mapping[str, Any] | None:
+        folders = {"cwds": [str(self._services.state_dir)]}
+        return hooks.find_own(await self.rpc.request("hooks/list", folders))
 
     @property
     def closed(self) -> bool:
@@ -101,6 +165,7 @@ class AppServer:
         With agents still attached it is killed: a polite end would write into their threads that
         their pending calls were cancelled, which a resume cannot take back.
         """
+        self._dismiss()
         if self._threads:
             self._process.kill()
         else:
@@ -128,6 +193,7 @@ class AppServer:
 
     async def on_closed(self, error: RpcClosedError) -> None:
         """Tell every thread."""
+        self._dismiss()
         self._ended.set()
         for thread in tuple(self._threads.values()):
             await thread.on_closed(error)
@@ -146,6 +212,18 @@ def user_login(environ: Mapping[str, str]) -> Path:
     """Return where `codex login` keeps the user's login; it is linked, never read."""
     home = environ.get("CODEX_HOME")
     return (Path(home) if home else Path.home() / ".codex") / "auth.json"
+
+
+def child_home(config: CodexConfig, services: ProviderServices) -> tuple[Path, dict[str, str]]:
+    """Return the private home and the environment of a Codex process.
+
+    Raises ProviderNotAvailableError when the configured key is not set.
+    """
+    home = prepare_home(services.state_dir, config)
+    temp = services.state_dir / "tmp"
+    temp.mkdir(mode=0o700, exist_ok=True)
+    check_key(config, os.environ)
+    return home, command.child_env(config, os.environ, home=home, temp=temp)
 
 
 def prepare_home(state_dir: Path, config: CodexConfig) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from prsm_codex import hooks
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS
 
@@ -13,38 +14,86 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_codex.config import CodexConfig
-    from prsm_core.domain.tools import McpServer, ToolSpec
+    from prsm_codex.features import Features
+    from prsm_core.domain.tools import McpEndpoint, McpServer, ToolSpec
     from prsm_core.interfaces.provider import SessionRequest
 
+TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
 SERVER = "prsm"  # the name of the model provider that we define in Codex
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "default"  # Codex chooses
-_MCP_START_SECONDS = 60
-_MCP_CALL_SECONDS = 7 * 24 * 3600  # the engine's own clocks end a call
+_MCP_LIMITS: Mapping[str, Any] = {
+    "required": True,  # otherwise its tools may be missing from the first request
+    "startup_timeout_sec": 60,
+    "tool_timeout_sec": 7 * 24 * 3600,  # the engine's own clocks end a call
+}
 
 # Off: what would start agents, continue turns or reach the network behind the engine's back.
 _FEATURES_OFF = ("apps", "goals", "image_generation", "skill_search", "tool_suggest")
 _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does through its shell
 
 
-def app_server_argv(config: CodexConfig) -> tuple[str, ...]:
+def app_server_argv(config: CodexConfig, features: Features) -> tuple[str, ...]:
     """Return the command line of the app-server; there is never a key in it."""
-    argv = [*config.command, "app-server"]
-    for feature in ("plugins", "unbounded_connection_retries", "multi_agent"):
-        argv += ["--disable", feature]
-    for key, value in _overrides(config).items():
-        argv += ["-c", f"{key}={toml(value)}"]
-    return tuple(argv)
+    settings = {**_settings(config, features), "features.default_mode_request_user_input": True}
+    return (*config.command, "app-server", *_flags(features), *_overrides(settings))
 
 
-def _overrides(config: CodexConfig) -> dict[str, Any]:
+def exec_argv(
+    config: CodexConfig,
+    request: SessionRequest,
+    features: Features,
+    endpoint: McpEndpoint | None,
+) -> tuple[str, ...]:
+    """Return the command line of one turn by `codex exec`; the prompt goes to its stdin."""
+    kind = "workspace-write" if may_edit(request) else "read-only"
+    model = () if request.model == DEFAULT_MODEL else ("-m", request.model)
+    settings = {
+        **_settings(config, features),
+        "developer_instructions": request.system_prompt,
+        "sandbox_workspace_write.network_access": config.network,
+        **thread_config(request, config, features),
+    }
+    if request.reasoning_effort:
+        settings["model_reasoning_effort"] = request.reasoning_effort
+    if endpoint is not None:
+        settings[f"mcp_servers.{TOOL_SERVER}"] = _tool_server(endpoint)
+    options = ("--json", "--ephemeral", "--skip-git-repo-check", "-C", request.cwd, "-s", kind)
+    flags = (*_flags(features), *_overrides(settings))
+    return (*config.command, "exec", *options, *model, *flags, "-")
+
+
+def _tool_server(endpoint: McpEndpoint) -> dict[str, Any]:
+    program, *arguments = endpoint.argv
+    return {
+        **_MCP_LIMITS,
+        "command": program,
+        "args": arguments,
+        "env_vars": list(endpoint.env),  # by name: the token is in no command line
+        "default_tools_approval_mode": "approve",
+        "supports_parallel_tool_calls": True,
+    }
+
+
+def _flags(features: Features) -> list[str]:
+    disabled = ["plugins", "unbounded_connection_retries", "multi_agent"]
+    if features.no_terminals:
+        disabled.append("unified_exec_tty")  # input to a terminal would be asked by nobody
+    return [word for feature in disabled for word in ("--disable", feature)]
+
+
+def _overrides(settings: Mapping[str, Any]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("-c", f"{key}={toml(value)}")]
+
+
+def _settings(config: CodexConfig, features: Features) -> dict[str, Any]:
     overrides: dict[str, Any] = {
         "shell_environment_policy.inherit": "core",
         "suppress_unstable_features_warning": True,
         "check_for_update_on_startup": False,
         "analytics.enabled": False,
-        "features.default_mode_request_user_input": True,
         **{f"features.{name}": False for name in _FEATURES_OFF},
+        **(hooks.overrides() if features.hooked else {}),
     }
     if config.custom_server:
         server = {
@@ -67,6 +116,8 @@ def toml(value: Any) -> str:
     if isinstance(value, dict):
         pairs = ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items())
         return "{ " + pairs + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(inner) for inner in value) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -84,11 +135,14 @@ def child_env(
 
 
 def thread_start(
-    request: SessionRequest, tools: Sequence[ToolSpec], config: CodexConfig
+    request: SessionRequest,
+    tools: Sequence[ToolSpec],
+    config: CodexConfig,
+    features: Features,
 ) -> dict[str, Any]:
     """Return the parameters of `thread/start`."""
     return {
-        **_thread(request, config),
+        **_thread(request, config, features),
         "ephemeral": False,  # an ephemeral thread cannot be resumed
         "experimentalRawEvents": True,
         "dynamicTools": [
@@ -103,25 +157,27 @@ def thread_start(
     }
 
 
-def thread_resume(thread_id: str, request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
+def thread_resume(
+    thread_id: str, request: SessionRequest, config: CodexConfig, features: Features
+) -> dict[str, Any]:
     """Return the parameters of `thread/resume`; Codex restores the tools, but not the settings."""
     last_turn = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
     return {
-        **_thread(request, config),
+        **_thread(request, config, features),
         "threadId": thread_id,
         "excludeTurns": True,  # a long thread in one line would be longer than a line may be
         "initialTurnsPage": last_turn,
     }
 
 
-def _thread(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
+def _thread(request: SessionRequest, config: CodexConfig, features: Features) -> dict[str, Any]:
     params: dict[str, Any] = {
         "cwd": request.cwd,
-        "approvalPolicy": "untrusted",
+        "approvalPolicy": dict(hooks.APPROVAL_POLICY) if features.hooked else "untrusted",
         # A thread that starts writable is written down as trusted: the turn lifts this instead.
         "sandbox": "read-only",
         "developerInstructions": request.system_prompt,
-        "config": thread_config(request, config),
+        "config": thread_config(request, config, features),
     }
     if request.model != DEFAULT_MODEL:
         params["model"] = request.model
@@ -130,7 +186,9 @@ def _thread(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
     return params
 
 
-def thread_config(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
+def thread_config(
+    request: SessionRequest, config: CodexConfig, features: Features
+) -> dict[str, Any]:
     """Return a thread's settings, as dotted keys (nested ones are lost on a resume)."""
     tools = request.native_tools
     search = "WebSearch" in tools and not config.lean
@@ -139,17 +197,19 @@ def thread_config(request: SessionRequest, config: CodexConfig) -> dict[str, Any
         "features.view_image": "Read" in tools and not config.lean,
         "web_search": "live" if search else "disabled",
     }
+    known = next((m for m in config.models if m.model_id == request.model), None)
+    if known is not None and known.context_window:
+        # Codex knows those of its own models only, and takes no more than 272,000 for another.
+        settings["model_context_window"] = known.context_window
     for name, server in request.mcp_servers.items():
-        settings[f"mcp_servers.{name}"] = _mcp_server(server)
+        settings[f"mcp_servers.{name}"] = _mcp_server(server, features)
     return settings
 
 
-def _mcp_server(server: McpServer) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "required": True,  # otherwise its tools may be missing from the first request
-        "startup_timeout_sec": _MCP_START_SECONDS,
-        "tool_timeout_sec": _MCP_CALL_SECONDS,
-    }
+def _mcp_server(server: McpServer, features: Features) -> dict[str, Any]:
+    settings: dict[str, Any] = dict(_MCP_LIMITS)
+    if features.hooked:
+        settings["default_tools_approval_mode"] = "approve"  # the hook has asked
     if server.url:
         return {**settings, "url": server.url, "http_headers": dict(server.headers)}
     return {
@@ -161,14 +221,19 @@ def _mcp_server(server: McpServer) -> dict[str, Any]:
 
 
 def turn_start(
-    thread_id: str, text: str | None, request: SessionRequest, message_id: str
+    thread_id: str,
+    text: str | None,
+    request: SessionRequest,
+    message_id: str,
+    config: CodexConfig,
 ) -> dict[str, Any]:
     """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
+    kind = "workspaceWrite" if may_edit(request) else "readOnly"
     params: dict[str, Any] = {
         "threadId": thread_id,
         "input": [{"type": "text", "text": text}] if text else [],
         "clientUserMessageId": message_id,
-        "sandboxPolicy": {"type": "workspaceWrite" if may_edit(request) else "readOnly"},
+        "sandboxPolicy": {"type": kind, "networkAccess": config.network},
     }
     if request.reasoning_effort:
         params["effort"] = request.reasoning_effort

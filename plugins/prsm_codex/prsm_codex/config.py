@@ -20,7 +20,9 @@ class CodexConfig:
 
     `base_url` and `api_key_env` make Codex talk to that server with the key of that environment
     variable; without both it uses the login of `codex login`. `lean` leaves out every built-in
-    tool that is not a plain function, for servers that are not OpenAI's.
+    tool that is not a plain function, for servers that are not OpenAI's. `backend` is app-server
+    or exec (one process a turn). `enforcement` is auto, pre_tool (the tool hook, or nothing) or
+    approval. `network` lets commands in the sandbox use the network.
     """
 
     command: tuple[str, ...] = ("codex",)
@@ -29,6 +31,9 @@ class CodexConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     models: tuple[ModelInfo, ...] = ()
     lean: bool = False
+    backend: str = "app-server"
+    enforcement: str = "auto"
+    network: bool = False
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "codex") -> CodexConfig:
@@ -43,9 +48,15 @@ class CodexConfig:
                 )
         given = {key: value for key, value in settings.items() if value is not None}
         given.pop("profiles", None)  # the engine rotates profiles, it hands over one of them
-        return cls(
+        config = cls(
             **{key: _PARSERS[key](f"providers.{section}.{key}", v) for key, v in given.items()}
         )
+        if config.backend == "exec" and config.enforcement == "approval":
+            raise ConfigError(
+                f"providers.{section}.enforcement: `codex exec` cannot ask for approval",
+                hint="Use `enforcement: pre_tool`, or `backend: app-server`.",
+            )
+        return config
 
     @property
     def custom_server(self) -> bool:
@@ -99,12 +110,24 @@ def _model(where: str, name: str, details: Any) -> ModelInfo:
     return ModelInfo(model_id=name, **{**details, "reasoning_efforts": efforts})
 
 
+def _one_of(*words: str) -> Callable[[str, Any], str]:
+    def parse(where: str, value: Any) -> str:
+        if value not in words:
+            raise ConfigError(f"{where}: one of {', '.join(words)} is needed, not {value!r}")
+        return str(value)
+
+    return parse
+
+
 _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "api_key_env": _text,
+    "backend": _one_of("app-server", "exec"),
     "base_url": _text,
     "command": _argv,
+    "enforcement": _one_of("auto", "pre_tool", "approval"),
     "env": _environment,
     "lean": _flag,
     "models": _models,
+    "network": _flag,
     "profiles": lambda _, value: value,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from signal import Signals
 from typing import Any
 
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
@@ -27,12 +28,22 @@ _WORDS = {
     "unauthorized": (ErrorKind.AUTH_FAILURE, False),
 }
 
-# the beginning of the message, where codexErrorInfo says no more than "other"
+# The beginning of the message, where codexErrorInfo says no more than "other", or is not told:
+# `codex exec` has nothing else.
 _MESSAGES = (
     ("stream disconnected", ErrorKind.MODEL_ERROR, True),
     ("Incomplete response returned", ErrorKind.MODEL_ERROR, False),
     ("Missing environment variable", ErrorKind.AUTH_FAILURE, False),
+    ("We’re currently experiencing high demand", ErrorKind.MODEL_ERROR, True),  # noqa: RUF001 - so it is written
+    ("Selected model is at capacity", ErrorKind.MODEL_ERROR, True),
+    ("Codex ran out of room", ErrorKind.CONTEXT_OVERFLOW, False),
+    ("Quota exceeded", ErrorKind.RATE_LIMIT, False),
+    ("rate limit exceeded", ErrorKind.RATE_LIMIT, True),
+    ("model not found", ErrorKind.MODEL_ERROR, False),
+    ("Connection failed", ErrorKind.MODEL_ERROR, True),
 )
+_STATUS = re.compile(r"(?:unexpected status|last status:) (\d{3})\b")
+SIGNALLED = 128  # an exit code above it stands for a signal
 _TAIL_LINES = 5
 _LINE = 500  # characters; a server may answer with a whole page
 _TERMINAL = re.compile(
@@ -45,6 +56,8 @@ _NOISE = (
     "could not find bubblewrap",
     "Reading additional input from stdin",
     "state db missing rollout path",
+    "codex_core::tools::router",  # what became of a call is told to the model
+    "Untrusted project-local configuration is disabled",
 )
 _MAX_TOKENS = "reason: max_output_tokens"
 
@@ -82,6 +95,8 @@ def _classify(info: Any, message: str) -> tuple[ErrorKind, bool]:
     for beginning, kind, retryable in _MESSAGES:
         if message.startswith(beginning):
             return kind, retryable
+    if status := _STATUS.search(message):
+        return _by_status(int(status[1]))
     body = _body(message)
     if body is None:
         return ErrorKind.UNKNOWN, False
@@ -124,3 +139,13 @@ def readable_tail(stderr: str) -> str:
     lines = (one_line(line) for line in stderr.split("\n"))
     telling = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
     return "\n".join(telling[-_TAIL_LINES:])
+
+
+def ended_how(code: int) -> str:
+    """Return how a process ended; a code above 128 stands for a signal."""
+    if code <= SIGNALLED:
+        return f"exit code {code}"
+    number = code - SIGNALLED
+    name = Signals(number).name if number in set(Signals) else "unknown"
+    memory = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"killed by signal {number}, {name}{memory}"

@@ -16,7 +16,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     """Contribute the provider; its code is imported when it is used."""
     yield ProviderSpec(
         name="codex",
-        summary="OpenAI Codex, by way of `codex app-server`.",
+        summary="OpenAI Codex, by way of `codex app-server` or `codex exec`.",
         factory="prsm_codex.provider:build",
         executables=("codex",),
     )

@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.domain.turns import AgentMessage, AssembledContext
+    from prsm_core.domain.turns import AssembledContext
 
 # Codex tells the model that "the user interrupted the previous turn on purpose".
 COMPLETED_NOTE = "Your task_complete was accepted; nothing was interrupted.\n\n"
 _GO_ON = "Continue where the conversation stopped."
 
 
-def turn_text(context: AssembledContext) -> str | None:
-    """Return the prompt of a turn, or None when the thread only goes on."""
-    message = context.current_message.content if context.current_message else None
-    if not context.history:
+Said = tuple[str, str]  # role and content of a message
+
+
+def turn_text(context: AssembledContext, said: Sequence[Said] = ()) -> str | None:
+    """Return the prompt of a turn, or None when the thread only goes on.
+
+    `said` is what was said in the session and is in no thread.
+    """
+    message = prompt_of(context)
+    told = [*((m.role, m.content) for m in context.history), *said]
+    if not told:
         return message
-    return (
-        "<conversation_so_far>\n"
-        f"{_rendered(context.history)}\n"
-        "</conversation_so_far>\n\n"
-        f"{message or _GO_ON}"
-    )
+    rendered = "\n\n".join(f"[{role}]\n{content}" for role, content in told)
+    return f"<conversation_so_far>\n{rendered}\n</conversation_so_far>\n\n{message or _GO_ON}"
 
 
-def _rendered(history: Sequence[AgentMessage]) -> str:
-    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in history)
+def prompt_of(context: AssembledContext) -> str | None:
+    """Return the message that a turn begins with."""
+    return context.current_message.content if context.current_message else None

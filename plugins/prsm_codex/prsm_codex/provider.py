@@ -1,28 +1,35 @@
-"""The provider: one app-server for all agents of a configuration."""
+"""The provider: one app-server for all agents of a configuration, or one process for each turn."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import probe
+from prsm_codex import models, probe
 from prsm_codex.app_server import AppServer, check_key, user_login
 from prsm_codex.config import CodexConfig
-from prsm_codex.rpc import RpcError
+from prsm_codex.exec_session import ExecSession
+from prsm_codex.features import Features
+from prsm_codex.gate import Gate
 from prsm_codex.session import CodexSession
-from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderSession,
+    ProviderStatus,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from prsm_core.domain.models import ModelInfo
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
-_MAX_PAGES = 20
 _LOGIN = "Run `codex login`, or set `api_key_env`."
+_NEWER = "Update Codex, or set `enforcement: auto` to do without its tool hook."
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> CodexProvider:
@@ -31,36 +38,65 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> CodexProvi
 
 
 class CodexProvider(Provider):
-    """Codex by `codex app-server`: an agent is a thread, the orchestration tools are its own."""
+    """Codex: an agent is a thread of `codex app-server`, or each of its turns a `codex exec`.
 
-    capabilities = ProviderCapabilities(
-        enforcement="approval", resume="native", steer=True, shell_reads=True
-    )
+    Its capabilities are those of a recent version until the real one is known. `gate` is where
+    the tool hook asks; by default one in the private folder.
+    """
 
-    def __init__(self, config: CodexConfig, services: ProviderServices) -> None:
+    def __init__(
+        self, config: CodexConfig, services: ProviderServices, *, gate: Gate | None = None
+    ) -> None:
         self._config = config
         self._services = services
         self._server: AppServer | None = None
-        self._checked = False
+        self._features: Features | None = None
+        self._has_hook = False  # Codex has been seen to run it
+        self._asking = asyncio.Lock()
         self._starting = asyncio.Lock()
+        self._gate = gate or Gate(services.state_dir, services)
+        self._one_shots: set[ExecSession] = set()
+        self.capabilities = _capabilities(config, Features.of(config, None))
 
     @asynccontextmanager
     async def open_session(
         self, request: SessionRequest, host: AgentHost
-    ) -> AsyncIterator[CodexSession]:
-        """Open an agent's thread; see Provider."""
-        session = CodexSession(request, host, self._config, self._services, self._running)
+    ) -> AsyncIterator[ProviderSession]:
+        """Open an agent's session; see Provider."""
+        features = await self._checked()
+        opened = self._open_exec if self._config.backend == "exec" else self._open_thread
+        async with AsyncExitStack() as stack:
+            yield await opened(request, host, features, stack)
+
+    async def _open_thread(
+        self, request: SessionRequest, host: AgentHost, features: Features, stack: AsyncExitStack
+    ) -> ProviderSession:
+        session = CodexSession(request, host, self._config, features, self._services, self._running)
         await session.open()
-        try:
-            yield session
-        finally:
-            await session.close()
+        stack.push_async_callback(session.close)
+        return session
+
+    async def _open_exec(
+        self, request: SessionRequest, host: AgentHost, features: Features, stack: AsyncExitStack
+    ) -> ProviderSession:
+        if features.hooked and not self._has_hook:
+            await self._running()  # the trust of the hook can only be written down by this one
+            await self._end_server()
+        endpoint = await stack.enter_async_context(host.mcp_endpoint()) if host.tools else None
+        session = ExecSession(
+            request, host, self._config, features, self._services, self._gate, endpoint
+        )
+        self._one_shots.add(session)
+        stack.callback(self._one_shots.discard, session)
+        stack.push_async_callback(session.close)
+        return session
 
     async def probe(self) -> ProviderStatus:
         """Look for the program, its version and a login; see Provider."""
         logged_in = self._logged_in()
         try:
             version = await probe.version(self._config.command, self._services)
+            features = self._learn(version)
             check_key(self._config, os.environ)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
@@ -69,7 +105,7 @@ class CodexProvider(Provider):
                 reason=error.message,
                 hint=error.hint,
                 logged_in=logged_in,
-                gaps=probe.GAPS,
+                gaps=(self._features or Features.of(self._config, None)).gaps,
             )
         reason, hint = None, None
         if logged_in is False:
@@ -83,44 +119,64 @@ class CodexProvider(Provider):
             reason=reason,
             hint=hint,
             logged_in=logged_in,
-            gaps=probe.GAPS,
+            gaps=features.gaps,
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the configured models, else those Codex lists; see Provider."""
+        """Return the configured models, else those Codex lists; see Provider.
+
+        Where Codex cannot be asked, those that it has kept for its user.
+        """
         if self._config.models or self._config.base_url:
             return self._config.models  # Codex lists its own vendor's only
-        server = await self._running()
-        models: list[ModelInfo] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            try:
-                page = await server.rpc.request("model/list", {"cursor": cursor})
-            except RpcError as error:
-                raise ProviderNotAvailableError(
-                    f"codex lists no models: {error.message}"
-                ) from error
-            models += [_model(entry) for entry in page.get("data") or ()]
-            cursor = page.get("nextCursor")
-            if not cursor:
-                break
-        return models
+        try:
+            return await models.listed((await self._running()).rpc)
+        except ProviderNotAvailableError:
+            kept = user_login(os.environ).with_name(models.CACHE)
+            found = models.cached(kept, self._services.clock.time())
+            if not found:
+                raise
+            return found
+        finally:
+            if self._config.backend == "exec":
+                await self._end_server()
 
     async def aclose(self) -> None:
-        """End the app-server; see Provider."""
+        """End the app-server and what else runs; see Provider."""
+        for session in tuple(self._one_shots):
+            await session.close()
+        await self._end_server()
+        await self._gate.aclose()
+
+    async def _end_server(self) -> None:
         async with self._starting:
             server, self._server = self._server, None
             if server is not None and not server.closed:
                 await server.aclose()
 
+    async def _checked(self) -> Features:
+        """Return what this version of Codex can do; ask it once."""
+        async with self._asking:
+            if self._features is None:
+                return self._learn(await probe.version(self._config.command, self._services))
+            return self._features
+
+    def _learn(self, version: str | None) -> Features:
+        features = Features.of(self._config, version)
+        self.capabilities = _capabilities(self._config, features)
+        if features.too_old and self._config.enforcement == "pre_tool":
+            raise ProviderNotAvailableError(features.too_old_text, hint=_NEWER)
+        self._features = features
+        return features
+
     async def _running(self) -> AppServer:
         """Return the running app-server; start one if there is none or it has ended."""
         async with self._starting:
-            if not self._checked:
-                await probe.version(self._config.command, self._services)
-                self._checked = True
+            features = await self._checked()
             if self._server is None or self._server.closed:
-                self._server = await AppServer.start(self._config, self._services)
+                gate = self._gate if features.hooked else None
+                self._server = await AppServer.start(self._config, self._services, features, gate)
+                self._has_hook = features.hooked
             return self._server
 
     def _logged_in(self) -> bool | None:
@@ -129,11 +185,12 @@ class CodexProvider(Provider):
         return None if self._config.base_url else user_login(os.environ).exists()
 
 
-def _model(entry: Mapping[str, Any]) -> ModelInfo:
-    efforts = entry.get("supportedReasoningEfforts") or ()
-    return ModelInfo(
-        model_id=str(entry.get("model") or entry.get("id")),
-        display_name=entry.get("displayName"),
-        reasoning_efforts=tuple(str(effort.get("reasoningEffort")) for effort in efforts),
-        hidden=bool(entry.get("hidden")),
+def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabilities:
+    keeps = config.backend == "app-server"
+    return ProviderCapabilities(
+        enforcement=features.enforcement,
+        resume="native" if keeps else "rebuild",
+        steer=keeps,
+        streams=keeps,
+        shell_reads=True,
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals
+from prsm_codex.deciding import HAS_COMPLETED
 from prsm_codex.rpc import METHOD_NOT_FOUND, ServerRequest
 from prsm_core.domain.permissions import Answer, Deny, PermissionRequest
 
 if TYPE_CHECKING:
     from prsm_codex.events import Translator
+    from prsm_codex.features import Features
     from prsm_codex.turn import Turn
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
 Json = dict[str, Any]
-_HAS_COMPLETED = "This agent has completed; nothing more is done for it."
 _NO_TERMINAL = (
     "commands with a terminal are not allowed here, because input to them cannot be checked; "
     "run it without tty"
@@ -24,7 +25,10 @@ _NO_EXTRAS = "permissions beyond the command itself are not given"
 
 
 class Responder:
-    """Answers tool calls, approvals and questions; `explain` puts a text into the turn."""
+    """Answers tool calls, approvals and questions; `explain` puts a text into the turn.
+
+    Where there is a tool hook, only what it was asked about, `allowed`, is approved.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,12 @@ class Responder:
         translator: Translator,
         services: ProviderServices,
         explain: Callable[[str], Awaitable[object]],
+        *,
+        features: Features,
+        allowed: Container[str],
     ) -> None:
+        self._features = features
+        self._allowed = allowed
         self._session = session
         self._host = host
         self._translator = translator
@@ -48,7 +57,7 @@ class Responder:
 
     async def respond(self, turn: Turn | None, request: ServerRequest) -> None:
         """Answer a request; after task_complete, or outside its turn, with a refusal."""
-        refusal = approvals.refusal(request.method, _HAS_COMPLETED)
+        refusal = approvals.refusal(request.method, HAS_COMPLETED)
         if refusal is None:
             await request.refuse(METHOD_NOT_FOUND, f"{request.method} is not supported")
         elif turn is None or not turn.takes(request.params.get("turnId")):
@@ -81,7 +90,7 @@ class Responder:
         )
         if outcome.ends_turn:
             turn.completing = call_id
-            await turn.refuse_others(request, _HAS_COMPLETED)
+            await turn.refuse_others(request, HAS_COMPLETED)
         answer = approvals.tool_answer(outcome.text, success=not outcome.is_error)
         await request.answer(answer)
 
@@ -97,6 +106,8 @@ class Responder:
 
     def _is_interactive(self, item_id: str, wanted: PermissionRequest) -> bool:
         """Whether input could follow that nobody is asked about."""
+        if self._features.no_terminals:
+            return False
         if self._translator.raw:
             return item_id in self._translator.terminals
         return approvals.interactive(wanted.command or "") is not None
@@ -113,6 +124,10 @@ class Responder:
         return await self._authorize(item_id, what, wanted)
 
     async def _authorize(self, item_id: str, what: str, wanted: PermissionRequest) -> Json:
+        if self._features.hooked:
+            if item_id in self._allowed:
+                return approvals.ACCEPT  # it stays in the sandbox
+            return await self._deny(item_id, what, _NO_EXTRAS)
         verdict = await self._host.authorize(wanted)
         if isinstance(verdict, Deny):
             return await self._deny(item_id, what, verdict.reason)

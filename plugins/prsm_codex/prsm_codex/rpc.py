@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import itertools
 import json
-from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex.deadline import deadline
-from prsm_codex.errors import one_line, readable_tail
+from prsm_codex.errors import ended_how, one_line, readable_tail
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
-_SIGNALLED = 128
 
 Json = dict[str, Any]
 METHOD_NOT_FOUND = -32601
@@ -229,7 +227,7 @@ class Rpc:
     async def _close(self) -> None:
         try:
             async with deadline(self._services, _EXIT_SECONDS):
-                how = _how(await self._process.wait())
+                how = ended_how(await self._process.wait())
         except TimeoutError:
             how = "it closed its output and went on running"
         self.closed = self.hang_up(how)
@@ -246,13 +244,3 @@ class Rpc:
         tail = readable_tail(self._process.stderr_tail)
         cause = f": {tail.splitlines()[-1]}" if tail else ""
         return RpcClosedError(f"{why}{cause}", tail=tail)
-
-
-def _how(code: int) -> str:
-    """Return how a process ended; a code above 128 stands for a signal."""
-    if code <= _SIGNALLED:
-        return f"exit code {code}"
-    number = code - _SIGNALLED
-    name = Signals(number).name if number in set(Signals) else "unknown"
-    memory = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by signal {number}, {name}{memory}"

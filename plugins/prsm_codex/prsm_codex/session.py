@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import command
+from prsm_codex import command, hooks
 from prsm_codex.deadline import deadline
+from prsm_codex.deciding import ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
+    from prsm_codex.features import Features
     from prsm_core.domain.turns import AssembledContext
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
@@ -38,6 +40,7 @@ _HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
 _SIBLING_SECONDS = 0.05  # a call beside task_complete still runs: do not wait for it
 _USAGE_SECONDS = 2.0
+_ASKED_ITEMS = frozenset({"commandExecution", "fileChange", "imageView", "mcpToolCall"})
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
 
 
@@ -49,12 +52,14 @@ class CodexSession(ProviderSession):
         request: SessionRequest,
         host: AgentHost,
         config: CodexConfig,
+        features: Features,
         services: ProviderServices,
         open_server: Callable[[], Awaitable[AppServer]],
     ) -> None:
         self._request = request
         self._host = host
         self._config = config
+        self._features = features
         self._services = services
         self._open_server = open_server
         self._server: AppServer | None = None
@@ -64,7 +69,23 @@ class CodexSession(ProviderSession):
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._completed_before = False  # the last turn was ended by task_complete
         self._told: set[ProviderEvent] = set()
-        self._responder = Responder(request, host, self._translator, services, self.steer)
+        self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
+        self._decider = ToolDecider(
+            request,
+            host,
+            services,
+            orchestration=frozenset(tool.name for tool in host.tools),
+            key=lambda call_id, _: call_id,
+        )
+        self._responder = Responder(
+            request,
+            host,
+            self._translator,
+            services,
+            self.steer,
+            features=features,
+            allowed=self._decider.allowed,
+        )
         self.resume_token = request.resume_token
 
     # --- the thread ------------------------------------------------------------------------
@@ -102,14 +123,14 @@ class CodexSession(ProviderSession):
             await self._ask(clean, timeout_s=_CLEAN_SECONDS, vital=False)
 
     async def _start_thread(self, server: AppServer) -> None:
-        params = command.thread_start(self._request, self._host.tools, self._config)
+        params = command.thread_start(self._request, self._host.tools, self._config, self._features)
         result = await server.rpc.request("thread/start", params, timeout_s=_THREAD_SECONDS)
         self.resume_token = _id_of(result, "thread")
         self._server = server
         server.attach(self.resume_token, self)
 
     async def _resume_thread(self, server: AppServer, thread_id: str) -> None:
-        params = command.thread_resume(thread_id, self._request, self._config)
+        params = command.thread_resume(thread_id, self._request, self._config, self._features)
         server.attach(thread_id, self)  # before: the token total comes with the answer
         try:
             result = await server.rpc.request("thread/resume", params, timeout_s=_THREAD_SECONDS)
@@ -166,10 +187,15 @@ class CodexSession(ProviderSession):
     async def _begin(self, turn: Turn, context: AssembledContext) -> None:
         """Start the turn; whatever keeps it from starting ends it."""
         try:
+            if self._features.too_old:
+                notice = Notice("warning", self._features.too_old_text)
+                await turn.put([notice] if self._is_news(notice) else [])
             server = await self._ready()  # a resume tells whether the last prompt has arrived
             text, message_id = self._prompt(context), str(uuid.uuid4())
             self._unsent = (text, message_id) if text else None
-            params = command.turn_start(self.resume_token or "", text, self._request, message_id)
+            params = command.turn_start(
+                self.resume_token or "", text, self._request, message_id, self._config
+            )
             turn.sent = True
             result = await server.rpc.request("turn/start", params)
             turn.begin(_id_of(result, "turn"))
@@ -259,6 +285,9 @@ class CodexSession(ProviderSession):
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate a notification into events of the running turn."""
+        if self._features.hooked and (call := self._unasked(method, params)):
+            self._hang_up(call)
+            return
         turn = self._turn
         ours = turn is not None and turn.concerns(_turn_of(method, params))
         if turn is not None and ours and turn.completing:
@@ -274,6 +303,27 @@ class CodexSession(ProviderSession):
         elif method == "turn/completed":
             await self._turn_completed(turn, params["turn"])
 
+    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+        """Decide about a call of the running turn."""
+        return await self._decider.decide(self._turn, payload)
+
+    def _unasked(self, method: str, params: Mapping[str, Any]) -> str | None:
+        """Return what Codex runs without leave, if this says that it does."""
+        if method == "hook/completed" and hooks.failed_open(_mapping(params.get("run"))):
+            return "a call whose hook had failed"
+        item = _mapping(params.get("item")) if method == "item/started" else {}
+        if item.get("type") not in _ASKED_ITEMS:
+            return None
+        allowed = self._decider.allowed.get(str(item.get("id")))
+        if not allowed:
+            return f"a {item['type']} that nobody had been asked about"
+        return None if runs_as_asked(item, allowed[0]) else "a command otherwise than it had asked"
+
+    def _hang_up(self, call: str) -> None:
+        self._is_distrusted = True
+        if self._server is not None:
+            self._server.rpc.hang_up(f"it ran {call}, and was ended for that")
+
     async def on_closed(self, error: RpcClosedError) -> None:
         """End the running turn; one that has not been sent yet finds out by itself."""
         if self._turn is not None and self._turn.sent:
@@ -287,7 +337,11 @@ class CodexSession(ProviderSession):
         if turn.completing:
             await self._finish(turn, StopReason.END_TURN, None, notice)
             return
-        failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
+        failed = AgentError(
+            kind=ErrorKind.MODEL_ERROR,
+            message=error.message,
+            retryable=not self._is_distrusted,
+        )
         await self._finish(turn, StopReason.ERROR, failed, notice)
 
     def _is_news(self, event: ProviderEvent) -> bool:
@@ -350,6 +404,10 @@ def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:
         return turn.completed
     item = params["item"] if method == "rawResponseItem/completed" else {}
     return item.get("call_id") == turn.completing and item.get("type") == "function_call_output"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _id_of(result: Mapping[str, Any], kind: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from prsm_codex import approvals
 from prsm_core.domain.turns import ProviderEvent, TurnEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from prsm_codex.rpc import ServerRequest
     from prsm_core.interfaces.provider import BackgroundTask
@@ -23,6 +24,7 @@ class Turn:
     def __init__(self) -> None:
         self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
         self._requests: dict[ServerRequest, asyncio.Task[object] | None] = {}
+        self._hooked: set[asyncio.Task[object]] = set()  # decide about calls of the vendor
         self._left = False
         self.id: str | None = None
         self.known = asyncio.Event()  # the id is known, or nobody needs it any more
@@ -81,15 +83,36 @@ class Turn:
         """Forget a request."""
         self._requests.pop(request, None)
 
+    @contextlib.contextmanager
+    def deciding(self) -> Iterator[None]:
+        """Cancel the current task when the turn ends: what it decides about does not run then."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a decision needs a task")
+        self._hooked.add(task)
+        try:
+            yield
+        finally:
+            self._hooked.discard(task)
+
     async def refuse_others(self, request: ServerRequest, why: str) -> None:
         """Answer every pending request but one with a refusal."""
+        self.cancel_decisions()
         for other in tuple(self._requests):
             refusal = approvals.refusal(other.method, why)
             if other is not request and refusal is not None:
                 await other.answer(refusal)
 
+    def cancel_decisions(self) -> None:
+        """Let no call run that is still being decided about."""
+        for task in self._hooked:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self._hooked.clear()
+
     def _cancel_work(self) -> None:
         """End whoever works for a turn that is over: the vendor does not say so."""
+        self.cancel_decisions()
         if self.timer is not None:
             self.timer.cancel()
         for task in self._requests.values():

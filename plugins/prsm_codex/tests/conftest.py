@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.real_codex import KEY, Live, open_live
 
@@ -37,10 +38,10 @@ def codex(binary, state_dir, monkeypatch, tmp_path):
     monkeypatch.setenv("LOOPBACK_KEY", KEY)
 
     @asynccontextmanager
-    async def opened(*steps, **lanes):
+    async def opened(*steps, make=build, **lanes):
         scenario = {"lanes": {**lanes, "w1": {"marker": "", "steps": list(steps)}}}
         live: Live
-        async with open_live(binary, scenario, state_dir, tmp_path) as live:
+        async with open_live(binary, scenario, state_dir, tmp_path, make) as live:
             yield live
 
     return opened

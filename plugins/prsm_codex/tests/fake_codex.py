@@ -222,6 +222,9 @@ class Turn:
             outputs[call["call_id"]] = output
 
     def _tool(self, call_id: str, name: str, arguments: dict) -> str:
+        blocked = self.hook(call_id, name, arguments, self.thread.state["cwd"])
+        if blocked:
+            return f"Tool call blocked by PreToolUse hook: {blocked}"
         item = {"type": "dynamicToolCall", "id": call_id, "tool": name, "arguments": arguments}
         self.tell("item/started", item=item)
         answer = self.ask("item/tool/call", callId=call_id, tool=name, arguments=arguments)
@@ -241,11 +244,11 @@ class Turn:
         command, cwd = arguments["cmd"], self.thread.state["cwd"]
         shown = f"/bin/bash -lc '{command}'"
         item = {"type": "commandExecution", "id": call_id, "command": shown, "cwd": cwd}
+        blocked = self.hook(call_id, "Bash", {"command": command}, cwd)
+        if blocked:
+            return f"Command blocked by PreToolUse hook: {blocked}. Command: {command}"
         self.tell("item/started", item={**item, "status": "inProgress"})
-        asked = self.ask(
-            "item/commandExecution/requestApproval", itemId=call_id, command=shown, cwd=cwd
-        )
-        if asked.get("decision") != "accept":
+        if self.thread.state["policy"] == "untrusted" and not self._approved(call_id, shown, cwd):
             self.tell("item/completed", item={**item, "status": "declined"})
             return "rejected by user"
         done = subprocess.run(["bash", "-c", command], cwd=cwd, capture_output=True, text=True)
@@ -254,6 +257,29 @@ class Turn:
         result = {"aggregatedOutput": output, "exitCode": done.returncode}
         self.tell("item/completed", item={**item, "status": status, **result})
         return output
+
+    def _approved(self, call_id: str, shown: str, cwd: str) -> bool:
+        asked = self.ask(
+            "item/commandExecution/requestApproval", itemId=call_id, command=shown, cwd=cwd
+        )
+        return asked.get("decision") == "accept"
+
+    def hook(self, call_id: str, tool: str, arguments: dict, cwd: str) -> str | None:
+        """Ask the hook; return why it blocks a call, if it does."""
+        payload = {
+            "session_id": self.thread.id,
+            "turn_id": self.id,
+            "cwd": cwd,
+            "hook_event_name": "PreToolUse",
+            "tool_name": tool,
+            "tool_input": arguments,
+            "tool_use_id": call_id,
+        }
+        blocked: str | None
+        blocked, status = self.server.hook.run(payload)
+        if status:
+            self.tell("hook/completed", run={"eventName": "preToolUse", "status": status})
+        return blocked
 
     def _events(self):
         """Yield the server-sent events of a model response."""
@@ -294,6 +320,7 @@ class Server:
         self._fault = fault
         found = _BASE_URL.search(" ".join(arguments))
         self.base_url = (found[1], int(found[2]), found[3]) if found else ("", 0, "")
+        self.hook = _load("fake_hook.py")["Hook"](home, arguments)
 
     def serve(self) -> None:
         """Read until the client closes its end."""
@@ -344,12 +371,22 @@ class Server:
     def initialize(self, _: dict) -> dict:
         return {"userAgent": "fake", "codexHome": str(self.home)}
 
+    def hooks_list(self, params: dict) -> dict:
+        return {"data": [{"cwd": params["cwds"][0], "hooks": self.hook.listed()}]}
+
+    def config_batchwrite(self, params: dict) -> dict:
+        (edit,) = params["edits"]
+        if not self.hook.trust(edit):
+            raise RefusedError("this setting is not known")
+        return {"status": "ok"}
+
     def thread_start(self, params: dict) -> dict:
         folder = self.home / "threads"
         folder.mkdir(exist_ok=True)
         path = folder / f"thread-{len(list(folder.iterdir()))}-{os.getpid()}.json"
         state = {
             "cwd": params["cwd"],
+            "policy": params["approvalPolicy"],
             "instructions": params["developerInstructions"],
             "tools": params["dynamicTools"],
             "items": [],
@@ -365,6 +402,7 @@ class Server:
         if not path.exists():
             raise RefusedError(f"no rollout found for thread id {params['threadId']}")
         thread = self.threads[path.stem] = Thread(path, json.loads(path.read_text()))
+        thread.state["policy"] = params["approvalPolicy"]
         usage = {"total": _total(thread.state["usage"])}
         told = {"threadId": thread.id, "turnId": None, "tokenUsage": usage}
         self.wire.say({"method": "thread/tokenUsage/updated", "params": told})
@@ -401,6 +439,10 @@ class Server:
         return {}
 
 
+def _load(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(_HERE.with_name(name)))
+
+
 def _named(method: str) -> str:
     return method.replace("/", "_").lower()
 
@@ -425,7 +467,7 @@ def main(arguments: list[str]) -> None:
     fault = {}
     if arguments and arguments[0].startswith("--fault="):
         name = arguments.pop(0).partition("=")[2]
-        fault = runpy.run_path(str(_HERE.with_name("faults.py")))["FAULTS"][name]
+        fault = _load("faults.py")["FAULTS"][name]
     if "--version" in arguments:
         tell = fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n"))
         tell()

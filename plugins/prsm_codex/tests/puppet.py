@@ -7,7 +7,9 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from prsm_codex import hooks
 from prsm_codex.provider import build
+from prsm_codex.session import CodexSession
 
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ProcessError
@@ -18,17 +20,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_codex.provider import CodexProvider
-    from prsm_codex.session import CodexSession
 
     from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
 
 THREAD = "thread-1"
 TURN = "turn-1"
+HOOK = {
+    "key": "k",
+    "eventName": "preToolUse",
+    "source": "sessionFlags",
+    "command": hooks.COMMAND,
+    "enabled": True,
+    "currentHash": "sha256:1",
+    "trustStatus": "trusted",
+}
+HOOK_LIST = {"data": [{"cwd": "/w", "hooks": [HOOK]}]}
 
 
 class Puppet:
-    """A Process; `answers` maps a method to what is answered (None: nothing)."""
+    """A Process; `answers` maps a method to what is answered (None: nothing), or to a function
+    of its parameters."""
 
     pid = 1
     stderr_tail = ""
@@ -45,6 +57,8 @@ class Puppet:
             "turn/start": {"turn": {"id": TURN}},
             "turn/steer": {},
             "turn/interrupt": {},
+            "hooks/list": HOOK_LIST,
+            "config/batchWrite": {"status": "ok"},
             **answers,
         }
 
@@ -59,6 +73,8 @@ class Puppet:
         if "id" not in message or method is None:
             return
         answer = self.answers[method]
+        if callable(answer):
+            answer = answer(message["params"])
         if isinstance(answer, Exception):
             self.say({"id": message["id"], "error": {"code": -32600, "message": str(answer)}})
         elif answer is not None:
@@ -132,9 +148,9 @@ class Puppet:
 class VersionProcess(Puppet):
     """`codex --version`."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
         super().__init__()
-        self.say_raw(b"codex-cli 0.169.0")
+        self.say_raw(f"codex-cli {version}".encode())
         self._end("exited")
 
 
@@ -147,14 +163,17 @@ class PuppetServices:
         self.state_dir = state_dir
         self.clock = clock
         self.argvs: list[tuple[str, ...]] = []
+        self.envs: list[dict[str, str]] = []
         self.codex: list[Puppet] = []
+        self.version = "0.169.0"
         self._background = background
         self._make = make
 
     async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
         self.argvs.append(tuple(argv))
         if name == "codex --version":
-            return VersionProcess()
+            return VersionProcess(self.version)
+        self.envs.append(dict(env or {}))
         self.codex.append(self._make())
         return self.codex[-1]
 
@@ -167,16 +186,23 @@ class PuppetServices:
 
 @asynccontextmanager
 async def open_fake(
-    state_dir: Path, *, clock: Clock | None = None, **answers: Any
+    state_dir: Path,
+    *,
+    clock: Clock | None = None,
+    settings: dict[str, Any] | None = None,
+    **answers: Any,
 ) -> AsyncIterator[tuple[CodexProvider, PuppetServices]]:
-    """Yield a provider over puppets, and its services."""
+    """Yield a provider over puppets, and its services; it asks for approval, without the hook."""
     async with open_background() as background:
         services = PuppetServices(
             state_dir, background, lambda: Puppet(**answers), clock or SystemClock()
         )
-        provider = build({"base_url": "http://127.0.0.1:1/v1"}, services)
-        yield provider, services
-        await provider.aclose()
+        given = {"base_url": "http://127.0.0.1:1/v1", "enforcement": "approval"}
+        provider = build({**given, **(settings or {})}, services)
+        try:
+            yield provider, services
+        finally:
+            await provider.aclose()
 
 
 @asynccontextmanager
@@ -185,11 +211,13 @@ async def open_session(
     host: RecordingHost | None = None,
     *,
     clock: Clock | None = None,
+    settings: dict[str, Any] | None = None,
     **answers: Any,
 ) -> AsyncIterator[tuple[CodexSession, Puppet]]:
     """Yield a session and the puppet behind it."""
     async with (
-        open_fake(state_dir, clock=clock, **answers) as (provider, services),
+        open_fake(state_dir, clock=clock, settings=settings, **answers) as (provider, services),
         provider.open_session(session_request(state_dir), host or RecordingHost()) as session,
     ):
+        assert isinstance(session, CodexSession)
         yield session, services.codex[-1]

@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prsm_codex.provider import build
+from prsm_codex.config import CodexConfig
+from prsm_codex.gate import Gate
+from prsm_codex.provider import CodexProvider, build
 
 from prsm_core.testing.doubles import (
     LocalServices,
@@ -19,9 +21,15 @@ from prsm_core.testing.model_server import ModelServer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prsm_codex.provider import CodexProvider
 
 KEY = "secret-loopback-key"
+TRICKY = [
+    "printf '%s\\n' \"it's\" $'a\\tb' \\\\ ü | cat",
+    "echo 1 &&\necho 2 # three",
+    "cat <<'E'\n$HOME `x`\nE",
+    "/bin/bash -lc 'echo nested'",
+]
+KILLS_ITS_SHELL = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
 
 
 @dataclass
@@ -57,15 +65,16 @@ class Live:
 
 
 @asynccontextmanager
-async def open_live(binary, scenario, state_dir, cwd):
+async def open_live(binary, scenario, state_dir, cwd, make=build, **settings):
     """Yield a provider whose Codex plays the scenario; LOOPBACK_KEY holds its key."""
     async with ModelServer(scenario) as server, open_services(state_dir) as services:
-        settings = {
+        given = {
             "command": [binary],
             "base_url": server.base_url,
             "api_key_env": "LOOPBACK_KEY",
+            **settings,
         }
-        live = Live(build(settings, services), server, services, cwd)
+        live = Live(make(given, services), server, services, cwd)
         try:
             yield live
         finally:
@@ -76,3 +85,13 @@ async def open_live(binary, scenario, state_dir, cwd):
 def call(name, call_id=None, **arguments):
     """Return a tool call of a scenario."""
     return {"tool": name, "arguments": arguments, **({"id": call_id} if call_id else {})}
+
+
+def gated(provider=CodexProvider, **options):
+    """Return how to build a provider whose tool hook asks at another gate."""
+
+    def make(settings, services):
+        gate = Gate(services.state_dir, services, **options)
+        return provider(CodexConfig.from_settings(settings), services, gate=gate)
+
+    return make

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex import command
+from prsm_codex import command, hooks
 from prsm_codex.config import CodexConfig
+from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.tools import McpServer
+from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.testing.doubles import session_request, tool_spec
 
 CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")
+HOOKED = Features()
+ASKING = Features(hooked=False, no_terminals=False)
 COMMON = (
     "codex",
     "app-server",
@@ -34,8 +37,6 @@ COMMON = (
     "-c",
     "analytics.enabled=false",
     "-c",
-    "features.default_mode_request_user_input=true",
-    "-c",
     "features.apps=false",
     "-c",
     "features.goals=false",
@@ -46,14 +47,27 @@ COMMON = (
     "-c",
     "features.tool_suggest=false",
 )
+QUESTIONS = ("-c", "features.default_mode_request_user_input=true")
 
 
 def test_the_command_line_with_a_login():
-    assert command.app_server_argv(CodexConfig()) == COMMON
+    assert command.app_server_argv(CodexConfig(), ASKING) == (*COMMON, *QUESTIONS)
+
+
+def test_the_hook_stands_on_the_command_line_and_terminals_are_off():
+    argv = command.app_server_argv(CodexConfig(), HOOKED)
+    assert argv[argv.index("unified_exec_tty") - 1] == "--disable"
+    (setting,) = [word for word in argv if word.startswith("hooks.")]
+    (group,) = tomllib.loads(setting)["hooks"]["PreToolUse"]
+    assert group["matcher"] == "*"
+    (hook,) = group["hooks"]
+    assert hook["type"] == "command"
+    assert hook["timeout"] > hooks.ANSWER_SECONDS  # Codex lets a call run whose hook is too slow
+    assert "PRSM_HOOK_TOKEN" not in setting
 
 
 def test_the_command_line_with_a_server_of_its_own():
-    assert command.app_server_argv(CUSTOM) == (
+    assert command.app_server_argv(CUSTOM, ASKING) == (
         *COMMON,
         "-c",
         'model_provider="prsm"',
@@ -61,18 +75,22 @@ def test_the_command_line_with_a_server_of_its_own():
         'model_providers.prsm={ name = "PRSM", base_url = "http://127.0.0.1:9/v1", '
         'wire_api = "responses", request_max_retries = 0, stream_max_retries = 0, '
         'env_key = "THE_KEY" }',
+        *QUESTIONS,
     )
 
 
 def test_a_key_alone_means_openais_server():
-    argv = command.app_server_argv(CodexConfig(api_key_env="K"))
-    assert 'base_url = "https://api.openai.com/v1"' in argv[-1]
+    argv = command.app_server_argv(CodexConfig(api_key_env="K"), ASKING)
+    assert 'base_url = "https://api.openai.com/v1"' in argv[-3]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f"))
 
 
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_]+", fullmatch=True),
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f")),
+        TEXT | st.booleans() | st.lists(TEXT) | st.lists(st.lists(TEXT, max_size=2), max_size=2),
     )
 )
 def test_what_is_written_as_toml_is_read_back(values):
@@ -83,12 +101,12 @@ def test_the_key_is_in_the_environment_and_never_in_the_command_line():
     environ = {"THE_KEY": "s3cret", "OTHER_KEY": "x"}
     env = command.child_env(CUSTOM, environ, home=Path("/s/codex-home"), temp=Path("/s/tmp"))
     assert env == {"CODEX_HOME": "/s/codex-home", "TMPDIR": "/s/tmp", "THE_KEY": "s3cret"}
-    assert "s3cret" not in " ".join(command.app_server_argv(CUSTOM))
+    assert "s3cret" not in " ".join(command.app_server_argv(CUSTOM, HOOKED))
 
 
 def test_a_thread_starts_untrusted_read_only_and_resumable():
     params = command.thread_start(
-        session_request("/w"), [tool_spec("ask_parent", text="string")], CUSTOM
+        session_request("/w"), [tool_spec("ask_parent", text="string")], CUSTOM, ASKING
     )
     assert params == {
         "cwd": "/w",
@@ -116,16 +134,16 @@ def test_a_thread_starts_untrusted_read_only_and_resumable():
 
 
 def test_codex_chooses_the_model_where_none_is_wanted():
-    params = command.thread_start(session_request("/w", model="default"), [], CodexConfig())
+    params = command.thread_start(session_request("/w", model="default"), [], CodexConfig(), HOOKED)
     assert not {"model", "modelProvider"} & set(params)
 
 
 def test_a_resume_gives_the_settings_again_and_reads_one_turn_only():
-    params = command.thread_resume("t1", session_request("/w"), CUSTOM)
+    params = command.thread_resume("t1", session_request("/w"), CUSTOM, HOOKED)
     assert params["threadId"] == "t1"
     assert params["excludeTurns"] is True
     assert params["initialTurnsPage"]["limit"] == 1
-    assert params["config"] == command.thread_config(session_request("/w"), CUSTOM)
+    assert params["config"] == command.thread_config(session_request("/w"), CUSTOM, HOOKED)
     assert not {"dynamicTools", "experimentalRawEvents", "ephemeral"} & set(params)
 
 
@@ -140,7 +158,7 @@ def test_a_resume_gives_the_settings_again_and_reads_one_turn_only():
 )
 def test_an_agent_is_offered_no_more_than_its_tools(tools, lean, expected):
     settings = command.thread_config(
-        session_request("/w", native_tools=tools), CodexConfig(lean=lean)
+        session_request("/w", native_tools=tools), CodexConfig(lean=lean), HOOKED
     )
     names = ("features.shell_tool", "features.view_image", "web_search")
     assert tuple(settings[name] for name in names) == expected
@@ -151,12 +169,21 @@ def test_mcp_servers_are_required_and_asked_for():
         "docs": McpServer(command="docs-mcp", args=("-v",), env={"A": "b"}),
         "web": McpServer(url="http://127.0.0.1:1/mcp", headers={"X": "y"}),
     }
-    settings = command.thread_config(session_request("/w", mcp_servers=servers), CodexConfig())
+    request = session_request("/w", mcp_servers=servers)
+    settings = command.thread_config(request, CodexConfig(), ASKING)
     docs, web = settings["mcp_servers.docs"], settings["mcp_servers.web"]
     assert docs["required"] is web["required"] is True
     assert (docs["command"], docs["args"], docs["env"]) == ("docs-mcp", ["-v"], {"A": "b"})
     assert (web["url"], web["http_headers"]) == ("http://127.0.0.1:1/mcp", {"X": "y"})
     assert "default_tools_approval_mode" not in docs
+    hooked = command.thread_config(request, CodexConfig(), HOOKED)
+    assert hooked["mcp_servers.docs"]["default_tools_approval_mode"] == "approve"
+
+
+def test_with_the_hook_nothing_can_ask_to_leave_the_sandbox():
+    params = command.thread_start(session_request("/w"), [], CUSTOM, HOOKED)
+    policy = params["approvalPolicy"]["granular"]
+    assert policy == {"mcp_elicitations": True, "rules": True, "sandbox_approval": False}
 
 
 @pytest.mark.parametrize(
@@ -168,12 +195,42 @@ def test_mcp_servers_are_required_and_asked_for():
     ],
 )
 def test_only_an_agent_that_may_edit_gets_a_writable_sandbox(changes, sandbox):
-    params = command.turn_start("t1", "hi", session_request("/w", **changes), "m1")
-    assert params["sandboxPolicy"] == {"type": sandbox}
+    params = command.turn_start("t1", "hi", session_request("/w", **changes), "m1", CUSTOM)
+    assert params["sandboxPolicy"] == {"type": sandbox, "networkAccess": False}
     assert params["input"] == [{"type": "text", "text": "hi"}]
 
 
 def test_a_turn_that_goes_on_has_no_input():
-    params = command.turn_start("t1", None, session_request("/w", reasoning_effort="low"), "m1")
+    request = session_request("/w", reasoning_effort="low")
+    params = command.turn_start("t1", None, request, "m1", CodexConfig(network=True))
+    assert params["sandboxPolicy"]["networkAccess"] is True
     assert params["input"] == []
     assert params["effort"] == "low"
+
+
+def test_the_command_line_of_one_turn():
+    endpoint = McpEndpoint(argv=("py", "proxy"), env={"PRSM_TOKEN": "s3cret"})
+    request = session_request("/w", model="m1", reasoning_effort="low")
+    argv = command.exec_argv(CUSTOM, request, HOOKED, endpoint)
+    assert argv[:2] == ("codex", "exec")
+    assert argv[-1] == "-"
+    assert {"--json", "--ephemeral", "--skip-git-repo-check"} <= set(argv)
+    assert argv[argv.index("-C") + 1] == "/w"
+    assert argv[argv.index("-s") + 1] == "workspace-write"
+    assert argv[argv.index("-m") + 1] == "m1"
+    settings = tomllib.loads("\n".join(argv[n + 1] for n, w in enumerate(argv) if w == "-c"))
+    assert settings["developer_instructions"] == "You are w1."
+    assert settings["model_reasoning_effort"] == "low"
+    assert settings["sandbox_workspace_write"] == {"network_access": False}
+    server = settings["mcp_servers"]["prsm"]
+    assert (server["command"], server["args"]) == ("py", ["proxy"])
+    assert server["env_vars"] == ["PRSM_TOKEN"]
+    assert server["required"] is True
+    assert server["default_tools_approval_mode"] == "approve"
+    assert "s3cret" not in " ".join(argv)
+
+
+def test_one_turn_of_an_agent_without_orchestration_tools_has_no_server():
+    argv = command.exec_argv(CUSTOM, session_request("/w", model="default"), HOOKED, None)
+    assert "mcp_servers" not in " ".join(argv)
+    assert "-m" not in argv

@@ -24,8 +24,12 @@ def test_every_key_is_understood():
             "models": {"m1": {"context_window": 1000, "reasoning_efforts": ["low"]}, "m2": None},
             "profiles": [{"name": "p"}],
             "lean": True,
+            "backend": "exec",
+            "enforcement": "pre_tool",
+            "network": True,
         }
     )
+    assert (config.backend, config.enforcement, config.network) == ("exec", "pre_tool", True)
     assert config.command == ("codex", "--strict-config")
     assert config.env == {"A": "1"}
     assert config.models == (
@@ -59,8 +63,16 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest():
         {"models": 3},
         {"models": {"m": {"size": 1}}},
         {"lean": "yes"},
+        {"backend": "mcp-server"},
+        {"enforcement": "none"},
+        {"network": "yes"},
     ],
 )
 def test_a_value_of_the_wrong_kind_is_an_error_that_names_its_key(settings):
     with pytest.raises(ConfigError, match=rf"providers\.codex\.{next(iter(settings))}"):
         CodexConfig.from_settings(settings)
+
+
+def test_one_shot_runs_cannot_ask_for_approval():
+    with pytest.raises(ConfigError, match=r"providers\.codex\.enforcement"):
+        CodexConfig.from_settings({"backend": "exec", "enforcement": "approval"})

@@ -10,6 +10,7 @@ import pytest
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.real_codex import call
+from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,
@@ -93,17 +94,22 @@ async def test_a_resumed_agent_is_told_that_its_task_complete_was_accepted(codex
     assert live.prompts()[-1].startswith("Your task_complete was accepted")
 
 
-async def test_an_interpreter_is_denied_in_a_resumed_thread(codex):
-    host = RecordingHost()
-    shell = {"call": call("exec_command", cmd="cd /tmp && python3", tty=True)}
-    async with codex({"say": "first"}, shell, {"say": "done"}) as live:
+async def test_a_resumed_thread_asks_for_its_calls_and_has_no_terminal_either(codex, tmp_path):
+    host = RecordingHost(verdict=lambda wanted: Deny("no") if "made" in str(wanted) else Allow())
+    calls = [
+        call("exec_command", "tty", cmd="python3", tty=True),
+        call("exec_command", "make", cmd="echo hi > made.txt"),
+    ]
+    async with codex({"say": "first"}, {"call": calls}, {"say": "done"}) as live:
         async with live.session(host) as session:
             await run_turn(session, "one")
         await live.provider.aclose()
         async with live.session(host, resume_token=session.resume_token) as session:
             events = await run_turn(session, "two")
-    assert host.requests == []
-    assert only(ToolCallFinished, events)[0].status == "denied"
+    assert not (tmp_path / "made.txt").exists()
+    assert "TTY execution is disabled" in live.outputs("tty")[0]
+    assert "no" in live.outputs("make")[0]
+    assert [finished.status for finished in only(ToolCallFinished, events)] == ["denied"]
 
 
 async def test_an_unknown_thread_cannot_be_resumed(codex):

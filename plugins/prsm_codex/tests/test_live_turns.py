@@ -138,15 +138,6 @@ async def test_a_patch_is_an_edit_of_its_paths(codex, tmp_path, allowed):
     assert (tmp_path / "new.txt").exists() is allowed
 
 
-async def test_a_terminal_is_denied_for_nobody_can_check_what_is_typed_into_it(codex):
-    shell = {"call": call("exec_command", cmd="bash", tty=True)}
-    host = RecordingHost()
-    async with codex(shell, {"say": "done"}) as live, live.session(host) as session:
-        events = await run_turn(session, "hi")
-    assert host.requests == []
-    assert "tty" in str(only(ToolCallFinished, events)[0].error)
-
-
 async def test_an_agent_without_tools_is_offered_no_shell(codex):
     async with (
         codex({"say": "done"}) as live,
@@ -211,3 +202,18 @@ async def test_the_sandbox_works_with_a_state_folder_below_the_temp_directory(
     ):
         await run_turn(session, "hi")
     assert (cwd / "new.txt").read_text() == "hello\n"
+
+
+async def test_the_window_of_a_configured_model_is_told_to_codex(
+    binary, state_dir, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+    scenario = {"lanes": {"w1": {"marker": "", "steps": [{"say": "done"}]}}}
+    models = {"scripted-1": {"context_window": 100_000}}
+    async with (
+        open_live(binary, scenario, state_dir, tmp_path, models=models) as live,
+        live.session() as session,
+    ):
+        events = await run_turn(session, "hi")
+    (report,) = only(UsageReported, events)
+    assert report.context_window == 95_000  # Codex keeps a part of it back

@@ -33,7 +33,10 @@ class Row:
     said: str = ""  # what is kept of what it said
     rush: float = 0.0  # how fast time passes once it has begun; 0: as the test says
     engine: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
+
+ASKS = {"enforcement": "approval"}  # the fault is not that it runs what nobody was asked about
 
 # It never comes to a turn: the agent fails at once and is not tried again.
 NEVER_BEGAN = [
@@ -77,6 +80,7 @@ HANGS = [
         fault="a_command_never_ends",
         error="a tool call ran for too long",
         engine={"tool_timeout_seconds": 40},
+        settings=ASKS,
     ),
     Row(
         fault="beats_for_ever",
@@ -87,8 +91,8 @@ HANGS = [
 # It is a nuisance, but the turn ends well.
 ENDURED = [
     Row(fault="garbage"),
-    Row(fault="says_all_twice"),
-    Row(fault="says_it_in_disorder"),
+    Row(fault="says_all_twice", settings=ASKS),
+    Row(fault="says_it_in_disorder", settings=ASKS),
     Row(fault="mad_usage"),
     Row(fault="transient_error"),
     Row(fault="ignores_term"),
@@ -107,6 +111,7 @@ async def run_row(folder, row, *, rush=1.0, **engine):
         rush=row.rush or rush,
         said=row.said,
         engine={**engine, **row.engine},
+        settings=row.settings,
     )
     outcome = await team.run()
     if row.error is None:
@@ -162,6 +167,14 @@ async def test_a_server_that_dies_is_started_again_as_often_as_configured(tmp_pa
     assert len(outcome.retries) == 1
 
 
+async def test_a_server_that_runs_what_nobody_was_asked_about_is_not_tried_again(tmp_path):
+    row = Row(
+        fault="a_command_never_ends", error="commandExecution that nobody had been asked about"
+    )
+    outcome = await run_row(tmp_path, row)
+    assert outcome.retries == []
+
+
 @named(HANGS)
 async def test_a_server_of_no_use_is_ended_by_a_deadline(tmp_path, row):
     outcome = await run_row(tmp_path, row, rush=100, idle_timeout_seconds=60, retry_attempts=1)
@@ -202,7 +215,7 @@ async def test_broken_bytes_are_replaced_and_the_rest_is_kept(tmp_path):
 
 
 async def test_what_is_told_twice_counts_once(tmp_path):
-    outcome = await run_row(tmp_path, Row(fault="says_all_twice"))
+    outcome = await run_row(tmp_path, Row(fault="says_all_twice", settings=ASKS))
     assert outcome.usage.total_tokens == 110
     (turn,) = outcome.ledger.events("turn_finished", "odd")
     assert (turn["stop_reason"], turn["error"]) == ("end_turn", None)
@@ -223,7 +236,7 @@ async def test_a_secret_that_the_server_tells_is_in_no_event(tmp_path, monkeypat
     team = OddTeam(
         folder=tmp_path,
         command=fake_command("echoes_secrets"),
-        settings={"api_key_env": "VENDOR_KEY"},
+        settings={"api_key_env": "VENDOR_KEY", **ASKS},
     )
     outcome = await team.run()
     events = json.dumps(outcome.ledger.events())
@@ -275,7 +288,8 @@ async def test_what_a_killed_agent_had_said_is_kept_also_when_its_server_takes_i
     async def kill(team):
         await team.manager.kill_agent(team["odd"].agent_id, "not wanted any more")
 
-    team = OddTeam(folder=tmp_path, command=fake_command("flushes_late"), meddle=kill)
+    command = fake_command("flushes_late")
+    team = OddTeam(folder=tmp_path, command=command, said="begun", meddle=kill)
     outcome = await team.run()
     assert outcome.ledger.states("odd")[-1] == "killed"
     assert outcome.odd.summary.startswith("begun")

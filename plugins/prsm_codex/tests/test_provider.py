@@ -43,7 +43,8 @@ async def test_a_tested_version_is_available(tmp_path, program):
     assert (status.available, status.version, status.tested) == (True, "0.169.0", ">=0.160,<0.175")
     assert status.reason is None
     assert status.logged_in is None
-    assert any("outside Codex's sandbox" in gap for gap in status.gaps)
+    assert any("web search" in gap for gap in status.gaps)
+    assert not any("outside Codex's sandbox" in gap for gap in status.gaps)
 
 
 async def test_a_newer_version_is_used_and_said_to_be_untested(tmp_path, program):
@@ -100,6 +101,7 @@ async def test_a_program_that_is_no_app_server_is_refused_with_its_stderr(tmp_pa
         provider = build({**CUSTOM, "command": program(script)}, services)
         with pytest.raises(ProviderNotAvailableError, match="no such"):
             await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
+        await provider.aclose()
 
 
 async def test_a_missing_key_is_named(tmp_path, program, monkeypatch):
@@ -154,7 +156,7 @@ async def test_models_come_from_the_configuration_or_page_by_page_from_codex(tmp
     entry = {"id": "x", "model": "m", "displayName": "M", "supportedReasoningEfforts": efforts}
     listed: dict[str, Any] = {"model/list": {"data": [entry]}}
     async with open_fake(tmp_path, **listed) as (_, services):
-        provider = CodexProvider(CodexConfig(), services)
+        provider = CodexProvider(CodexConfig(enforcement="approval"), services)
         (model,) = await provider.list_models()
         await provider.aclose()
     assert (model.model_id, model.display_name) == ("m", "M")

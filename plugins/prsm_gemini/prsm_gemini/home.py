@@ -143,10 +143,12 @@ def settings(
     endpoint: McpEndpoint | None,
     *,
     hooks: bool,
+    hook: Path = HOOK,
 ) -> dict[str, Any]:
     """Return the settings file; without a request, of a process that only lists models.
 
-    Without hooks the servers of the user are told with the session.
+    Without hooks the servers of the user are told with the session. `hook` is the program that
+    asks PRSM.
     """
     given = request.mcp_servers if request is not None and hooks else {}
     servers = {name: _server(server) for name, server in given.items()}
@@ -174,7 +176,7 @@ def settings(
         "model": {"disableLoopDetection": True},  # it ends an agent that asks for news in a loop
         "mcpServers": servers,
         "hooksConfig": {"enabled": hooks},
-        "hooks": _hooks(home) if hooks else {},
+        "hooks": _hooks(home, hook) if hooks else {},
     }
 
 
@@ -186,8 +188,8 @@ def _server(server: McpServer) -> dict[str, Any]:
     return {**common, "command": server.command, "args": list(server.args), "env": env}
 
 
-def _hooks(home: Home) -> dict[str, Any]:
-    ask = shlex.join([sys.executable, "-I", "-S", str(HOOK), str(home.gate)])
+def _hooks(home: Home, hook_program: Path) -> dict[str, Any]:
+    ask = shlex.join([sys.executable, "-I", "-S", str(hook_program), str(home.gate)])
     # A hook that fails without a word is taken for a yes.
     command = f"{ask} || {{ echo 'PRSM could not be asked' >&2; exit 2; }}"
     hook = {"type": "command", "name": "prsm", "command": command, "timeout": _DAY_MS}

@@ -112,14 +112,14 @@ async def test_what_is_being_decided_when_the_turn_ends_is_refused(tmp_path):
 
 
 @pytest.mark.requirement("F5")
-async def test_a_hook_that_cannot_be_run_is_a_refusal_with_words(tmp_path, monkeypatch):
+async def test_a_hook_that_cannot_be_run_is_a_refusal_with_words(tmp_path):
     """Gemini takes a hook that fails without a word for a yes."""
-    monkeypatch.setattr("prsm_gemini.home.HOOK", tmp_path / "no-such-hook.py")
+    missing = tmp_path / "no-such-hook.py"
     config = GeminiConfig(env={"GEMINI_API_KEY": "k"})
-    told = settings(config, {}, Home(tmp_path), None, None, hooks=True)
+    told = settings(config, {}, Home(tmp_path), None, None, hooks=True, hook=missing)
     command = told["hooks"]["BeforeTool"][0]["hooks"][0]["command"]
     async with open_services(tmp_path / "state") as services:
         process = await services.start_process(["bash", "-c", command], name="hook")
         assert await process.wait() == 2
         assert "PRSM could not be asked" in process.stderr_tail
-    assert str(tmp_path / "no-such-hook.py") in shlex.split(command)
+    assert str(missing) in shlex.split(command)

@@ -1,1 +1,22 @@
 """What this distribution contributes: the provider `minimax`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.hookspecs import hookimpl
+from prsm_core.interfaces.provider import ProviderSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@hookimpl
+def prsm_providers() -> Iterator[ProviderSpec]:
+    """Contribute the provider; its code is imported when it is used."""
+    yield ProviderSpec(
+        name="minimax",
+        summary="MiniMax, over Codex or Claude Code.",
+        factory="prsm_minimax.provider:build",
+        selectable=False,  # only who has a key of the vendor's wants it
+    )

@@ -1,0 +1,116 @@
+"""Alibaba Model Studio: its servers by plan and region, its models, and what runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice
+
+from prsm_core.errors import ConfigError, ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.interfaces.provider import Provider, ProviderServices
+
+    Models = Mapping[str, Mapping[str, Any]]
+
+NAME = "alibaba"
+KEY = "DASHSCOPE_API_KEY"
+CODING = "coding"
+PLANS = {"payg": "payg", CODING: CODING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A region's hosts; `workspaces` is where a workspace has a host of its own."""
+
+    shared: str
+    workspaces: str
+    coding: str | None
+
+
+REGIONS = {
+    "intl": Region(
+        shared="dashscope-intl.aliyuncs.com",
+        workspaces="ap-southeast-1.maas.aliyuncs.com",
+        coding="coding-intl.dashscope.aliyuncs.com",
+    ),
+    "us": Region(
+        shared="dashscope-us.aliyuncs.com",
+        workspaces="us-east-1.maas.aliyuncs.com",
+        coding=None,
+    ),
+    "cn": Region(
+        shared="dashscope.aliyuncs.com",
+        workspaces="cn-beijing.maas.aliyuncs.com",
+        coding="coding.dashscope.aliyuncs.com",
+    ),
+}
+
+MODELS: Models = {  # those that the Responses interface offers
+    "qwen3.7-max": {"context_window": 991_000},
+    "qwen3.5-plus": {"context_window": 1_000_000},
+    "qwen3-max": {"context_window": 262_144},
+}
+CODING_MODELS: Models = {
+    "qwen3.5-plus": {"context_window": 1_000_000},
+    "qwen3-coder-plus": {"context_window": 1_000_000},
+    "qwen3-coder-next": {"context_window": 262_144},
+    "qwen3-max-2026-01-23": {"context_window": 262_144},
+}
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> VendorProvider:
+    """Build the provider from its section of the configuration.
+
+    Raises ConfigError, and ProviderNotAvailableError when a backend is not installed.
+    """
+    rest = dict(settings)
+    region = take_choice(rest, "region", REGIONS, default="intl", section=NAME)
+    plan = take_choice(rest, "plan", PLANS, default="payg", section=NAME)
+    workspace = rest.pop("workspace_id", None)
+    vendor = _coding(region) if plan == CODING else _payg(region, workspace)
+    return build_vendor(vendor, rest, services, _claude)
+
+
+def _payg(region: Region, workspace: Any) -> Vendor:
+    if workspace is not None and not (isinstance(workspace, str) and workspace.isalnum()):
+        raise ConfigError(f"providers.{NAME}.workspace_id: not an id: {workspace!r}")
+    host = f"{workspace}.{region.workspaces}" if workspace else region.shared
+    return Vendor(
+        name=NAME,
+        api_key_env=KEY,
+        models=MODELS,
+        responses_url=f"https://{host}/compatible-mode/v1",
+        messages_url=f"https://{host}/apps/anthropic",
+    )
+
+
+def _coding(region: Region) -> Vendor:
+    if region.coding is None:
+        raise ConfigError(
+            f"providers.{NAME}.plan: the Coding Plan has no servers in this region",
+            hint="Use `region: intl` or `region: cn`.",
+        )
+    return Vendor(
+        name=NAME,
+        api_key_env=KEY,
+        models=CODING_MODELS,
+        responses_url=None,  # it speaks Chat Completions, which Codex does not any more
+        messages_url=f"https://{region.coding}/apps/anthropic",
+    )
+
+
+def _claude(settings: Mapping[str, Any], services: ProviderServices) -> Provider:
+    try:
+        from prsm_claude import ClaudeConfig, ClaudeProvider
+    except ModuleNotFoundError as error:
+        raise ProviderNotAvailableError(
+            f"{NAME} needs Claude Code here, but {error.name} is not installed",
+            hint="Install it with `pip install prsm-claude`; pay-as-you-go can do with "
+            "`backend: codex`.",
+        ) from error
+    config = ClaudeConfig.from_settings({"bearer": True, **settings}, section=NAME)
+    return ClaudeProvider(config, services)

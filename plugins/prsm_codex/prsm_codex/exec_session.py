@@ -1,0 +1,244 @@
+"""A provider session whose turns are one `codex exec` each: nothing of it is kept by Codex."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from prsm_codex import command
+from prsm_codex.app_server import child_home
+from prsm_codex.deadline import deadline
+from prsm_codex.deciding import ToolDecider
+from prsm_codex.errors import SIGNALLED, agent_error, ended_how, readable_tail, stop_reason
+from prsm_codex.exec_events import ExecTranslator, allowed_key, parse
+from prsm_codex.prompt import prompt_of, turn_text
+from prsm_codex.turn import Turn
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    ErrorKind,
+    Notice,
+    ProviderEvent,
+    StopReason,
+    TurnEnded,
+)
+from prsm_core.errors import OrchestrationError, ProcessError, PrsmError
+from prsm_core.interfaces.provider import ProviderSession, proxy_missing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from prsm_codex.config import CodexConfig
+    from prsm_codex.features import Features
+    from prsm_codex.gate import Gate
+    from prsm_codex.prompt import Said
+    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.provider import AgentHost, Process, ProviderServices, SessionRequest
+
+_INTERRUPT_SECONDS = 2.0
+_STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half
+_CONNECT_SECONDS = 10.0  # Codex has started the required server before it begins the turn
+_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
+_GO_ON = "Begin."
+
+
+class ExecSession(ProviderSession):
+    """One agent.
+
+    Each turn tells again what was said before it; the outputs of earlier calls are lost, so that
+    after a turn which did not end well, and after task_complete, the session has to be rebuilt.
+    """
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        config: CodexConfig,
+        features: Features,
+        services: ProviderServices,
+        gate: Gate,
+        endpoint: McpEndpoint | None,
+    ) -> None:
+        self._request = request
+        self._config = config
+        self._features = features
+        self._services = services
+        self._gate = gate
+        self._endpoint = endpoint
+        self._said: list[Said] = []
+        self._turn: Turn | None = None
+        self._process: Process | None = None
+        self._decider = ToolDecider(
+            request,
+            host,
+            services,
+            orchestration=frozenset(f"mcp__{command.TOOL_SERVER}__{t.name}" for t in host.tools),
+            key=lambda _, wanted: allowed_key(wanted.tool, wanted.arguments),
+        )
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; see ProviderSession."""
+        if self._turn is not None:
+            raise OrchestrationError(f"{self._request.name}: a turn is running already")
+        turn = self._turn = Turn()
+        turn.begin("")  # what the process does is of this turn, whatever Codex calls it
+        text = turn_text(context, self._said) or _GO_ON
+        self._said += [(m.role, m.content) for m in context.history]
+        self._said += [("user", prompt)] if (prompt := prompt_of(context)) else []
+        work = self._services.start_soon(self._work, turn, text, name="codex exec turn")
+        try:
+            while True:
+                event = await turn.next()
+                if isinstance(event, AssistantMessage) and event.text:
+                    self._said.append(("assistant", event.text))
+                yield event
+                if isinstance(event, TurnEnded):
+                    return
+        finally:
+            if not turn.over.is_set():
+                await self._stop(turn)
+            work.cancel()
+            turn.leave()
+            self._turn = None
+
+    async def interrupt(self) -> None:
+        """End the running turn within two seconds; see ProviderSession."""
+        if self._turn is not None:
+            await self._stop(self._turn)
+
+    async def close(self) -> None:
+        """End what runs."""
+        await self.interrupt()
+
+    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+        """Decide about a call of the running turn."""
+        return await self._decider.decide(self._turn, {**payload, "turn_id": None})
+
+    # --- one process -----------------------------------------------------------------------
+
+    async def _work(self, turn: Turn, text: str) -> None:
+        translator = ExecTranslator()
+        try:
+            if self._features.too_old:
+                await turn.put([Notice("warning", self._features.too_old_text)])
+            process = self._process = await self._start()
+            try:
+                if turn.interrupting:
+                    process.kill()
+                await self._talk(turn, translator, process, text)
+            finally:
+                process.kill()
+                self._gate.dismiss(self)
+        except PrsmError as error:
+            await self._finish(turn, translator, _unknown(error.message))
+        except Exception as error:
+            await self._finish(turn, translator, _unknown(f"{type(error).__name__}: {error}"))
+            raise
+
+    async def _start(self) -> Process:
+        home, env = child_home(self._config, self._services)
+        env |= await self._gate.admit(self) if self._features.hooked else {}
+        env |= self._endpoint.env if self._endpoint else {}
+        argv = command.exec_argv(self._config, self._request, self._features, self._endpoint)
+        return await self._services.start_process(argv, name="codex exec", cwd=str(home), env=env)
+
+    async def _talk(
+        self, turn: Turn, translator: ExecTranslator, process: Process, text: str
+    ) -> None:
+        with contextlib.suppress(ProcessError):  # how it ended says why it does not read
+            await process.write(text.encode())
+        process.close_stdin()
+        bad_lines = 0
+        async for raw in process.lines():
+            try:
+                line = parse(raw)
+            except ValueError:
+                bad_lines += 1
+                continue
+            await self._take(turn, translator, line)
+        try:
+            async with deadline(self._services, _EXIT_SECONDS):
+                code = await process.wait()
+        except TimeoutError:
+            raise ProcessError("codex exec closed its output and went on running") from None
+        error = translator.error or _ended(translator, code, process.stderr_tail, bad_lines)
+        await self._finish(turn, translator, error)
+
+    async def _take(self, turn: Turn, translator: ExecTranslator, line: Mapping[str, Any]) -> None:
+        events = translator.feed(line)
+        if self._features.hooked:
+            self._require_leave(translator)
+        if line.get("type") == "turn.started":
+            await self._require_tools()
+        if translator.completing and not turn.completing:
+            turn.completing = "task_complete"  # the hook lets nothing run from now on
+            turn.cancel_decisions()
+        await turn.put(events)
+
+    def _require_leave(self, translator: ExecTranslator) -> None:
+        """Raise ProcessError when Codex runs what the hook was not asked about."""
+        for key in translator.began:
+            if key == "WebSearch":
+                continue  # it runs at the vendor, and is not asked
+            if not self._decider.allowed.get(key):
+                raise ProcessError("codex exec ran a call that nobody had been asked about")
+            self._decider.allowed[key].pop()
+        translator.began.clear()
+
+    async def _require_tools(self) -> None:
+        if self._endpoint is None:
+            return
+        try:
+            async with deadline(self._services, _CONNECT_SECONDS):
+                await self._endpoint.until_connected()
+        except TimeoutError:
+            raise proxy_missing("codex exec", _CONNECT_SECONDS) from None
+
+    # --- its end ---------------------------------------------------------------------------
+
+    async def _stop(self, turn: Turn) -> None:
+        if turn.over.is_set():
+            return
+        turn.interrupting = True
+        try:
+            async with deadline(self._services, _INTERRUPT_SECONDS):
+                if self._process is not None:
+                    await self._process.stop(_STOP_GRACE)
+                await turn.over.wait()
+        except TimeoutError:
+            await self._finish(turn, ExecTranslator(), None)
+
+    async def _finish(
+        self, turn: Turn, translator: ExecTranslator, error: AgentError | None
+    ) -> None:
+        """End the turn; whether the session can go on depends on what would be lost."""
+        reason = StopReason.END_TURN
+        if turn.interrupting:
+            reason, error = StopReason.ABORTED, None
+        elif turn.completing:
+            error = None
+        elif error is not None:
+            reason = stop_reason(error)
+        lost = translator.has_acted and reason is not StopReason.END_TURN
+        if lost or turn.completing:
+            self.reusable = False
+        await turn.put([*translator.finish(), TurnEnded(reason, error)])
+
+
+def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -> AgentError | None:
+    """Return why a run has failed that did not say so itself; None for a success."""
+    if translator.completed and code == 0:
+        return None
+    tail = readable_tail(stderr).splitlines()
+    told = agent_error({"message": tail[-1]}) if tail else None
+    if told is not None and told.kind is not ErrorKind.UNKNOWN:
+        return told
+    skipped = f"; {bad_lines} of its lines were not understood" if bad_lines else ""
+    how = f": {ended_how(code)}" if code else " without a result"
+    message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
+    return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=code > SIGNALLED)
+
+
+def _unknown(why: str) -> AgentError:
+    return AgentError(kind=ErrorKind.UNKNOWN, message=f"codex: {why}")

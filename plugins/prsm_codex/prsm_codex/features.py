@@ -1,0 +1,82 @@
+"""What a version of Codex can enforce, and what is left open by it; pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_codex.config import CodexConfig
+
+HOOK_SINCE = (0, 169)  # before, the hook was not told in which folder a command runs
+_NO_TERMINALS_SINCE = (0, 163)
+_VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\S*")
+
+_WEB_SEARCH = "web search runs at the vendor and is not asked"
+_KILLED = (
+    "a call whose hook's shell is killed begins, inside Codex's sandbox; Codex is ended at once"
+)
+_LEAVES = "a command that was accepted runs outside Codex's sandbox"
+_TERMINALS = (
+    "input to a terminal is not asked: commands that want one are denied, in a resumed thread "
+    "only those that start an interpreter"
+)
+_SANDBOX_ONLY = "no call is asked: only Codex's sandbox limits them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What is used of a Codex.
+
+    hooked: the tool hook asks before each call, and what runs stays in the sandbox.
+    no_terminals: the shell has none, so that nothing can be typed into what runs.
+    too_old: the version has no such hook, though it was wanted.
+    """
+
+    hooked: bool = True
+    no_terminals: bool = True
+    too_old: bool = False
+    asks: bool = True  # the backend can ask for approval where there is no hook
+
+    @classmethod
+    def of(cls, config: CodexConfig, version: str | None) -> Features:
+        """Return what is used of this version; one that is unknown counts as recent."""
+        recent, wanted = _is_since(version, HOOK_SINCE), config.enforcement != "approval"
+        return cls(
+            hooked=recent and wanted,
+            no_terminals=_is_since(version, _NO_TERMINALS_SINCE),
+            too_old=wanted and not recent,
+            asks=config.backend == "app-server",
+        )
+
+    @property
+    def enforcement(self) -> str:
+        """How far the permission function reaches; see ProviderCapabilities."""
+        if self.hooked:
+            return "pre_tool"
+        return "approval" if self.asks else "sandbox"
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What cannot be enforced."""
+        if self.hooked:
+            return (_KILLED, _WEB_SEARCH)
+        old = (self.too_old_text,) if self.too_old else ()
+        if not self.asks:
+            return (*old, _SANDBOX_ONLY, _WEB_SEARCH)
+        terminals = () if self.no_terminals else (_TERMINALS,)
+        return (*old, _LEAVES, *terminals, _WEB_SEARCH)
+
+    @property
+    def too_old_text(self) -> str:
+        """What is said of a version without the hook."""
+        since = ".".join(map(str, HOOK_SINCE))
+        instead = "approvals are asked for instead" if self.asks else "nothing is asked for"
+        return f"this codex has no tool hook that can be relied on (from {since} on): {instead}"
+
+
+def _is_since(version: str | None, since: tuple[int, int]) -> bool:
+    """Whether a version is not older than another; one that is unknown is not."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= since

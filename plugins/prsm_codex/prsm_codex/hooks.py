@@ -1,0 +1,125 @@
+"""Codex's tool hook: how it is set and trusted, and what a call of it asks for; pure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from prsm_codex import patches
+from prsm_core.domain.permissions import PermissionRequest
+
+CLIENT = Path(__file__).with_name("hook_client.py")
+ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
+ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
+_CODEX_SECONDS = 7 * 24 * 3600  # later: Codex lets a call run whose hook is too slow
+
+# Codex lets a call run when its hook fails, be it killed or not to be found. Only an exit code of
+# 2 with a text on stderr refuses. The same text for every engine, so that one trust serves all.
+COMMAND = (
+    """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
+    """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
+)
+_EVENT = "preToolUse"
+_SOURCE = "sessionFlags"  # set on the command line: no file that somebody else could change
+
+# Calls that do nothing outside the model, or that are asked for in another way.
+HARMLESS = frozenset({"clockcurr_time", "request_user_input", "update_plan"})
+
+# Beside the hook: what is dangerous by Codex's own rules is asked for, and stays in the sandbox;
+# to leave the sandbox cannot be asked for.
+APPROVAL_POLICY: Mapping[str, Any] = {
+    "granular": {"mcp_elicitations": True, "rules": True, "sandbox_approval": False}
+}
+
+
+def overrides() -> dict[str, Any]:
+    """Return the settings of Codex that set the hook."""
+    hook = {"type": "command", "command": COMMAND, "timeout": _CODEX_SECONDS}
+    return {"hooks.PreToolUse": [{"matcher": "*", "hooks": [hook]}]}
+
+
+def environment(client: Path, socket: Path, token: str, seconds: float) -> dict[str, str]:
+    """Return the variables by which the hook finds its client, and the client the engine."""
+    return {
+        "PRSM_HOOK_PYTHON": sys.executable,
+        "PRSM_HOOK_CLIENT": str(client),
+        "PRSM_HOOK_SOCKET": str(socket),
+        "PRSM_HOOK_TOKEN": token,
+        "PRSM_HOOK_SECONDS": f"{seconds:g}",
+    }
+
+
+def find_own(listed: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return our hook in the answer to `hooks/list`."""
+    return next((hook for hook in _hooks(listed) if _is_own(hook)), None)
+
+
+def runs(hook: Mapping[str, Any] | None) -> bool:
+    """Return whether Codex would run the hook."""
+    return hook is not None and bool(hook.get("enabled")) and hook.get("trustStatus") == "trusted"
+
+
+def trust(hook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `config/batchWrite` that trust the hook as it is now."""
+    edit = {
+        "keyPath": f"hooks.state.{json.dumps(hook.get('key'))}.trusted_hash",
+        "value": hook.get("currentHash"),
+        "mergeStrategy": "replace",
+    }
+    return {"edits": [edit], "reloadUserConfig": True}
+
+
+def _hooks(listed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for folder in listed.get("data") or ():
+        yield from folder.get("hooks") or ()
+
+
+def _is_own(hook: Mapping[str, Any]) -> bool:
+    expected = {"eventName": _EVENT, "source": _SOURCE, "command": COMMAND}
+    return all(hook.get(key) == value for key, value in expected.items())
+
+
+def failed_open(run: Mapping[str, Any]) -> bool:
+    """Return whether a call runs although its hook has not allowed it."""
+    return run.get("eventName") == _EVENT and run.get("status") == "failed"
+
+
+def denial(reason: str) -> str:
+    """Return what Codex reads as a refusal; the reason reaches the model."""
+    told = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": reason.strip() or "refused",  # an empty one refuses nothing
+    }
+    return json.dumps({"hookSpecificOutput": told})
+
+
+def tool_request(payload: Mapping[str, Any], agent_id: str, cwd: str) -> PermissionRequest:
+    """Return what a call asks for, by the canonical name of its tool."""
+    name = str(payload.get("tool_name") or "")
+    given = payload.get("tool_input")
+    arguments = dict(given) if isinstance(given, Mapping) else {}
+    place = str(payload.get("cwd") or cwd)
+    text = str(arguments.get("command") or "")
+    patch = text if name == "apply_patch" else patches.inside(text) if name == "Bash" else None
+    if patch is not None:
+        paths = tuple(patches.paths(patch, place))
+        return PermissionRequest(
+            agent_id=agent_id,
+            tool="Edit",
+            arguments={"paths": list(paths), "diff": patch},
+            cwd=place,
+            paths=paths,
+        )
+    if name == "view_image":
+        paths = (patches.absolute(str(arguments.get("path") or ""), place),)
+        return PermissionRequest(
+            agent_id=agent_id, tool="Read", arguments=arguments, cwd=place, paths=paths
+        )
+    command = text if name == "Bash" else None
+    return PermissionRequest(
+        agent_id=agent_id, tool=name, arguments=arguments, cwd=place, command=command
+    )

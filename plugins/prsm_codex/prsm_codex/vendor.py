@@ -1,0 +1,193 @@
+"""Another vendor's models: behind Codex, behind Claude Code, or masters and others apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_codex.command import DEFAULT_MODEL
+from prsm_codex.config import CodexConfig
+from prsm_codex.provider import CodexProvider
+from prsm_core.domain.agents import AgentRole
+from prsm_core.errors import ConfigError
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderServices,
+    ProviderStatus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.interfaces.provider import AgentHost, ProviderSession, SessionRequest
+
+T = TypeVar("T")
+Build = Callable[[Mapping[str, Any], ProviderServices], Provider]
+
+_BACKENDS = {name: name for name in ("auto", "codex", "claude")}
+_SHARED = ("api_key_env", "env", "models")
+_OF_ONE = ("base_url", "command")  # of the one backend, where there is but one
+_ENFORCEMENT = ("none", "sandbox", "approval", "pre_tool")
+_RESUME = ("none", "rebuild", "native", "call")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A vendor, under one plan in one region.
+
+    name: Its section of the configuration.
+    api_key_env: The variable that holds its key.
+    models: As in the configuration; the first is for agents that want none in particular.
+    responses_url: Where it speaks what Codex speaks; None where it does not.
+    messages_url: Where it speaks what Claude Code speaks.
+    """
+
+    name: str
+    api_key_env: str
+    models: Mapping[str, Mapping[str, Any]]
+    responses_url: str | None
+    messages_url: str
+
+
+def take_choice(
+    settings: dict[str, Any], key: str, choices: Mapping[str, T], *, default: str, section: str
+) -> T:
+    """Remove a key from a section and return what its value stands for.
+
+    Raises ConfigError for a value that is none of the choices.
+    """
+    wanted = settings.pop(key, None) or default
+    if not isinstance(wanted, str) or wanted not in choices:
+        known = ", ".join(choices)
+        raise ConfigError(f"providers.{section}.{key}: one of {known} is needed, not {wanted!r}")
+    return choices[wanted]
+
+
+def build_vendor(
+    vendor: Vendor, settings: Mapping[str, Any], services: ProviderServices, claude: Build
+) -> VendorProvider:
+    """Build a vendor's provider from its section, without what chose plan and region.
+
+    `backend` is codex, claude, or auto: masters on Claude Code, whose interface every vendor
+    offers whole, the others on Codex where the vendor speaks it. `codex` and `claude` hold
+    settings of one backend only. `claude` builds that backend. Raises ConfigError.
+    """
+    rest = {key: value for key, value in settings.items() if value is not None}
+    rest.pop("profiles", None)  # the engine rotates profiles, it hands over one of them
+    backend = take_choice(rest, "backend", _BACKENDS, default="auto", section=vendor.name)
+    own = {name: _own(vendor, rest, name) for name in ("codex", "claude")}
+    shared = {key: rest.pop(key) for key in _SHARED if key in rest}
+    if isinstance(named := shared.get("models"), (list, tuple)):
+        shared["models"] = {str(name): vendor.models.get(name, {}) for name in named}
+    if backend == "auto" and own["codex"]["base_url"] is None:
+        backend = "claude"
+    if backend != "auto":
+        own[backend] |= {key: rest.pop(key) for key in _OF_ONE if key in rest}
+    _refuse_rest(vendor, rest)
+    if backend == "codex" and own["codex"]["base_url"] is None:
+        raise ConfigError(
+            f"providers.{vendor.name}.backend: Codex cannot talk with the servers of this plan",
+            hint="Use `backend: claude`.",
+        )
+    models = CodexConfig.from_settings(
+        {"models": shared.get("models", vendor.models)}, section=vendor.name
+    ).models
+    masters = claude({**own["claude"], **shared}, services) if backend != "codex" else None
+    others = _codex(vendor, {**own["codex"], **shared}, services) if backend != "claude" else None
+    return VendorProvider(masters or others, others or masters, models)
+
+
+def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
+    """Remove a backend's settings from a section; return them with what the vendor presets."""
+    given = rest.pop(name, {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"providers.{vendor.name}.{name}: a mapping is needed, not {given!r}")
+    url = vendor.responses_url if name == "codex" else vendor.messages_url
+    preset = {"api_key_env": vendor.api_key_env, "base_url": url, "models": vendor.models}
+    return {**preset, **given}
+
+
+def _refuse_rest(vendor: Vendor, rest: Mapping[str, Any]) -> None:
+    for key in rest:
+        raise ConfigError(
+            f"providers.{vendor.name}: unknown key {key!r}",
+            hint="What concerns one backend only stands under `codex` or `claude`.",
+        )
+
+
+def _codex(vendor: Vendor, own: Mapping[str, Any], services: ProviderServices) -> Provider:
+    config = CodexConfig.from_settings({"lean": True, **own}, section=vendor.name)
+    return CodexProvider(config, services)
+
+
+class VendorProvider(Provider):
+    """Runs masters by one provider, all others by another or the same.
+
+    What it promises is what both keep.
+    """
+
+    def __init__(
+        self, masters: Provider | None, others: Provider | None, models: Sequence[ModelInfo]
+    ) -> None:
+        if masters is None or others is None:
+            raise ValueError("a vendor needs a backend")
+        self._masters = masters
+        self._others = others
+        self._models = tuple(models)
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
+        """What both backends can do."""
+        one, two = self._masters.capabilities, self._others.capabilities
+        return ProviderCapabilities(
+            supports_master=one.supports_master,
+            enforcement=min(one.enforcement, two.enforcement, key=_ENFORCEMENT.index),
+            resume=min(one.resume, two.resume, key=_RESUME.index),
+            steer=one.steer and two.steer,
+            streams=one.streams and two.streams,
+            shell_reads=one.shell_reads or two.shell_reads,
+        )
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[ProviderSession]:
+        """Open an agent's session by the backend of its role; see Provider."""
+        backend = self._masters if request.role is AgentRole.MASTER else self._others
+        if request.model == DEFAULT_MODEL and self._models:
+            request = replace(request, model=self._models[0].model_id)
+        async with backend.open_session(request, host) as session:
+            yield session
+
+    async def probe(self) -> ProviderStatus:
+        """Look whether all of its backends can be used; see Provider."""
+        one = await self._masters.probe()
+        if self._others is self._masters or not one.available:
+            return one
+        two = await self._others.probe()
+        if not two.available:
+            return two
+        return replace(
+            one,
+            version=f"{one.version or 'unknown'}, {two.version or 'unknown'}",
+            tested=f"{one.tested or 'any'}, {two.tested or 'any'}",
+            reason=one.reason or two.reason,
+            hint=one.hint or two.hint,
+            gaps=tuple(dict.fromkeys((*one.gaps, *two.gaps))),
+        )
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the preset or configured models: no vendor lists them to these programs."""
+        return self._models
+
+    async def aclose(self) -> None:
+        """Close the backends; see Provider."""
+        try:
+            await self._masters.aclose()
+        finally:
+            if self._others is not self._masters:
+                await self._others.aclose()

@@ -1,0 +1,189 @@
+"""Turns by `codex exec`: what is said to it, and how it may end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prsm_codex.provider import build
+
+from plugins.prsm_codex.tests.rush_clock import RushClock
+from prsm_core.domain.tools import McpEndpoint
+from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
+from prsm_core.testing.doubles import (
+    RecordingHost,
+    answers,
+    only,
+    open_services,
+    run_turn,
+    session_request,
+    until,
+)
+
+SCRIPT = Path(__file__).with_name("exec_script.py")
+THREAD = {"type": "thread.started", "thread_id": "t1"}
+STARTED = {"type": "turn.started"}
+ENDED = {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}}
+NOISE = (
+    "Reading additional input from stdin...\n"
+    "2026-11-21 ERROR codex_core::rollout: state db missing rollout path for thread 0a1b\n"
+    "2026-11-21 ERROR codex_core::tools::router: error=unsupported call\n"
+)
+MADE = {"id": "i", "type": "command_execution", "command": "ls", "status": "completed"}
+
+
+def said(text):
+    return {"type": "item.completed", "item": {"id": "m", "type": "agent_message", "text": text}}
+
+
+def fine(text="all is well"):
+    return {"lines": [THREAD, STARTED, said(text), ENDED]}
+
+
+@asynccontextmanager
+async def playing(folder, *turns, host=None, clock=None, **changes):
+    """Yield a session whose turns are played by the script, and its services."""
+    (folder / "turns.json").write_text(json.dumps(turns))
+    settings = {
+        "command": [sys.executable, "-I", "-S", str(SCRIPT), str(folder)],
+        "backend": "exec",
+        "base_url": "http://127.0.0.1:1/v1",
+    }
+    async with open_services(folder / "state", clock=clock) as services:
+        provider = build(settings, services)
+        request = session_request(folder, **changes)
+        try:
+            async with provider.open_session(request, host or RecordingHost()) as session:
+                yield session, services
+        finally:
+            await provider.aclose()
+
+
+def asked(folder, number=0):
+    return json.loads((folder / f"run-{number}.json").read_text())
+
+
+async def test_the_prompt_goes_to_stdin_and_the_system_prompt_before_it(tmp_path):
+    async with playing(tmp_path, fine()) as (session, _):
+        events = await run_turn(session, "Do it.")
+    assert asked(tmp_path)["prompt"] == "Do it."
+    assert 'developer_instructions="You are w1."' in asked(tmp_path)["argv"]
+    assert "Do it." not in asked(tmp_path)["argv"]
+    assert [message.text for message in only(AssistantMessage, events)] == ["all is well"]
+    assert events[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_each_turn_tells_again_what_was_said(tmp_path):
+    async with playing(tmp_path, fine("one"), fine("two"), fine("three")) as (session, _):
+        await run_turn(session, "First.", ("user", "Earlier."))
+        await run_turn(session, "Second.")
+        await run_turn(session, None)
+        assert session.reusable
+    last = asked(tmp_path, 2)["prompt"]
+    order = ["Earlier.", "First.", "one", "Second.", "two", "Continue"]
+    assert [last.count(text) for text in order] == [1] * 6
+    assert [last.index(text) for text in order] == sorted(last.index(text) for text in order)
+
+
+async def test_a_version_without_the_hook_leaves_it_to_the_sandbox_and_says_so(tmp_path):
+    async with playing(tmp_path, fine()) as (session, _):
+        events = await run_turn(session, "Do it.")
+    assert "no tool hook" in only(Notice, events)[0].text
+    assert not any(word.startswith("hooks.") for word in asked(tmp_path)["argv"])
+
+
+@pytest.mark.parametrize(
+    ("turn", "message", "retryable"),
+    [
+        ({"lines": [THREAD, STARTED, said("partly")], "code": 0}, "without a result", False),
+        ({"lines": [THREAD, said("partly"), ENDED], "code": 3}, "exit code 3", False),
+        ({"stderr": f"the cause\n{NOISE}", "code": 1}, "exit code 1: the cause", False),
+        ({"stderr": "Error: required MCP servers failed", "code": 1}, "required MCP", False),
+        ({"lines": [THREAD], "signal": signal.SIGKILL}, "out of memory", True),
+        ({"lines": ["nonsense", "[]", THREAD], "code": 1}, "2 of its lines", False),
+    ],
+)
+@pytest.mark.requirement("E75")
+async def test_only_a_completed_turn_and_exit_code_0_are_a_success(
+    tmp_path, turn, message, retryable
+):
+    async with playing(tmp_path, turn) as (session, _):
+        events = await run_turn(session, "Do it.")
+        assert session.reusable
+    error = events[-1].error
+    assert events[-1].stop_reason is StopReason.ERROR
+    assert message in error.message
+    assert error.retryable is retryable
+    assert "rollout" not in error.message
+    assert "router" not in error.message
+
+
+async def test_the_reason_of_a_failed_turn_is_the_one_it_tells(tmp_path):
+    error = {"type": "turn.failed", "error": {"message": "last status: 429 Too Many Requests"}}
+    async with playing(tmp_path, {"lines": [THREAD, error], "code": 1}) as (session, _):
+        events = await run_turn(session, "Do it.")
+    assert (events[-1].error.kind, events[-1].error.retryable) == (ErrorKind.RATE_LIMIT, True)
+
+
+async def test_a_cause_that_only_stderr_tells_has_its_kind_too(tmp_path):
+    turn = {"stderr": "Missing environment variable: `X`.\n" + NOISE, "code": 1}
+    async with playing(tmp_path, turn) as (session, _):
+        events = await run_turn(session, "Do it.")
+    assert events[-1].error.kind is ErrorKind.AUTH_FAILURE
+
+
+async def test_what_a_broken_turn_had_done_is_lost_so_the_session_is_rebuilt(tmp_path):
+    made = {"type": "item.completed", "item": MADE}
+    async with playing(tmp_path, {"lines": [THREAD, made], "code": 1}) as (session, _):
+        await run_turn(session, "Do it.")
+        assert not session.reusable
+
+
+async def test_after_task_complete_the_session_is_over(tmp_path):
+    call = {"id": "i", "type": "mcp_tool_call", "server": "prsm", "tool": "task_complete"}
+    done = {"type": "item.completed", "item": {**call, "status": "completed"}}
+    async with playing(tmp_path, {"lines": [THREAD, done, ENDED]}) as (session, _):
+        events = await run_turn(session, "Do it.")
+        assert not session.reusable
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert only(ToolCallStarted, events) == []
+
+
+async def test_an_interrupt_ends_the_process_and_the_turn(tmp_path):
+    async with playing(tmp_path, {"lines": [THREAD], "hang": True}, fine()) as (session, services):
+        turn = asyncio.ensure_future(run_turn(session, "Do it."))
+        await until(lambda: (tmp_path / "run-0.json").exists())
+        assert not await session.steer("left")
+        await session.interrupt()
+        events = await turn
+        assert services.live == []
+        assert session.reusable
+        assert (await run_turn(session, "Again."))[-1].stop_reason is StopReason.END_TURN
+    assert events[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_a_run_whose_tools_never_connect_is_ended_before_it_works_without_them(tmp_path):
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    class Unbridged(RecordingHost):
+        @asynccontextmanager
+        async def mcp_endpoint(self, **_):
+            env = {"PRSM_TOKEN": "secret"}
+            yield McpEndpoint(argv=("p",), env=env, until_connected=never)
+
+    turn = {"lines": [THREAD, STARTED], "hang": True}
+    host = Unbridged(note=answers("noted"))
+    clock = RushClock()
+    async with playing(tmp_path, turn, host=host, clock=clock) as (session, services):
+        clock.rush(20)
+        events = await run_turn(session, "Do it.")
+        await until(lambda: services.live == [])
+    assert "did not start the server of its orchestration tools" in events[-1].error.message
+    assert asked(tmp_path)["env"].items() >= {"PRSM_TOKEN": "secret"}.items()
+    assert "secret" not in " ".join(asked(tmp_path)["argv"])

@@ -1,0 +1,208 @@
+"""The tool hook in the real Codex: what is refused does not run, and what fails refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, gated
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.turns import StopReason, ToolCallFinished
+from prsm_core.testing.doubles import RecordingHost, only, run_turn
+
+pytestmark = pytest.mark.live
+
+MAKE = {"call": call("exec_command", "make", cmd="echo hi > made.txt")}
+DONE = {"say": "done"}
+
+
+@pytest.fixture
+def outside():
+    """A file beyond the working folder and the temp directories."""
+    path = Path.home() / ".cache" / "prsm-tests" / "outside.txt"
+    path.unlink(missing_ok=True)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.requirement("E24")
+async def test_a_refused_command_does_not_run_in_any_mode_and_the_model_is_told_why(
+    codex, tmp_path
+):
+    host = RecordingHost(verdict=lambda _: Deny("not in this house"))
+    async with (
+        codex(MAKE, DONE) as live,
+        live.session(host, mode=PermissionMode.BYPASS) as session,
+    ):
+        assert live.provider.capabilities.enforcement == "pre_tool"
+        events = await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert not (tmp_path / "made.txt").exists()
+    assert "not in this house" in told
+    assert [f.status for f in only(ToolCallFinished, events)] == ["denied"]
+    assert events[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_an_allowed_command_stays_in_the_sandbox(codex, tmp_path, outside):
+    command = f"rm -rf old && echo hi > made.txt; echo hi > {outside}; echo hi > .git/config"
+    (tmp_path / "old").mkdir()
+    (tmp_path / ".git").mkdir()
+    shell = {"call": call("exec_command", "make", cmd=command)}
+    async with codex(shell, DONE) as live, live.session() as session:
+        await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert (tmp_path / "made.txt").exists()
+    assert not (tmp_path / "old").exists()
+    assert not outside.exists()
+    assert not (tmp_path / ".git" / "config").exists()
+    assert told.count("Read-only file system") == 2
+
+
+async def test_the_sandbox_cannot_be_left_by_asking(codex, outside):
+    wanted = {"sandbox_permissions": "require_escalated", "justification": "please"}
+    shell = {"call": call("exec_command", "make", cmd=f"echo hi > {outside}", **wanted)}
+    async with codex(shell, DONE) as live, live.session() as session:
+        await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert not outside.exists()
+    assert "cannot ask for escalated permissions" in told
+
+
+@pytest.mark.parametrize("workdir", ["sub", "./sub/../sub/", "/usr"])
+async def test_a_command_is_asked_for_in_the_folder_where_it_runs(codex, tmp_path, workdir):
+    (tmp_path / "sub").mkdir()
+    host = RecordingHost()
+    shell = {"call": call("exec_command", cmd="pwd", workdir=workdir)}
+    async with codex(shell, DONE) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+    (asked,) = host.requests
+    assert is_same(asked.cwd, tmp_path / workdir)
+    assert events[-1].stop_reason is StopReason.END_TURN
+
+
+@pytest.mark.parametrize("command", TRICKY)
+async def test_a_command_is_known_by_its_text_whatever_that_is(codex, command):
+    host = RecordingHost()
+    async with (
+        codex({"call": call("exec_command", cmd=command)}, DONE) as live,
+        live.session(host) as session,
+    ):
+        events = await run_turn(session, "hi")
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert [request.command for request in host.requests] == [command]
+
+
+@pytest.mark.parametrize("tty", [True, False])
+async def test_nothing_can_be_typed_into_a_command_that_runs(codex, tmp_path, tty):
+    shell = call("exec_command", cmd="cat > typed.txt; sleep 20", tty=tty, yield_time_ms=300)
+    sleep = call("exec_command", cmd="sleep 20; cat > typed.txt", yield_time_ms=300)
+    typed = call("write_stdin", "type", session_id="${/session ID (\\d+)/}", chars="rm -rf x\n")
+    async with (
+        codex({"call": shell}, {"call": sleep}, {"call": typed}, DONE) as live,
+        live.session() as session,
+    ):
+        await run_turn(session, "hi")
+        (told,) = live.outputs("type")
+        first = live.last.conversation.outputs[0][2]
+    assert "stdin is closed" in told
+    assert ("TTY execution is disabled" in first) is tty
+    typed_file = tmp_path / "typed.txt"
+    assert not typed_file.exists() or typed_file.read_text() == ""
+
+
+async def test_nothing_of_the_hook_is_in_the_environment_of_a_command(codex):
+    async with codex({"shell": "env"}, DONE) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    (finished,) = only(ToolCallFinished, events)
+    assert "PATH=" in str(finished.result)
+    assert "PRSM" not in str(finished.result)
+
+
+async def test_the_hook_is_trusted_in_the_private_home_and_nothing_else_is(codex, state_dir):
+    async with codex(DONE) as live, live.session() as session:
+        await run_turn(session, "hi")
+    (line, *more) = (state_dir / "codex-home" / "config.toml").read_text().split("\n", 1)
+    assert line.startswith("[hooks.state.")
+    assert "[" not in "".join(more)
+    assert not (state_dir / "codex-home" / "hooks.json").exists()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "raise SystemExit(1)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "import sys; sys.stdout.write('{nonsense'); sys.exit(3)",
+        "this is no python",
+    ],
+)
+async def test_a_hook_that_crashes_refuses(codex, tmp_path, script):
+    client = tmp_path / "client.py"
+    client.write_text(script)
+    host = RecordingHost()
+    async with codex(MAKE, DONE, make=gated(client=client)) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert not (tmp_path / "made.txt").exists()
+    assert "could not be checked" in told
+    assert host.requests == []
+    assert events[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_a_hook_that_gets_no_answer_in_time_refuses(codex, tmp_path):
+    class Slow(RecordingHost):
+        async def authorize(self, request):
+            await asyncio.Event().wait()
+            return Allow()
+
+    async with codex(MAKE, DONE, make=gated(seconds=0.5)) as live, live.session(Slow()) as session:
+        await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert not (tmp_path / "made.txt").exists()
+    assert "timed out" in told
+
+
+async def test_a_hook_whose_socket_is_gone_refuses(codex, state_dir, tmp_path):
+    async with codex(MAKE, DONE) as live, live.session() as session:
+        (path,) = state_dir.glob("hook-*.sock")
+        path.unlink()
+        await run_turn(session, "hi")
+        (told,) = live.outputs("make")
+    assert not (tmp_path / "made.txt").exists()
+    assert "could not be asked" in told
+
+
+async def test_a_codex_whose_hook_fails_open_is_ended(codex, tmp_path):
+    """The one way is left in which it can: the shell around the client is killed."""
+    client = tmp_path / "client.py"
+    client.write_text(KILLS_ITS_SHELL)
+    shell = {"call": call("exec_command", cmd="sleep 30")}
+    async with codex(shell, DONE, make=gated(client=client)) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+        assert live.services.processes[-1].has_exited
+    assert events[-1].stop_reason is StopReason.ERROR
+    assert "was ended for that" in events[-1].error.message
+    assert not events[-1].error.retryable
+
+
+def is_same(folder, other):
+    return os.path.normpath(folder) == os.path.normpath(other)
+
+
+async def test_calls_of_one_response_are_asked_for_at_once(codex):
+    both = asyncio.Barrier(2)
+
+    class Meeting(RecordingHost):
+        async def authorize(self, request):
+            await both.wait()
+            return await super().authorize(request)
+
+    host = Meeting()
+    calls = [call("exec_command", cmd=f"echo {n}") for n in (1, 2)]
+    async with codex({"call": calls}, DONE) as live, live.session(host) as session:
+        await run_turn(session, "hi")
+    assert {request.command for request in host.requests} == {"echo 1", "echo 2"}

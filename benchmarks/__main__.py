@@ -26,6 +26,7 @@ NAMES = (
     "deadlock",
     "request",
     "proxy",
+    "policy",
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.config import ledger_path, private_dir
+from prsm_core.config.own_rules import OwnRules
 from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole, AgentState
@@ -153,14 +154,19 @@ class LocalApp:
             raise ConfigError("a run ends with its master", hint="start another run")
         await self._engine.manager.restart_agent(record.agent_id, prompt)
 
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
+    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request; the first answer wins."""
-        return self._engine.runtime.desk.resolve(request, "permission", {"verdict": verdict})
+        desk = self._engine.runtime.desk
+        return desk.resolve(request, "permission", {"verdict": verdict}, via=via)
 
-    async def answer(self, request: str, answer: Answer) -> bool:
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; the first answer wins."""
         said = {"choices": list(answer.choices), "text": answer.text}
-        return self._engine.runtime.desk.resolve(request, "question", said)
+        return self._engine.runtime.desk.resolve(request, "question", said, via=via)
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how a request has ended, given the beginning of its id."""
+        return self._engine.runtime.desk.outcome(request)
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open permission requests and questions, oldest first."""
@@ -225,9 +231,7 @@ async def open_app(
     asked for by name, or whose check is required, is not active.
     """
     _check_plugins(options, settings, plugins)
-    clock, tools = SystemClock(), ToolTable()
-    if outside is not None:  # it ends by leaving
-        tools = tools.without("task_complete", AgentRole.MASTER)
+    clock, tools = SystemClock(), _tools(outside)
     ids = Ids(clock.time)
     session = options.session or ids.ulid()
     async with _open_owned(paths, session, clock) as own:
@@ -248,6 +252,7 @@ async def open_app(
             trusted=trusted,
             outside=outside,
             open_endpoint=own.bridge.endpoint,
+            own_rules=OwnRules.of(paths),
             sinks=tuple(plugins.collect(EventSinkSpec).values()),
             sink_settings=_sink_settings(),
         )
@@ -257,6 +262,12 @@ async def open_app(
             ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock),
         ):
             yield app
+
+
+def _tools(outside: ProviderSpec | None) -> ToolTable:
+    tools = ToolTable()
+    # A master outside ends by leaving.
+    return tools if outside is None else tools.without("task_complete", AgentRole.MASTER)
 
 
 class _Owned(NamedTuple):

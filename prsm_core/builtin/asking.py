@@ -1,4 +1,4 @@
-"""Permission requests and questions put to the person at the terminal, one at a time."""
+"""Permission requests and questions put to the person at the terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ T = TypeVar("T")
 _LABELS = {
     "once": ("o", "[o]nce"),
     "always": ("a", "[a]lways"),
-    "allow_rule": ("r", "allow by [r]ule"),
-    "deny_rule": ("x", "deny by rule [x]"),
+    "allow_project": ("p", "[p] allow for the project"),
+    "allow_global": ("g", "[g] allow everywhere"),
     "deny": ("d", "[d]eny"),
+    "deny_project": ("dp", "[dp] deny for the project"),
+    "deny_global": ("dg", "[dg] deny everywhere"),
 }
-_WORDS = {"y": "once", "yes": "once", "n": "deny", "no": "deny"}
-_REQUESTS = frozenset({"permission_requested", "question_asked"})
+_WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"}
+_FOR_ALL = {"oo": "once", "allow all": "once", "dd": "deny", "deny all": "deny"}
+PERMISSION = "permission_requested"
+_REQUESTS = frozenset({PERMISSION, "question_asked"})
 _ENDS = frozenset({"permission_resolved", "question_answered"})
 
 
@@ -35,6 +39,11 @@ def parse_verdict(text: str, options: Sequence[str]) -> str | None:
     letters = {letter: option for option, (letter, _) in _LABELS.items()}
     verdict = letters.get(typed) or _WORDS.get(typed, typed)
     return verdict if verdict in options else None
+
+
+def parse_for_all(text: str) -> str | None:
+    """Return the verdict that was typed for all requests at once, None if it is for one."""
+    return _FOR_ALL.get(" ".join(text.lower().split()))
 
 
 def parse_answer(text: str, options: Sequence[str]) -> Answer | None:
@@ -68,9 +77,10 @@ class Answering(Protocol):
 
 
 class Desk:
-    """Owns the requests that are open, and the one now shown.
+    """Owns the requests that are open, and those now listed above the prompt.
 
-    The end of input is a refusal: permissions are denied, questions get no answer.
+    Permissions that wait together are listed together, and one answer may be for all of them. The
+    end of input is a refusal: permissions are denied, questions get no answer.
     """
 
     def __init__(
@@ -85,60 +95,98 @@ class Desk:
         self._screen = screen
         self._describe = describe
         self._open: dict[str, Event] = {}
+        self._described: set[str] = set()
         self._arrived = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
-        self._shown: str | None = None
+        self._listed: Sequence[Event] = ()  # what an answer may be for; empty once it is given
 
     def note(self, event: Event) -> bool:
         """Take in a request or its end; return whether the desk prints it itself."""
         if event.type in _REQUESTS:
             self._open[event.data["request"]] = event
             self._arrived.set()
+            if any(listed.type == event.type == PERMISSION for listed in self._listed):
+                self._ask_again()
             return True
         if event.type in _ENDS:
-            request = event.data["request"]
-            self._open.pop(request, None)
-            if request == self._shown and self._asking is not None:
-                self._asking.cancel()
+            ended = self._open.pop(event.data["request"], None)
+            if ended in self._listed:
+                self._ask_again()
         return False
 
     async def serve(self) -> None:
         """Ask until cancelled; a request that ends elsewhere is withdrawn."""
         async with asyncio.TaskGroup() as group:
             while True:
-                event = await self._next()
-                self._shown = event.data["request"]
-                self._asking = group.create_task(self._ask(event), name="ask the user")
+                self._listed = await self._next()
+                self._asking = group.create_task(self._ask(self._listed), name="ask the user")
                 await asyncio.wait({self._asking})
-                self._open.pop(event.data["request"], None)
 
-    async def _next(self) -> Event:
+    def _ask_again(self) -> None:
+        """Take the prompt back: what it is about has changed."""
+        self._listed = ()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _next(self) -> Sequence[Event]:
+        """Wait for a request; return it, and if it is a permission all others that wait."""
         while not self._open:
             self._arrived.clear()
             await self._arrived.wait()
-        return next(iter(self._open.values()))
+        first, *others = self._open.values()
+        if first.type != PERMISSION:
+            return (first,)
+        return (first, *(event for event in others if event.type == PERMISSION))
 
-    async def _ask(self, event: Event) -> None:
-        request, options = event.data["request"], tuple(event.data.get("options") or ())
-        self._screen.print_lines(self._describe(event))
+    async def _ask(self, listed: Sequence[Event]) -> None:
+        self._show(listed)
         self._reader.forget_typed()
-        if event.type == "permission_requested":
-            labels = (label for option, (_, label) in _LABELS.items() if option in options)
-            verdict = await self._read(f"{' '.join(labels)}: ", options, parse_verdict)
-            self._shown = None  # its end is our own doing now: nothing to withdraw
-            await self._app.resolve_permission(request, verdict or "deny")
-        else:
-            prompt = "number or text: " if options else "answer: "
-            answer = await self._read(prompt, options, parse_answer)
-            self._shown = None
-            await self._app.answer(request, answer or Answer())
+        first = listed[0]
+        if first.type == PERMISSION:
+            await self._ask_permission(listed)
+            return
+        options = _options(first)
+        prompt = "number or text: " if options else "answer: "
+        answer = await self._read(prompt, lambda typed: parse_answer(typed, options))
+        self._close(first)
+        await self._app.answer(first.data["request"], answer or Answer())
 
-    async def _read(
-        self, prompt: str, options: Sequence[str], parse: Callable[[str, Sequence[str]], T | None]
-    ) -> T | None:
+    async def _ask_permission(self, listed: Sequence[Event]) -> None:
+        first = listed[0]
+        options = _options(first)
+
+        def parse(typed: str) -> tuple[str, Sequence[Event]] | None:
+            if len(listed) > 1 and (verdict := parse_for_all(typed)) is not None:
+                return verdict, [event for event in listed if verdict in _options(event)]
+            verdict = parse_verdict(typed, options)
+            return None if verdict is None else (verdict, (first,))
+
+        verdict, answered = await self._read(_prompt(listed), parse) or ("deny", (first,))
+        self._close(*answered)
+        for event in answered:
+            await self._app.resolve_permission(event.data["request"], verdict)
+
+    def _show(self, listed: Sequence[Event]) -> None:
+        """Print what is asked about last, right above its prompt."""
+        first, *others = listed
+        new = [event for event in others if event.data["request"] not in self._described]
+        if new:
+            self._screen.print_lines([f"{len(new)} more to answer:"])
+        for event in (*new, first):
+            self._described.add(event.data["request"])
+            self._screen.print_lines(self._describe(event))
+
+    def _close(self, *answered: Event) -> None:
+        """Forget requests: their end is our own doing now, there is nothing to withdraw."""
+        self._listed = ()
+        for event in answered:
+            self._open.pop(event.data["request"], None)
+            self._described.discard(event.data["request"])
+
+    async def _read(self, prompt: str, parse: Callable[[str], T | None]) -> T | None:
         """Prompt until the answer is clear; None at the end of input."""
         while (typed := await self._read_line(prompt)) is not None:
-            answer = parse(typed, options)
+            answer = parse(typed)
             if answer is not None:
                 return answer
         return None
@@ -151,3 +199,16 @@ class Desk:
         finally:
             self._screen.close_prompt(answered=typed is not None)
         return typed
+
+
+def _options(event: Event) -> tuple[str, ...]:
+    return tuple(event.data.get("options") or ())
+
+
+def _prompt(listed: Sequence[Event]) -> str:
+    """Return the answers that the first request takes, and those for all."""
+    options = _options(listed[0])
+    labels = " ".join(label for option, (_, label) in _LABELS.items() if option in options)
+    if len(listed) == 1:
+        return f"{labels}: "
+    return f"this one: {labels}, all {len(listed)}: [oo] allow once [dd] deny: "

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
+from prsm_core.builtin.text import (
+    command_lines,
+    escape_command,
+    escape_exact,
+    escape_prose,
+    format_duration,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -147,17 +154,18 @@ class Renderer:
     def _permission(self, event: Event, data: _Fields) -> Sequence[str]:
         self._requests[data.exact("request")] = f"{data.exact('tool')} of {self.name(event.agent)}"
         paths = [f"  path: {escape_exact(str(path))}" for path in data.raw("paths") or ()]
-        command, reason = data.exact("command"), data.prose("reason")
+        command = data.raw("command")
         return (
             f"{self.name(event.agent)} asks permission for {data.exact('tool')}",
-            *([f"  command: {command}"] if command else paths),
-            *([f"  reason: {reason}"] if reason else ()),
+            *(_command(str(command)) if command else paths),
+            *_why(data),
+            *_rules(data.raw("rules")),
         )
 
     def _resolved(self, event: Event, data: _Fields) -> Sequence[str]:
         unknown = f"a request of {self.name(event.agent)}"
         subject = self._requests.pop(data.exact("request"), unknown)
-        return (f"{subject}: {data.exact('verdict')} (by {data.exact('by')})",)
+        return (f"{subject}: {data.exact('verdict')} (by {data.answerer()})",)
 
     def _question(self, event: Event, data: _Fields) -> Sequence[str]:
         options = [escape_exact(str(option)) for option in data.raw("options") or ()]
@@ -167,7 +175,7 @@ class Renderer:
         )
 
     def _answered(self, event: Event, data: _Fields) -> Sequence[str]:
-        return (f"the question of {self.name(event.agent)} is closed (by {data.exact('by')})",)
+        return (f"the question of {self.name(event.agent)} is closed (by {data.answerer()})",)
 
     def _progress(self, event: Event, data: _Fields) -> Sequence[str]:
         share = f"{data.exact('percent')}% " if data.raw("percent") is not None else ""
@@ -218,8 +226,42 @@ class _Fields:
     def prose(self, name: str) -> str:
         return escape_prose(str(self.raw(name) or ""))
 
+    def answerer(self) -> str:
+        via = self.exact("via")
+        return f"{self.exact('by')}, {via}" if via else self.exact("by")
+
     def line(self, name: str, limit: int = 100) -> str:
         return one_line(str(self.raw(name) or ""), limit)
+
+
+def _command(command: str) -> Sequence[str]:
+    """Return all of a command; of several lines each has a bar, so that none looks like ours."""
+    first, *rest = command_lines(command)
+    if not rest:
+        return (f"  command: {first}",)
+    return ("  command:", f"  | {first}", *(f"  | {line}" for line in rest))
+
+
+def _why(data: _Fields) -> Sequence[str]:
+    """Return the reason of a request, and the parts that it is about if it does not name them."""
+    reason, command = str(data.raw("reason") or ""), data.raw("command") or ""
+    parts = [str(part) for part in data.raw("parts") or ()]
+    unnamed = [part for part in parts if part not in reason and part != command.strip()]
+    return (
+        *(f"  part: {escape_command(part)}" for part in unnamed),
+        *([f"  reason: {escape_command(reason)}"] if reason else ()),
+    )
+
+
+def _rules(rules: object) -> Sequence[str]:
+    """Return the rules that the answers to a request make."""
+    if not isinstance(rules, dict):
+        return ()
+    return [
+        f"  rule to {verdict}: {escape_command(str(rule))}"
+        for verdict, made in sorted(rules.items())
+        for rule in made or ()
+    ]
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _HARMFUL = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# Letters and signs that show nothing, or nothing of their own.
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+# Backslashes that could be taken for the beginning of an escape.
+_LIKE_ESCAPE = re.compile(r"\\+(?=x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[^\x20-\x7e])")
 
 
 def escape_prose(text: str) -> str:
@@ -28,6 +34,23 @@ def escape_exact(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def escape_command(text: str) -> str:
+    """Return a command in one line in which nothing hides; no two commands look the same.
+
+    A character that shows nothing, joins another or acts on the terminal is written by its number;
+    a backslash that could be taken for such a number is doubled.
+    """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    doubled = _LIKE_ESCAPE.sub(lambda match: match[0] * 2, text)
+    return "".join(char if _is_plain(char) else _numbered(char) for char in doubled)
+
+
+def command_lines(command: str) -> list[str]:
+    """Return all of a command, each of its lines escaped."""
+    return [escape_command(line) for line in command.split("\n")]
 
 
 def one_line(text: str, limit: int = 100) -> str:
@@ -67,10 +90,21 @@ def _is_prose(char: str) -> bool:
     return char not in _BIDI and unicodedata.category(char) not in _HARMFUL
 
 
+def _is_plain(char: str) -> bool:
+    if char.isascii():
+        return char.isprintable()
+    is_seen = char.isprintable() and char not in _BLANK
+    return is_seen and unicodedata.category(char) not in _MARKS
+
+
 def _escaped(char: str) -> str:
-    code = ord(char)
     if char in "\n\t\r":
         return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}[char]
+    return _numbered(char)
+
+
+def _numbered(char: str) -> str:
+    code = ord(char)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

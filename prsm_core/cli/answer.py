@@ -16,21 +16,33 @@ from prsm_core.cli.options import json_option, workspace_option
 def answer(
     request: str | None, words: tuple[str, ...], session: str | None, workspace: str, as_json: bool
 ) -> None:
-    """Answer REQUEST, the beginning of its id; without it, list what waits for an answer.
+    """Answer REQUEST, the beginning of its id; "all" stands for every open permission.
 
-    A permission takes once, always or deny, as far as the list offers them. A question takes
-    numbers or words of its options, or free text. The first answer counts; a later one exits
-    with 1.
+    Without an ANSWER the request is shown in full, without REQUEST all that wait are listed.
+
+    A permission takes what the list offers: once, always (this session, the agent and its
+    children), deny; allow_project and allow_global store the rule that is shown, deny_project and
+    deny_global forbid the exact command for good. With "all", allow stands for once. A question
+    takes numbers or words of its options, or free text.
+
+    The first answer counts; a later one exits with 1 and says whose was first.
     """
     import asyncio
 
-    from prsm_core.cli.control import answer_request, print_requests
+    from prsm_core.cli import answering
 
+    place = answering.Place(workspace, session)
     if request is None:
-        asyncio.run(print_requests(workspace, session, as_json=as_json))
+        asyncio.run(answering.print_requests(place, as_json=as_json))
         return
-    if not words:
-        raise click.UsageError("the answer is missing")
     if as_json:
         raise click.UsageError("--json is for the list")
-    asyncio.run(answer_request(workspace, session, request, words))
+    if request == answering.ALL:
+        if not words:
+            raise click.UsageError("the answer is missing: allow or deny")
+        if not asyncio.run(answering.answer_all(place, words)):
+            click.get_current_context().exit(1)
+    elif words:
+        asyncio.run(answering.answer_request(place, request, words))
+    else:
+        asyncio.run(answering.print_request(place, request))

@@ -14,7 +14,7 @@ from prsm_core.builtin.lines import LineReader
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.screen import Screen
 from prsm_core.builtin.text import escape_exact, escape_prose, one_line
-from prsm_core.cli.control import open_running
+from prsm_core.cli.control import GONE, open_running
 from prsm_core.cli.ledger import open_session
 from prsm_core.errors import ControlError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import SessionInfo, Store
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there
-_GONE = frozenset({"no_answer", "no_owner"})
 _REQUESTS = frozenset({"permission_requested", "question_asked"})
 _LEAVE = "what its agents ask is put to you; Ctrl-C leaves, and the run goes on"
 _ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
@@ -40,7 +39,7 @@ async def attach_session(workspace: str, prefix: str | None) -> None:
         PrsmError: nothing runs.
     """
     async with (
-        await open_running(workspace, prefix) as client,
+        await open_running(workspace, prefix, via="prsm attach") as client,
         open_session(workspace, client.session) as (store, info),
     ):
         await Attached(Owner(client), store, info).run()
@@ -75,7 +74,7 @@ class Owner:
                     await sign()
                 await asyncio.sleep(BEAT_SECONDS)
         except ControlError as error:
-            if error.code not in _GONE:
+            if error.code not in GONE:
                 raise
 
     async def _give(self, answer: Callable[[], Awaitable[bool]]) -> bool:
@@ -83,7 +82,7 @@ class Owner:
             async with self._turn:
                 return await answer()
         except ControlError as error:
-            if error.code not in _GONE:
+            if error.code not in GONE:
                 raise
             return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,7 +71,7 @@ def check(launch: Launch, command: str | None, mode: str, as_json: bool, workspa
         from prsm_core.builtin.text import escape_exact
 
         click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}")
-    click.get_current_context().exit(EXIT_CODES[answer["verdict"]])
+    click.get_current_context().exit(EXIT_CODES[str(answer["verdict"])])
 
 
 @policy.command("list", short_help="List the rules.")
@@ -116,7 +117,7 @@ def remove(verdict: str, words: tuple[str, ...], project: bool, workspace: str) 
 
 
 def _rows() -> Iterable[Mapping[str, Any]]:
-    for number, line in enumerate(click.get_text_stream("stdin"), start=1):
+    for number, line in enumerate(sys.stdin, start=1):
         if not line.strip():
             continue
         try:
@@ -232,17 +233,11 @@ def _edit(
 ) -> None:
     from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.places import workspace_paths
-    from prsm_core.config.policy_edit import add_rule, remove_rule
-    from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
-    from prsm_core.config.trust import is_trusted, trust
+    from prsm_core.config.own_rules import change_rule, policy_path
 
-    paths = workspace_paths(workspace)
-    path = workspace_policy_path(paths) if project else user_policy_path(paths)
-    was_trusted = project and is_trusted(paths)
-    rule = _split(words)
-    changed = (add_rule if adds else remove_rule)(path, verdict, rule)
-    if changed and was_trusted:
-        trust(paths)  # the change is the user's own
+    paths, rule = workspace_paths(workspace), _split(words)
+    path = policy_path(paths, project=project)
+    changed = change_rule(paths, verdict, rule, project=project, adds=adds)
     click.echo(escape_exact(f"{path}: {_what_happened(changed, adds)} {verdict} {' '.join(rule)}"))
     if not changed and not adds:
         click.get_current_context().exit(1)

@@ -15,6 +15,7 @@ from prsm_core.cli.run_options import (
     mode_option,
     on_ask_option,
     set_option,
+    trust_option,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def _read_stdin() -> str:
 @click.option("--session", metavar="ID", help="Run in this session.")
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
 @on_ask_option
+@trust_option
 @click.option(
     "--timeout",
     "timeout_s",

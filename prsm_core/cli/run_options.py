@@ -26,6 +26,11 @@ on_ask_option = click.option(
     type=click.Choice(["deny", "allow"]),
     help="Answer permission requests so, without asking a person.",
 )
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Let the workspace's own .prism count in this run, as `prsm trust` does for good.",
+)
 budget_usd_option = click.option(
     "--budget-usd",
     type=float,

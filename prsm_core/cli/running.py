@@ -47,6 +47,7 @@ class Request:
     ui: str | None = None
     session: str | None = None
     on_ask: str | None = None
+    trust: bool = False
     timeout_s: float | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
@@ -61,7 +62,9 @@ def run_task(launch: Launch, request: Request) -> int:
     """
     os.umask(PRIVATE)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
-    setup = load_setup(launch, request.workspace, sets=request.sets, flags=flags)
+    setup = load_setup(
+        launch, request.workspace, sets=request.sets, flags=flags, trust=request.trust
+    )
     spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
     install_child_watcher()
     return asyncio.run(_run(setup, request, spec))

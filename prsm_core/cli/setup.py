@@ -44,17 +44,19 @@ def load_setup(
     *,
     sets: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
+    trust: bool = False,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
-    `flags` are the values of named flags by dotted key; None where one was not given.
+    `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
+    the workspace's own configuration count, whether or not the user has trusted it for good.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
     """
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
-    trusted = is_trusted(paths)
+    trusted = trust or is_trusted(paths)
     first = load_settings(
         paths=paths, environ=os.environ, sets=sets, overrides=flags, trusted=trusted
     )

@@ -12,7 +12,8 @@ import click
     default="all",
     show_default=True,
     metavar="NAMES",
-    help="crash, hang, garbage, 429, duplicate, late, restart, slow-sink; or none.",
+    help="crash, hang, garbage, 429, duplicate, late, stale, interrupt, restart, slow-sink; "
+    "or none.",
 )
 @click.option(
     "--agents",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.config.atomic import replace_file
 from prsm_core.config.document import parse_text, read_text
 from prsm_core.config.dump import dump_document
 from prsm_core.config.policy_file import VERDICTS, parse_rule, render_rule
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
 Words = tuple[str, ...]
 Lists = dict[str, list[Words]]
@@ -24,37 +22,58 @@ def add_rule(path: Path, verdict: str, words: Words) -> bool:
 
     Raises ConfigError for a file that cannot be read: it is never overwritten.
     """
-    return _edit(path, verdict, words, _with_line, is_there=True)
+    return _change(path, with_rule(read_text(path) or "", verdict, words, path))
 
 
 def remove_rule(path: Path, verdict: str, words: Words) -> bool:
     """Take a rule out; return False when the file does not have it. Raises ConfigError."""
-    return _edit(path, verdict, words, _without_line, is_there=False)
+    return _change(path, without_rule(read_text(path) or "", verdict, words, path))
 
 
-def _edit(
-    path: Path,
-    verdict: str,
-    words: Words,
-    change: Callable[[str, str, Words], str],
-    *,
-    is_there: bool,
-) -> bool:
-    text = read_text(path) or ""
+def with_rule(text: str, verdict: str, words: Words, path: Path) -> str | None:
+    """Return the text of a policy file with one more rule, None when it has it already.
+
+    Raises ConfigError, which names `path`, when the text cannot be read.
+    """
     lists = _lists(text, path)
-    if (words in lists[verdict]) is is_there:
+    if words in lists[verdict]:
+        return None
+    lists[verdict].append(words)
+    return _checked(_with_line(text, verdict, words), lists, path)
+
+
+def without_rule(text: str, verdict: str, words: Words, path: Path) -> str | None:
+    """Return the text without a rule, None when it does not have it. Raises ConfigError."""
+    lists = _lists(text, path)
+    if words not in lists[verdict]:
+        return None
+    lists[verdict].remove(words)
+    return _checked(_without_line(text, verdict, words), lists, path)
+
+
+def holds_allow_rules(text: str, path: Path) -> bool:
+    """Return whether the text of a policy file allows anything. Raises ConfigError."""
+    return bool(_lists(text, path)["allow"])
+
+
+def _change(path: Path, text: str | None) -> bool:
+    if text is None:
         return False
-    if is_there:
-        lists[verdict].append(words)
-    else:
-        lists[verdict].remove(words)
-    changed = change(text, verdict, words)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+    return True
+
+
+def _checked(changed: str, lists: Lists, path: Path) -> str:
+    """Return the changed text, or where it does not say just these rules, one that does."""
     try:
         is_right = _lists(changed, path) == lists
     except ConfigError:
         is_right = False
-    _write(path, changed if is_right else _rewritten(lists))
-    return True
+    return changed if is_right else _rewritten(lists)
 
 
 def _lists(text: str, path: Path) -> Lists:
@@ -121,21 +140,3 @@ def _rewritten(lists: Lists) -> str:
         verdict: [list(words) for words in rules] for verdict, rules in lists.items() if rules
     }
     return dump_document(values) if values else ""
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace the file as a whole: a reader sees the old rules or the new ones."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".policy-")
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error

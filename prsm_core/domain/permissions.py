@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentRole, PermissionMode
 
 ASK_OPTIONS = ("once", "always", "allow_rule", "deny_rule", "deny")
+# The answers that make a rule: its verdict, and whether it is the project's or the user's own.
+RULE_ANSWERS: Mapping[str, tuple[str, bool]] = MappingProxyType(
+    {
+        "allow_project": ("allow", True),
+        "allow_global": ("allow", False),
+        "deny_project": ("deny", True),
+        "deny_global": ("deny", False),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +48,18 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person decides; `options` is a subset of ASK_OPTIONS."""
+    """A person decides; `options` is a subset of ASK_OPTIONS.
+
+    `parts` are the parts of the command that it is about. With `allow_rule` or `deny_rule` among
+    the options, `allow_rules` or `deny_rules` are the rules that such an answer makes, each as the
+    first words of a command.
+    """
 
     reason: str
     options: tuple[str, ...] = ("once", "always", "deny")
+    parts: tuple[str, ...] = ()
+    allow_rules: tuple[tuple[str, ...], ...] = ()
+    deny_rules: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from prsm_core.engine.enforcement import Enforcement
 from prsm_core.engine.gates import GateRunner
 from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.rule_keeper import RuleKeeper
 from prsm_core.engine.runtime import Runtime
 from prsm_core.engine.sandbox import Sandbox
 from prsm_core.engine.slots import Slots
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
+    from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.background import Background
     from prsm_core.engine.host import OpenEndpoint
@@ -67,6 +69,7 @@ class EngineConfig:
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
+    own_rules: OwnRules | None = None  # where the rules of a person's answers go
 
 
 def build_runtime(
@@ -83,6 +86,7 @@ def build_runtime(
     settings = config.settings
     sandbox = _sandbox(config)
     providers = _providers(config, background)
+    rules = RuleKeeper(config.own_rules, config.broker, background, journal)
     return Runtime(
         settings=settings,
         workspace=config.workspace,
@@ -98,7 +102,7 @@ def build_runtime(
         enforcement=Enforcement(providers, settings, journal),
         breakers=Breakers(config.clock),
         broker=config.broker,
-        desk=HumanDesk(config.human, config.clock, journal, control),
+        desk=HumanDesk(config.human, config.clock, journal, control, rules),
         budgets=BudgetLedger(on_alert=alert_teller(journal)),
         launcher=config.launcher,
         gates=_gates(config, sandbox),

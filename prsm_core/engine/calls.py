@@ -212,6 +212,11 @@ def failure(error: PrsmError) -> ToolOutcome:
     return ToolOutcome(text=_encode(data), data=data, is_error=True)
 
 
+def turn_over() -> ToolOutcome:
+    """Return the outcome of a call that has no turn any more."""
+    return failure(OrchestrationError(_ENDED, code="turn_over"))
+
+
 def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
     """Return an answer that tells the agent one thing more."""
     data = {**outcome.data, "notice": notice}
@@ -248,7 +253,7 @@ class TurnCalls:
         """Run one call to its stored answer; an error is an answer too."""
         session = self._session
         if self._is_over or session.is_over:
-            return failure(OrchestrationError(_ENDED, code="turn_over"))
+            return turn_over()
         call = Call(
             id=self.unique_id(call_id),
             tool=session.tools.get(name),
@@ -263,7 +268,7 @@ class TurnCalls:
         self.rows[call.id] = call.row()
         session.tool_started()
         await self._until_cut_off(call)
-        return call.outcome or failure(OrchestrationError(_ENDED, code="turn_over"))
+        return call.outcome or turn_over()
 
     def complete(self, call_id: str) -> None:
         """Let the turn end with this call: every other open one is cancelled."""

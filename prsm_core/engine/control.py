@@ -69,18 +69,21 @@ def _is_texts(value: object) -> bool:
 _TEXT = ("a text", _is_text)
 _TEXTS = ("a list of texts", _is_texts)
 _MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
+_VIA = frozenset({"via"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """What a request may ask for, and the arguments it must have."""
+    """What a request may ask for, and the arguments it must have, but for those in `optional`."""
 
     run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
     args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
 
     def check(self, name: str, args: Mapping[str, Any]) -> None:
         for key, (what, fits) in self.args.items():
-            if key not in args or not fits(args[key]):
+            is_left_out = key in self.optional and key not in args
+            if not is_left_out and (key not in args or not fits(args[key])):
                 raise bad_request(f"{name}: `{key}` must be {what}")
         if extra := sorted(set(args) - set(self.args)):
             raise bad_request(f"{name}: unknown arguments: {', '.join(map(ascii, extra))}")
@@ -99,12 +102,16 @@ async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
 
 
 async def _resolve(app: AppHandle, args: Mapping[str, Any]) -> bool:
-    return await app.resolve_permission(args["request"], args["verdict"])
+    return await app.resolve_permission(args["request"], args["verdict"], via=args.get("via", ""))
 
 
 async def _answer(app: AppHandle, args: Mapping[str, Any]) -> bool:
     answer = Answer(choices=tuple(args["choices"]), text=args["text"])
-    return await app.answer(args["request"], answer)
+    return await app.answer(args["request"], answer, via=args.get("via", ""))
+
+
+async def _outcome(app: AppHandle, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return await app.outcome(args["request"])
 
 
 async def _tree(app: AppHandle, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,8 +130,13 @@ _OPERATIONS = {
     "kill": _Operation(_kill, {"agent": _TEXT}),
     "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
     "restart": _Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
-    "resolve_permission": _Operation(_resolve, {"request": _TEXT, "verdict": _TEXT}),
-    "answer": _Operation(_answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT}),
+    "resolve_permission": _Operation(
+        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA
+    ),
+    "answer": _Operation(
+        _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
+    ),
+    "outcome": _Operation(_outcome, {"request": _TEXT}),
     "tree": _Operation(_tree),
     "requests": _Operation(_requests),
     "attend": _Operation(_attend),

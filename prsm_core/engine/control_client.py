@@ -37,9 +37,10 @@ class ControlClient:
     met, and ControlError when there is no answer.
     """
 
-    def __init__(self, session: str, streams: _Streams) -> None:
+    def __init__(self, session: str, streams: _Streams, *, via: str = "") -> None:
         self.session = session
         self._reader, self._writer = streams
+        self._via = via
 
     async def ping(self) -> Mapping[str, Any]:
         """Return the owner's session, pid and version of the protocol."""
@@ -59,13 +60,17 @@ class ControlClient:
 
     async def resolve_permission(self, request: str, verdict: str) -> bool:
         """Answer a permission request; False when it was already answered."""
-        done = await self._ask("resolve_permission", request=request, verdict=verdict)
-        return cast("bool", done)
+        said = {"request": request, "verdict": verdict, **self._from()}
+        return cast("bool", await self._ask("resolve_permission", **said))
 
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; False when it was already answered."""
-        said = {"choices": list(answer.choices), "text": answer.text}
+        said = {"choices": list(answer.choices), "text": answer.text, **self._from()}
         return cast("bool", await self._ask("answer", request=request, **said))
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how the request whose id begins so has ended, None where that is not known."""
+        return cast("Mapping[str, Any] | None", await self._ask("outcome", request=request))
 
     async def tree(self) -> Mapping[str, Any]:
         """Return the tree as `prsm tree --json` prints it."""
@@ -78,6 +83,9 @@ class ControlClient:
     async def attend(self) -> None:
         """Tell the owner that a person is there to answer."""
         await self._ask("attend")
+
+    def _from(self) -> Mapping[str, str]:
+        return {"via": self._via} if self._via else {}
 
     async def _ask(self, op: str, **args: Any) -> Any:
         request = encode_request(op, args)
@@ -107,13 +115,15 @@ class ControlClient:
 
 
 @asynccontextmanager
-async def open_control(state_dir: Path, session: str) -> AsyncIterator[ControlClient]:
-    """Connect to the owner of a session.
+async def open_control(
+    state_dir: Path, session: str, *, via: str = ""
+) -> AsyncIterator[ControlClient]:
+    """Connect to the owner of a session; `via` is told as where a person's answers come from.
 
     Raises:
         ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
     """
-    client = ControlClient(session, await _connect(state_dir, session))
+    client = ControlClient(session, await _connect(state_dir, session), via=via)
     try:
         yield client
     finally:

@@ -324,13 +324,13 @@ class OrchestrationEngine:
             return self._outcome.result()
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
+        self._journal.end_run()
         await self._journal.flush()
         usage, cost = await self._usage()
         usage_before, cost_before = self._used_before
         usage = usage - usage_before
         cost = cost if cost is None else cost - (cost_before or 0.0)
         began, self._started = self._started or 0.0, None  # from here on it will be written
-        self._journal.end_run()
         outcome.set_result(replace(end, usage=usage))
         told = {"status": end.status, "summary": end.summary, "error": end.error}
         finished = self._journal.event(

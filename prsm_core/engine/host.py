@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionContext
+from prsm_core.domain.permissions import (
+    RULE_ANSWERS,
+    Allow,
+    Answer,
+    Ask,
+    Deny,
+    PermissionContext,
+)
+from prsm_core.engine.calls import turn_over
 from prsm_core.engine.human import (
     ALLOWING,
     NO_ANSWER,
@@ -17,11 +25,11 @@ from prsm_core.engine.intake import fit
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.permissions import PermissionRequest, Question
+    from prsm_core.domain.permissions import PermissionRequest, Question, Verdict
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.engine.agent_session import AgentSession
     from prsm_core.interfaces.provider import AgentHost
@@ -36,6 +44,7 @@ _WHY_NOT = {
     "agent_ended": "the agent has ended",
     "turn_ended": "the turn it was asked in is over",
     "user": "the user refused it",
+    "rule": "a rule that the user has just made forbids it",
 }
 
 
@@ -75,6 +84,8 @@ class SessionHost:
     ) -> ToolOutcome:
         """Run an orchestration tool of the running turn."""
         turn = self._session.turn
+        if turn is None and self._session.is_over:
+            return turn_over()
         if turn is None:
             raise RuntimeError("call_tool outside a turn")
         if patience_s is not None:
@@ -94,21 +105,31 @@ class SessionHost:
 
     async def _decide(self, request: PermissionRequest) -> Allow | Deny:
         session = self._session
-        runtime, record = session.manager.runtime, session.record
-        verdict = await runtime.broker.decide(request, self._context())
+        verdict = await session.manager.runtime.broker.decide(request, self._context())
         if session.is_over:  # meanwhile: whoever asked has gone
             return Deny(_WHY_NOT["agent_ended"])
         if isinstance(verdict, Ask):
-            request_id = runtime.ids.request()
-            choice, by = await runtime.desk.permission(record, request_id, request, verdict)
-            if choice not in ALLOWING:
-                return Deny(_WHY_NOT.get(by, "it was refused"))
-            if choice == "always":
-                await self._grant(request)
-            verdict = Allow(f"allowed {choice} by {by}")
+            verdict = await self._ask(request, verdict)
         if isinstance(verdict, Allow) and session.turn is not None:
             session.turn.fold.permissions_used.append(request.tool)
         return verdict
+
+    async def _ask(self, request: PermissionRequest, ask: Ask) -> Allow | Deny:
+        runtime, record = self._session.manager.runtime, self._session.record
+
+        def again() -> Awaitable[Verdict]:
+            return runtime.broker.reconsider(request, self._context())
+
+        request_id = runtime.ids.request()
+        choice, by = await runtime.desk.permission(record, request_id, request, ask, again)
+        if choice == "always":
+            await self._grant(request)
+        if choice == "always" or choice in RULE_ANSWERS:
+            runtime.background.launch(runtime.desk.reconsider(), name="ask again")
+        if choice in ALLOWING:
+            return Allow(f"allowed {choice} by {by}")
+        why = _WHY_NOT.get(by, "it was refused")
+        return Deny(f"{why}, and any like it from now on" if choice in RULE_ANSWERS else why)
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer's text says so."""

@@ -12,22 +12,23 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.domain.permissions import Answer
+from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.steps import HumanRequest, Resolution
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from prsm_core.domain.events import Event
-    from prsm_core.domain.permissions import Ask, PermissionRequest, Question
+    from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.rule_keeper import RuleKeeper
     from prsm_core.interfaces.clock import Clock
 
-ALLOWING = frozenset({"once", "always", "allow_rule"})
-OFFERED = ("once", "always", "deny")
+ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
+REMEMBERED = 1000  # ended requests, for those who answer too late
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
 NO_ANSWER = "nobody answered in time"
 UNATTENDED = "nobody was attached; `prsm attach` in a terminal lets a person answer"
@@ -61,29 +62,46 @@ class _Open:
     record: AgentRecord
     kind: str
     options: tuple[str, ...] = ()  # verdicts that may be given
+    ask: Ask | None = None
+    again: Callable[[], Awaitable[Verdict]] | None = None  # decides it once more
     answer: dict[str, Any] | None = None
     by: str = ""
+    via: str = ""
     row: HumanRequest | None = None  # as the ledger has it
     recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def settle(self, answer: dict[str, Any], by: str) -> bool:
+    def settle(self, answer: dict[str, Any], by: str, via: str = "") -> bool:
         if self.answer is not None:
             return False
-        self.answer, self.by = answer, by
+        self.answer, self.by, self.via = answer, by, via
         self.done.set()
         return True
+
+    def outcome(self) -> dict[str, Any]:
+        answer = self.answer or {}
+        said = {"verdict": answer.get("verdict", "deny")} if self.options else {"answer": answer}
+        return {"by": self.by, "via": self.via, **said}
 
 
 class HumanDesk:
     """Owns the open requests of a run."""
 
-    def __init__(self, policy: HumanPolicy, clock: Clock, journal: Journal, commit: Commit) -> None:
+    def __init__(
+        self,
+        policy: HumanPolicy,
+        clock: Clock,
+        journal: Journal,
+        commit: Commit,
+        rules: RuleKeeper,
+    ) -> None:
         self._policy = policy
         self._clock = clock
         self._journal = journal
         self._commit = commit
+        self._rules = rules
         self._open: dict[str, _Open] = {}
+        self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
         self.refused = False  # something was refused for lack of a person
         self._attended_at = -math.inf  # when somebody last said that they are there
 
@@ -92,10 +110,18 @@ class HumanDesk:
         self._attended_at = self._clock.now()
 
     async def permission(
-        self, record: AgentRecord, request_id: str, request: PermissionRequest, ask: Ask
+        self,
+        record: AgentRecord,
+        request_id: str,
+        request: PermissionRequest,
+        ask: Ask,
+        again: Callable[[], Awaitable[Verdict]] | None = None,
     ) -> tuple[str, str]:
-        """Have a person decide; return the chosen option and who chose it."""
-        options = tuple(option for option in OFFERED if option in {*ask.options, "deny"})
+        """Have a person decide; return the chosen option and who chose it.
+
+        `again` decides the request once more, when rules have changed meanwhile.
+        """
+        options = self._rules.answers(ask)
         asked = self._journal.event(
             "permission_requested",
             record.agent_id,
@@ -104,9 +130,11 @@ class HumanDesk:
             command=request.command,
             paths=list(request.paths),
             reason=ask.reason,
+            parts=list(ask.parts),
             options=list(options),
+            rules=self._rules.rules(ask),
         )
-        opened = _Open(record, "permission", options)
+        opened = _Open(record, "permission", options, ask, again)
         if not self._policy.interactive:
             self._stand_in(opened)
         answer = await self._ask(request_id, opened, asked)
@@ -131,9 +159,12 @@ class HumanDesk:
             return None, opened.by
         return Answer(choices=tuple(answer["choices"]), text=answer["text"]), opened.by
 
-    def resolve(self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user") -> bool:
+    def resolve(
+        self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user", via: str = ""
+    ) -> bool:
         """Answer an open request; False when it is unknown, of another kind, or answered.
 
+        A rule that the answer makes holds from now on. `via` says from where the answer came.
         Raises ConfigError for a verdict that was not offered.
         """
         request = self._open.get(request_id)
@@ -144,7 +175,34 @@ class HumanDesk:
                 f"{answer.get('verdict')!r} is no answer to this request",
                 hint=f"choose one of: {', '.join(request.options)}",
             )
-        return request.settle(answer, by)
+        if not request.settle(answer, by, via):
+            return False
+        if request.ask is not None:
+            self._rules.keep(request.record.agent_id, answer["verdict"], request.ask)
+        return True
+
+    async def reconsider(self) -> None:
+        """End what waits for a permission that a new rule or grant gives or refuses."""
+        for request in tuple(self._open.values()):
+            if request.again is None or request.answer is not None:
+                continue
+            verdict = await request.again()
+            if isinstance(verdict, Allow):
+                request.settle({"verdict": "once"}, "rule")
+            elif isinstance(verdict, Deny):
+                request.settle({"verdict": "deny"}, "rule")
+
+    def outcome(self, prefix: str) -> Mapping[str, Any] | None:
+        """Return how the request whose id begins so has ended; None where that is not known.
+
+        It has `request`, `by`, `via`, and the `verdict` or the `answer`.
+        """
+        ended = {
+            **self._outcomes,
+            **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
+        }
+        found = [name for name in ended if name.startswith(prefix)]
+        return {"request": found[0], **ended[found[0]]} if len(found) == 1 else None
 
     def requests(self) -> tuple[HumanRequest, ...]:
         """Return what still waits for a person, oldest first."""
@@ -190,10 +248,16 @@ class HumanDesk:
         finally:
             request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
+            self._remember(request_id, request)
             if not request.recorded:
                 end, event = self._end_of(request_id, request)
                 await self._commit(record, "resolve", resolutions=(end,), events=(event,))
         return request.answer or {}
+
+    def _remember(self, request_id: str, request: _Open) -> None:
+        self._outcomes[request_id] = request.outcome()
+        if len(self._outcomes) > REMEMBERED:
+            del self._outcomes[next(iter(self._outcomes))]
 
     async def _until_settled(self, request: _Open) -> None:
         """Wait for an answer until it is too late, or nobody has been there for long."""
@@ -214,7 +278,7 @@ class HumanDesk:
         request.recorded = True
         answer = request.answer or {}
         end = Resolution(request_id=request_id, answer=answer, by=request.by)
-        said: dict[str, Any] = {"request": request_id, "by": request.by}
+        said: dict[str, Any] = {"request": request_id, "by": request.by, "via": request.via}
         if request.kind == "permission":
             said["verdict"] = answer.get("verdict", "deny")
             return end, self._journal.event("permission_resolved", request.record.agent_id, **said)

@@ -6,6 +6,7 @@ the next step of the agent that said it.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from prsm_core.permissions.redaction import StreamRedactor
 
     OnEvents = Callable[[tuple[Event, ...]], None]
+
+_log = logging.getLogger("prsm.engine")
 
 FLUSH_SECONDS = 0.02
 FACT_LIMIT = 1000  # buffered facts; a provider that says more waits for the store
@@ -85,7 +88,7 @@ class Journal:
         self._is_over = False
 
     def end_run(self) -> None:
-        """Take no step of an agent any more: `run_finished` comes next, and is the last."""
+        """Take no fact and no agent's step any more: `run_finished` follows, and is the last."""
         self._is_over = True
 
     def event(self, kind: str, agent: str | None = None, **data: Any) -> Event:
@@ -124,6 +127,9 @@ class Journal:
 
     def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
         """Note an event that no step causes, without waiting (for what is rare)."""
+        if self._is_over:
+            _log.info("%s came after the end of the run", kind)
+            return
         self._facts.setdefault(agent, []).append(self.event_of(kind, agent, data))
         self._count += 1
         if self._flushing is None:

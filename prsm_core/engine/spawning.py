@@ -133,6 +133,20 @@ class Identity:
     created_at: float
 
 
+def _choose_allowed(
+    request: SpawnRequest,
+    parent: AgentDescriptor,
+    settings: Settings,
+    providers: Collection[str],
+    refused: Mapping[str, str],
+) -> ModelChoice:
+    inherited, granted = inherited_model(parent, settings, providers), parent.grant.models
+    choice = choose_child_model(request, inherited, settings, providers, granted, refused)
+    if choice.provider in refused:
+        raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
+    return choice
+
+
 def describe_child(
     request: SpawnRequest,
     parent: AgentDescriptor,
@@ -150,12 +164,7 @@ def describe_child(
     """
     depth = parent.depth + 1
     check_depth(depth, settings)
-    inherited = inherited_model(parent, settings, providers)
-    choice = choose_child_model(
-        request, inherited, settings, providers, parent.grant.models, refused
-    )
-    if choice.provider in refused:
-        raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
+    choice = _choose_allowed(request, parent, settings, providers, refused)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     grant = narrow_grant(request, parent.grant, tools=tools, mode=mode, model=choice.name)

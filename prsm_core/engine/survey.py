@@ -29,7 +29,11 @@ class ProviderReport:
 
 
 async def survey(
-    registry: ProviderRegistry, names: Iterable[str], *, with_models: bool = False
+    registry: ProviderRegistry,
+    names: Iterable[str],
+    *,
+    with_models: bool = False,
+    seconds: float = DISCOVERY_SECONDS,
 ) -> dict[str, ProviderReport]:
     """Look at providers at once; whatever goes wrong with one is part of its report.
 
@@ -37,36 +41,38 @@ async def survey(
         registry: Builds the providers.
         names: Which to look at.
         with_models: Whether those that can be used are asked for their models.
+        seconds: How long they may take to answer that.
     """
     wanted = list(names)
-    reports = await asyncio.gather(*(_look(registry, name, with_models) for name in wanted))
+    patience = seconds if with_models else None
+    reports = await asyncio.gather(*(_look(registry, name, patience) for name in wanted))
     return dict(zip(wanted, reports, strict=True))
 
 
-async def _look(registry: ProviderRegistry, name: str, with_models: bool) -> ProviderReport:
+async def _look(registry: ProviderRegistry, name: str, patience: float | None) -> ProviderReport:
     try:
         status = await registry.probe(name)
     except PrsmError as error:
         status = ProviderStatus(available=False, reason=error.message, hint=error.hint)
         return ProviderReport(status=status)
     capabilities = registry.capabilities(name)
-    if not (with_models and status.available):
+    if patience is None or not status.available:
         return ProviderReport(status=status, capabilities=capabilities)
-    models, problem = await _models(registry, name)
+    models, problem = await _models(registry, name, patience)
     return ProviderReport(
         status=status, capabilities=capabilities, models=models, models_problem=problem
     )
 
 
 async def _models(
-    registry: ProviderRegistry, name: str
+    registry: ProviderRegistry, name: str, seconds: float
 ) -> tuple[tuple[ModelInfo, ...], str | None]:
     provider = await registry.get(name)
     try:
-        async with asyncio.timeout(DISCOVERY_SECONDS):
+        async with asyncio.timeout(seconds):
             return tuple(await provider.list_models()), None
     except TimeoutError:
-        return (), f"no answer within {DISCOVERY_SECONDS:.0f} s"
+        return (), f"no answer within {seconds:g} s"
     except PrsmError as error:
         return (), error.message
     except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own

@@ -84,15 +84,24 @@ class AppHandle(Protocol):
         """Start an ended agent again with a new prompt."""
         ...
 
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
-        """Answer a permission request (once, always, allow_rule, deny_rule, deny).
+    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
+        """Answer a permission request with one of the options that it has.
 
-        Returns False when it was already answered.
+        These are some of once, always, deny, and the answers that make a rule: allow_project,
+        allow_global, deny_project, deny_global. `via` says where the person is: the event of the
+        answer tells it. Returns False when it was already answered.
         """
         ...
 
-    async def answer(self, request: str, answer: Answer) -> bool:
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; False when it was already answered."""
+        ...
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how the request whose id begins so has ended; None where that is not known.
+
+        It has `request`, `by` (user, timeout, rule …), `via`, and the `verdict` or the `answer`.
+        """
         ...
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
 NO_KNOT: frozenset[str] = frozenset()
+_ITSELF = ""  # the witness of a wait that is ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,12 @@ class WaitFor:
 class _Watch:
     """A wait, and what it relies on."""
 
-    __slots__ = ("owner", "position", "supported", "wait", "witness")
+    __slots__ = ("owner", "position", "wait", "witness")
 
     def __init__(self, owner: str, wait: WaitFor) -> None:
         self.owner = owner
         self.wait = wait
-        self.witness: str | None = None
-        self.supported = False  # ready, or its witness is live
+        self.witness: str | None = None  # a live target, or _ITSELF; None: it is not supported
         self.position = 0  # where the next search for a runnable target begins
 
 
@@ -71,7 +71,11 @@ class WaitGraph:
         """Note that an agent is blocked by these waits; return the knot there is now, if any."""
         if agent in self._blocked:
             self._forget(agent)
-        watches = self._blocked[agent] = tuple([_Watch(agent, wait) for wait in waits])
+        if len(waits) == 1:  # nearly always
+            watches: tuple[_Watch, ...] = (_Watch(agent, waits[0]),)
+        else:
+            watches = tuple([_Watch(agent, wait) for wait in waits])
+        self._blocked[agent] = watches
         if not self._dead and self._stays_live(agent, watches):
             return NO_KNOT
         return self._check((agent,))
@@ -102,19 +106,30 @@ class WaitGraph:
         """Support a newly blocked agent without a cycle of witnesses, if a short look can."""
         self.visits += 1
         watchers = self._watchers.get(agent)
-        if watchers is not None:
-            # What relies on it may go on to do so, if it relies only on agents that run.
-            if self._support_all(watches, self._blocked):
-                return True
-            # Otherwise let it rely on agents that run.
-            self.visits += len(watchers)
-            moved = [watch for watch in watchers if self._support(watch, self._blocked)]
-            if len(moved) < len(watchers):
-                watchers.difference_update(moved)
-                return False
+        if watchers is None:  # no witness leads to it, so that any live target may be its own
+            return self._support_all(watches, (agent,))
+        # What relies on it may go on to do so, if it relies only on agents that run.
+        if self._support_all(watches, self._blocked):
+            return True
+        # Otherwise let that rely on agents that run.
+        self.visits += len(watchers)
+        return self._move(agent, watchers) and self._support_all(watches, (agent,))
+
+    def _move(self, agent: str, watchers: set[_Watch]) -> bool:
+        """Let what relies on an agent rely on agents that run; whether all of it can."""
+        if len(watchers) == 1:  # the set itself moves, which costs less than another one
+            [watch] = watchers
             del self._watchers[agent]
-        # No witness leads to it, so that any live target may be its own witness.
-        return self._support_all(watches, (agent,))
+            if self._support(watch, self._blocked, watchers):
+                return True
+            self._watchers[agent] = watchers
+            return False
+        moved = [watch for watch in watchers if self._support(watch, self._blocked)]
+        if len(moved) < len(watchers):
+            watchers.difference_update(moved)
+            return False
+        del self._watchers[agent]
+        return True
 
     def _check(self, suspects: Sequence[str]) -> frozenset[str]:
         unsupported = self._spread(suspects)
@@ -151,15 +166,15 @@ class WaitGraph:
             if self._support_all(watches, unsupported):
                 saved.append(agent)
             for watch in watches:
-                for target in () if watch.supported else watch.wait.targets:
+                for target in watch.wait.targets if watch.witness is None else ():
                     hopes.setdefault(target, []).append(watch)
         unsupported.difference_update(saved)
         while saved:
             for watch in hopes.get(target := saved.pop(), ()):
-                if watch.supported or self.is_over(target):
+                if watch.witness is not None or self.is_over(target):
                     continue
                 self._rely(watch, target)
-                if all(other.supported for other in self._blocked[watch.owner]):
+                if all(other.witness is not None for other in self._blocked[watch.owner]):
                     unsupported.discard(watch.owner)
                     saved.append(watch.owner)
 
@@ -167,15 +182,36 @@ class WaitGraph:
         """Support each wait of an agent that is not supported yet; whether all are now."""
         found = True
         for watch in watches:
-            if not watch.supported and not self._support(watch, excluded):
+            if watch.witness is None and not self._support(watch, excluded):
                 found = False
         return found
 
-    def _support(self, watch: _Watch, excluded: Container[str]) -> bool:
-        """Find a witness that is not excluded and has not ended; rotate where it was found."""
+    def _support(
+        self, watch: _Watch, excluded: Container[str], alone: set[_Watch] | None = None
+    ) -> bool:
+        """Support a wait: by a target that is not excluded and has not ended, or as it is ready.
+
+        `alone` is a set of this watch only, for reuse.
+        """
+        targets, position = watch.wait.targets, watch.position
+        if position < len(targets):  # one look mostly is enough, and costs less than readiness
+            target = targets[position]
+            if target not in excluded and not self.is_over(target):
+                watch.position = position + 1
+                watch.witness = target  # as _rely does, without a call
+                watchers = self._watchers.get(target)
+                if watchers is not None:
+                    watchers.add(watch)
+                else:
+                    self._watchers[target] = alone or {watch}
+                return True
         if self.is_ready(watch.owner, watch.wait):
-            watch.supported, watch.witness = True, None
+            watch.witness = _ITSELF
             return True
+        return (position > 0 or len(targets) > 1) and self._find(watch, excluded)
+
+    def _find(self, watch: _Watch, excluded: Container[str]) -> bool:
+        """Rely on a target that is not excluded and has not ended; the search rotates."""
         targets = watch.wait.targets
         position, count = watch.position, len(targets)
         for _ in range(count):
@@ -190,7 +226,7 @@ class WaitGraph:
         return False
 
     def _rely(self, watch: _Watch, witness: str) -> None:
-        watch.supported, watch.witness = True, witness
+        watch.witness = witness
         watchers = self._watchers.get(witness)
         if watchers is None:
             self._watchers[witness] = {watch}
@@ -198,13 +234,12 @@ class WaitGraph:
             watchers.add(watch)
 
     def _drop_witness(self, watch: _Watch) -> None:
-        watch.supported = False
-        if watch.witness is not None:
+        if watch.witness:
             watchers = self._watchers[watch.witness]
             watchers.discard(watch)
             if not watchers:
                 del self._watchers[watch.witness]
-            watch.witness = None
+        watch.witness = None
 
     def _forget(self, agent: str) -> None:
         for watch in self._blocked.pop(agent, ()):

@@ -1,8 +1,9 @@
 """Who may do what: the broker and what it decides by.
 
 broker     the rules in order            checks     the checks of plugins
-policy     rules on shell commands       safe       commands that need no rule
-plain      literal words of a command    scan       commands anywhere in a text
+policy     rules on shell commands       rules      how rules are compared with commands
+shell      what a text runs              cover      what allow rules cover
+safe       commands that need no rule    danger     commands that are always asked about
 guard      repeated commands             grants     what was allowed "always"
 paths      what is protected, secret     redaction  secrets out of text
 """
@@ -20,6 +21,7 @@ from prsm_core.permissions.redaction import Redactor
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
     from prsm_core.interfaces.permission import PermissionCheckSpec
 
@@ -32,6 +34,7 @@ __all__ = [
     "Permit",
     "Redactor",
     "build_broker",
+    "build_policy",
 ]
 
 # How vendors write a tool of ours that they reach by MCP.
@@ -45,6 +48,7 @@ def build_broker(
     checks: Mapping[str, PermissionCheckSpec],
     orchestration: Collection[str],
     grants: Grants | None = None,
+    policy: Policy | None = None,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
 
@@ -54,15 +58,29 @@ def build_broker(
         checks: The permission checks of plugins by name.
         orchestration: The names of PRSM's own tools.
         grants: What was allowed "always" before, for a session that is resumed.
+        policy: The rules of the policy files.
     """
     own = frozenset(orchestration)
     known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
     return PermissionBroker(
-        CommandPolicyStore(settings.allow, settings.ask, settings.deny),
+        build_policy(settings, policy),
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
         guard=BashRepeatGuard(),
         grants=grants or Grants(),
         is_orchestration=known.__contains__,
+    )
+
+
+def build_policy(settings: PermissionSettings, policy: Policy | None) -> CommandPolicyStore:
+    """Return the command policy of the settings and of the policy files."""
+    if policy is None:
+        return CommandPolicyStore(settings.allow, settings.ask, settings.deny)
+    return CommandPolicyStore(
+        (*settings.allow, *policy.words("allow", "user")),
+        (*settings.ask, *policy.words("ask")),
+        (*settings.deny, *policy.words("deny")),
+        workspace_allow=policy.words("allow", "workspace"),
+        broken=policy.problems[0] if policy.incomplete else None,
     )

@@ -12,11 +12,12 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
+from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import why_not_read, why_not_write
 from prsm_core.permissions.policy import CommandSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
     from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -66,7 +67,8 @@ class PermissionBroker:
         self._control_tools = frozenset(control_tools)
         self._is_orchestration = is_orchestration
         # In order of the numbers in their docstrings; checks of plugins come in between.
-        self._refusals = (self._ended, self._repeated, self._denied, self._not_among_its_tools)
+        self._counted = (self._ended, self._repeated)
+        self._refusals = (self._ended, self._denied, self._not_among_its_tools)
         self._fixed = (self._own_tool, self._path, self._plan, self._asked, self._granted)
         self._usual = (self._tool, self._shell)
 
@@ -76,6 +78,11 @@ class PermissionBroker:
         The strongest of the rules and the plugins' checks counts. A trusted check's Allow only
         stands in for a person where rules 10 and 11 would ask one.
         """
+        refusal = _first(self._counted, request, context)
+        return refusal or await self.reconsider(request, context)
+
+    async def reconsider(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
+        """Return what becomes of a request now, without counting it as one more."""
         refusal = _first(self._refusals, request, context)
         if refusal is not None:
             return refusal
@@ -93,6 +100,10 @@ class PermissionBroker:
     def grant(self, agent_id: str, request: PermissionRequest) -> dict[str, Any]:
         """Remember an "always" for the agent's subtree; return it as JSON values for the ledger."""
         return self._grants.add(agent_id, request).to_dict()
+
+    def add_rule(self, verdict: str, rule: Sequence[str]) -> None:
+        """Let a rule hold for all agents from now on."""
+        self._policy.add(verdict, rule)
 
     def forget(self, agent_id: str) -> None:
         """Forget the repeated commands of an agent that has ended."""
@@ -164,10 +175,12 @@ class PermissionBroker:
             return None
         return Deny("plan mode changes nothing")
 
-    def _asked(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
+    def _asked(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """8: ask rules, and what may evade a deny rule, are asked about every time."""
         command = _command(request)
-        return None if command is None else self._policy.asked(command)
+        if command is None:
+            return None
+        return self._policy.asked(command, _setting(request, context))
 
     def _granted(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """9: what a person has allowed "always" for this agent or one above it."""
@@ -189,7 +202,13 @@ class PermissionBroker:
     def _shell(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """11: shell commands by the policy."""
         command = _command(request)
-        return None if command is None else self._policy.decide(command, _setting(request, context))
+        if command is None:
+            return None
+        setting = _setting(request, context)
+        verdict = self._policy.decide(command, setting)
+        if not isinstance(verdict, Ask):
+            return verdict
+        return with_rules(verdict, self._policy.open_parts(command, setting))
 
     def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
         command = _command(request)

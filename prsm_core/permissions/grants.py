@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.permissions.plain import split_plain
+from prsm_core.permissions.shell import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,11 +68,11 @@ class Grants:
 
 def _exact(command: str) -> str:
     """Return a plain single command with its words quoted in one way, any other text as it is."""
-    commands = split_plain(command)
-    if commands is None or len(commands) != 1:
+    script = read_script(command)
+    if not script.plain or script.own != 1:
         return command.strip()
-    (only,) = commands
-    is_bare = not (
-        only.assigned or only.reads or any(word.glob or word.tilde for word in only.words)
-    )
-    return shlex.join(only.texts) if is_bare and "#" not in command else command.strip()
+    only = script.commands[0]
+    is_bare = not (only.assigned or only.reads) and all(word.known for word in only.words)
+    # What a comment or a redirection to nowhere adds is not told by the words.
+    is_bare = is_bare and not {"#", ">", "<"} & set(command)
+    return shlex.join(only.texts) if is_bare else command.strip()

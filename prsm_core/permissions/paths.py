@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+import stat
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
-from prsm_core.permissions.plain import Word, word_set
+from prsm_core.permissions.shell.words import Word, word_set
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
@@ -33,11 +35,15 @@ _HARMLESS_ENV = frozenset({".env.example", ".env.sample", ".env.template", ".env
 # What a pattern must not match, lest the shell fills in one of the above.
 _EXAMPLES = (*sorted(_SECRET), ".env.local", "key.pem", "server.key", "id_rsa", ".bash_history")
 
+_TEMPORARY = re.compile(r"/(?:tmp|var/tmp|private/tmp)(?:/|$)|/dev/(?:null|stdout|stderr|tty)$")
 _SEPARATOR = re.compile(r"[/:=,@]")
 _WILD = re.compile(r"[*?\[]")
-MAX_FOLDERS = 16  # a command that changes folders more often is not judged
+MAX_FOLDERS = 8  # a command that changes folders more often is not judged
+MAX_PATH = 1_000  # characters; a longer one is not ordinary
+MAX_LOOKS = 3_000  # at the file system for one decision; nothing is ordinary after that
 
 
+@lru_cache(maxsize=4096)
 def secret_part(path: str) -> str | None:
     """Return the part of a path (or of an argument that holds one) that names a secret."""
     folded = path.casefold()
@@ -49,6 +55,7 @@ def secret_part(path: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def protected_part(path: str) -> str | None:
     """Return the part of a path that nobody writes without asking."""
     for part in path.casefold().split("/"):
@@ -103,17 +110,34 @@ def _below(path: str, workspace: str, folder: str) -> str:
     return path
 
 
+@dataclass(slots=True)
+class _Patience:
+    """How often one decision may still look at the file system."""
+
+    looks: int = MAX_LOOKS
+
+    def spend(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a command may run: the workspace, and every folder it can be in by then."""
 
     root: str
     folders: tuple[str, ...]
+    patience: _Patience = field(default_factory=_Patience, compare=False)
 
     @classmethod
     def of(cls, cwd: str, workspace: str) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace."""
-        root, folder = os.path.realpath(workspace), os.path.realpath(Path(workspace, cwd))
+        root = os.path.realpath(workspace)
+        try:
+            is_root = cwd in {workspace, root, ".", ""}
+            folder = root if is_root else os.path.realpath(Path(root, cwd))
+        except ValueError:  # a NUL, or half a character
+            return None
         return cls(root, (folder,)) if is_within(folder, root) else None
 
     def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
@@ -137,15 +161,64 @@ class Place:
         """Return the place after a `cd` that may fail; None when it may lead out."""
         if word.glob or word.text.startswith("-") or not self.is_ordinary(word):
             return None
-        targets = (os.path.realpath(Path(f, word.text)) for f in self.folders)
-        folders = tuple(dict.fromkeys((*self.folders, *targets)))
-        return Place(self.root, folders) if len(folders) <= MAX_FOLDERS else None
+        targets = [self._resolved(folder, word.text) for folder in self.folders]
+        folders = tuple(dict.fromkeys((*self.folders, *filter(None, targets))))
+        if None in targets:
+            return None
+        return replace(self, folders=folders) if len(folders) <= MAX_FOLDERS else None
+
+    def is_outside(self, word: Word) -> bool:
+        """Return whether an argument is a path that may lead out of the workspace.
+
+        Folders for temporary files count as inside where they are named.
+        """
+        text = word.text
+        if word.tilde or text.startswith("~") or not word.exact:
+            return True
+        if len(text) > MAX_PATH or not self.patience.spend():
+            return True
+        for folder in self.folders:
+            resolved = os.path.realpath(Path(folder, text))
+            is_temporary = _TEMPORARY.match(text) and _TEMPORARY.match(resolved)
+            if not is_within(resolved, self.root) and not is_temporary:
+                return True
+        return False
 
     def _is_inside(self, folder: str, text: str) -> bool:
-        resolved = os.path.realpath(Path(folder, text))
-        if not is_within(resolved, self.root):
+        resolved = self._resolved(folder, text)
+        if resolved is None or not is_within(resolved, self.root):
             return resolved == "/dev/null"
         return secret_part(resolved[len(self.root) :]) is None
+
+    def _resolved(self, folder: str, text: str) -> str | None:
+        """Return where a path leads, None when that takes too long to tell.
+
+        The folder is resolved already, so only what is below it is looked at, until a part of it
+        does not exist.
+        """
+        if len(text) > MAX_PATH or "\0" in text:
+            return None
+        if text.startswith("/"):
+            return os.path.realpath(text) if self.patience.spend() else None
+        path = folder
+        for part in text.split("/"):
+            path = f"{path}/{part}"
+            if not self.patience.spend():
+                return None
+            try:
+                mode = os.lstat(path).st_mode
+            except OSError:
+                break
+            if stat.S_ISLNK(mode):
+                return os.path.realpath(f"{folder}/{text}")
+        return os.path.normpath(f"{folder}/{text}")
+
+
+def may_show_secret(pattern: str) -> bool:
+    """Return whether a pattern for hidden names, or one below the home folder, finds a secret."""
+    parts = pattern.split("/")
+    is_near = any(part[:1] in {".", "~"} and part not in {".", ".."} for part in parts)
+    return is_near and _may_match_secret(pattern)
 
 
 def _may_match_secret(pattern: str) -> bool:

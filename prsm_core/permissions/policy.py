@@ -1,48 +1,34 @@
-"""The command policy: what a shell command needs, by rules and by what is known to be safe.
+"""The command policy: what a shell command needs, by rules and by what is known of commands.
 
-Only plain text made of known words is ever allowed. Which other commands are dangerous cannot be
-told yet, so everything unknown is asked about, in BYPASS too; there a few ordinary commands that
-write are allowed as if the user had made rules for them.
+Whatever the mode, deny rules come first and look at every command that a text may run, however it
+is nested. Only plain text is allowed by what is known; what cannot be told is never allowed.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
+from prsm_core.permissions.cover import covers
+from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.plain import SimpleCommand, Word, split_plain, word_set
-from prsm_core.permissions.safe import all_acceptable, is_safe, program_name, sets_only_harmless
-from prsm_core.permissions.scan import MAX_RULE, commands_in, commands_of, matches
+from prsm_core.permissions.rules import Match, best_match, by_program, rule_words
+from prsm_core.permissions.safe import all_acceptable, is_safe
+from prsm_core.permissions.shell import read_script
+from prsm_core.permissions.shell.mention import mentions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.domain.permissions import Verdict
+    from prsm_core.permissions.rules import Rule, Rules
+    from prsm_core.permissions.shell import Command, Script
 
-Rule = tuple[str, ...]
-
-ORDINARY = (("touch",), ("mkdir",), ("make",), ("npm", "ci"), ("npm", "install"), ("npm", "run"))
-
-# A rule for one of these covers exactly its words: what else it is told can do anything.
-_DANGEROUS = word_set(
-    "rm rmdir dd mkfs shred truncate chmod chown chgrp kill pkill killall shutdown reboot halt"
-    " poweroff sudo su doas pkexec crontab at systemctl service mount umount iptables nft useradd"
-    " passwd visudo curl wget nc ncat socat ssh scp sftp rsync telnet ftp eval exec source . trap"
-    " sh bash dash zsh ksh fish env xargs find fd parallel watch timeout time nice nohup setsid"
-    " stdbuf command builtin strace ltrace script expect python python3 node deno bun perl ruby php"
-    " lua awk gawk sed ed vi vim nvim emacs tar zip unzip git-receive-pack docker podman kubectl"
-    " npx uvx bunx pipx codex claude gemini prsm prism psql mysql sqlite3 dropdb redis-cli mongo"
-    " gdb ln install tee export alias set unset declare read mapfile printf test bind enable"
-)
-_QUIET = word_set("-q -v -vv --quiet --verbose")
-_GIT_HARMLESS = _QUIET | word_set(
-    "-m -a -am -u -s --all --message --set-upstream --signoff --tags --no-edit"
-)
-_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")
+MAX_WORDS = 500  # a longer text is not plain
+ONCE = ("once", "deny")  # where the same question must come again next time
+_MAX_PART = 120  # characters of a command that a reason shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +41,12 @@ class CommandSetting:
     trusted: bool
 
 
-def rule_words(rule: str | Sequence[str]) -> Rule:
-    """Return the words of a rule, given as text or as words; ValueError for none or too many."""
-    words = tuple(rule.split()) if isinstance(rule, str) else tuple(rule)
-    if not words or len(words) > MAX_RULE or not all(words):
-        raise ValueError(f"a rule has 1 to {MAX_RULE} words: {rule!r}")
-    return words
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict with the rule behind it ("deny git push"), if there is one."""
+
+    verdict: Verdict
+    rule: str | None = None
 
 
 class CommandPolicyStore:
@@ -68,6 +54,8 @@ class CommandPolicyStore:
 
     A rule is the first words of a command. `workspace_allow` holds only where the user trusts the
     workspace it came from; ask and deny rules of an untrusted workspace are rules like any other.
+    `broken` says why not all rules to ask and to deny could be read: then nothing but safe
+    commands is allowed.
     """
 
     def __init__(
@@ -77,118 +65,193 @@ class CommandPolicyStore:
         deny: Iterable[str | Sequence[str]] = (),
         *,
         workspace_allow: Iterable[str | Sequence[str]] = (),
+        broken: str | None = None,
     ) -> None:
         self._allow = tuple(map(rule_words, allow))
         self._workspace_allow = tuple(map(rule_words, workspace_allow))
-        self._ask = tuple(map(rule_words, ask))
-        self._deny = tuple(map(rule_words, deny))
-
-    def denied(self, command: str) -> Deny | None:
-        """Return a Deny when a deny rule matches a command anywhere in the text."""
-        rule = _found(self._deny, command)
-        return Deny(f"the rule deny {' '.join(rule)!r} forbids it") if rule else None
-
-    def asked(self, command: str) -> Ask | None:
-        """Return an Ask when a rule wants one, or when a deny rule might be evaded."""
-        rule = _found(self._ask, command)
-        if rule:
-            return Ask(f"the rule ask {' '.join(rule)!r} wants it", ("once", "deny"))
-        if self._deny and not _is_resolved(split_plain(command)):
-            return Ask("it cannot be told which programs it runs", ("once", "deny"))
-        return None
-
-    def safe(self, command: str, setting: CommandSetting) -> bool:
-        """Return whether the command is plain and each part of it safe."""
-        return self._acceptable(command, setting, ())
-
-    def allowed(self, command: str, setting: CommandSetting) -> bool:
-        """Return whether each part of a plain command is safe or covered by an allow rule."""
-        rules = self._allow + (self._workspace_allow if setting.trusted else ())
-        if setting.mode is PermissionMode.BYPASS:
-            rules += ORDINARY
-        return self._acceptable(command, setting, rules)
+        self._ask = by_program(map(rule_words, ask))
+        self._deny = by_program(map(rule_words, deny))
+        self._broken = broken
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""
-        denied = self.denied(command)
-        if denied is not None:
-            return denied
-        in_plan = setting.mode is PermissionMode.PLAN
-        if in_plan and not self.safe(command, setting):
-            return Deny("plan mode runs safe commands only")
-        asked = self.asked(command)
-        if asked is not None:
-            return asked
-        if in_plan or self.allowed(command, setting):
-            return Allow("safe, or allowed by a rule")
-        return Ask("it is not known to be safe", ASK_OPTIONS)
+        return self.judge(command, setting).verdict
 
-    def _acceptable(self, command: str, setting: CommandSetting, rules: Sequence[Rule]) -> bool:
-        commands = split_plain(command)
+    def judge(self, command: str, setting: CommandSetting) -> Judgement:
+        """Return the verdict on a command, and the rule behind it."""
+        script = read_script(command)
+        ruled = self._ruled(script)
+        if ruled is not None and isinstance(ruled.verdict, Deny):
+            return ruled
         place = Place.of(setting.cwd, setting.workspace)
-        if not commands or place is None:
-            return False
+        is_safe_script = _is_safe(script, place, setting)
+        if setting.mode is PermissionMode.PLAN and not is_safe_script:
+            return Judgement(verdict=Deny("plan mode runs safe commands only"))
+        if ruled is not None:
+            return ruled
+        if is_safe_script:
+            return Judgement(verdict=Allow("it is known to be safe"))
+        if self._broken is not None:
+            return Judgement(verdict=self._incomplete(self._broken))
+        rule = self._covered(script, place, setting)
+        if rule is not None:
+            verdict = Allow(f"the rule allow {rule!r} covers it")
+            return Judgement(verdict=verdict, rule=f"allow {rule}")
+        return _by_mode(script, place, setting)
 
-        def is_acceptable(part: SimpleCommand, where: Place) -> bool:
-            return is_safe(part, where, trusted=setting.trusted) or any(
-                _covers(rule, part, where) for rule in rules
-            )
+    def denied(self, command: str) -> Deny | None:
+        """Return a Deny when a deny rule matches a command anywhere in the text."""
+        found = self._ruled(read_script(command))
+        return found.verdict if found and isinstance(found.verdict, Deny) else None
 
-        return all_acceptable(commands, place, is_acceptable)
+    def asked(self, command: str, setting: CommandSetting) -> Ask | None:
+        """Return an Ask when a rule wants one, or when a deny rule may be evaded or missing."""
+        found = self._ruled(read_script(command))
+        if found is not None:
+            return found.verdict if isinstance(found.verdict, Ask) else None
+        if self._broken is None or self.safe(command, setting):
+            return None
+        return self._incomplete(self._broken)
 
+    def safe(self, command: str, setting: CommandSetting) -> bool:
+        """Return whether the command is plain and each part of it safe."""
+        place = Place.of(setting.cwd, setting.workspace)
+        return _is_safe(read_script(command), place, setting)
 
-def _found(rules: Sequence[Rule], command: str) -> Rule | None:
-    if not rules:
+    def allowed(self, command: str, setting: CommandSetting) -> bool:
+        """Return whether each part of a plain command is safe or covered by an allow rule."""
+        place = Place.of(setting.cwd, setting.workspace)
+        script = read_script(command)
+        return _is_safe(script, place, setting) or bool(self._covered(script, place, setting))
+
+    def open_parts(
+        self, command: str, setting: CommandSetting
+    ) -> tuple[tuple[Command, Place], ...]:
+        """Return the parts of a plain command that no rule covers and that are not safe.
+
+        Each comes with the folder it runs in. There are none of a command that is not plain: no
+        rule to allow covers that.
+        """
+        found: list[tuple[Command, Place]] = []
+        rules = self._allowing(setting)
+
+        def note(part: Command, where: Place) -> bool:
+            is_ruled = any(covers(rule, part, where) for rule in rules)
+            if not is_ruled and not is_safe(part, where, trusted=setting.trusted):
+                found.append((part, where))
+            return True
+
+        place = Place.of(setting.cwd, setting.workspace)
+        return tuple(found) if _all(read_script(command), place, note) else ()
+
+    def add(self, verdict: str, rule: str | Sequence[str]) -> None:
+        """Let one more rule of the user's own hold from now on."""
+        words = rule_words(rule)
+        if verdict == "allow":
+            self._allow += (words,)
+            return
+        rules = {"ask": self._ask, "deny": self._deny}[verdict]
+        for program, new in by_program([words]).items():
+            rules.setdefault(program, []).extend(new)
+
+    def _allowing(self, setting: CommandSetting) -> tuple[Rule, ...]:
+        return self._allow + (self._workspace_allow if setting.trusted else ())
+
+    def _incomplete(self, why: str) -> Ask:
+        return Ask(f"not all rules to ask and to deny can be read: {why}", ONCE)
+
+    def _ruled(self, script: Script) -> Judgement | None:
+        """Return what deny and ask rules say, or that they might be evaded."""
+        denied, asked = _found(self._deny, script), _found(self._ask, script)
+        if denied is not None and denied.match is Match.YES:
+            reason = f"the rule deny {denied.rule!r} forbids it{_shown(denied.part)}"
+            return Judgement(verdict=Deny(reason), rule=f"deny {denied.rule}")
+        if asked is not None and asked.match is Match.YES:
+            reason = f"the rule ask {asked.rule!r} wants it{_shown(asked.part)}"
+            return Judgement(verdict=Ask(reason, ONCE), rule=f"ask {asked.rule}")
+        maybe = denied or asked
+        if maybe is not None:
+            kind = "ask" if denied is None else "deny"
+            reason = f"it cannot be told whether the rule {kind} {maybe.rule!r} is about it"
+            verdict = Ask(f"{reason}{_shown(maybe.part)}", ONCE)
+            return Judgement(verdict=verdict, rule=f"{kind} {maybe.rule}")
+        if self._deny and (script.unresolved or script.opaque):
+            reason = script.unresolved or "it runs code in another language"
+            return Judgement(verdict=Ask(f"{reason}, and there are deny rules", ONCE))
         return None
-    commands = split_plain(command)
-    found = commands_in(command) if commands is None else commands_of(commands)
-    for words in found:
-        for rule in rules:
-            if matches(rule, words):
-                return rule
-    return None
+
+    def _covered(self, script: Script, place: Place | None, setting: CommandSetting) -> str | None:
+        """Return the first allow rule at work when all parts are covered or safe, else None."""
+        rules = self._allowing(setting)
+        used: list[str] = []
+
+        def is_acceptable(part: Command, where: Place) -> bool:
+            if is_safe(part, where, trusted=setting.trusted):
+                return True
+            rule = next((rule for rule in rules if covers(rule, part, where)), None)
+            used.extend([] if rule is None else [" ".join(rule)])
+            return rule is not None
+
+        if not rules or not _all(script, place, is_acceptable):
+            return None
+        return used[0] if used else None
 
 
-def _is_resolved(commands: Sequence[SimpleCommand] | None) -> bool:
-    return commands is not None and not any(
-        command.words[0].glob or command.words[0].tilde for command in commands
-    )
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """The best match of some rules with a part of a text."""
+
+    match: Match
+    rule: str
+    part: Command | None = None
 
 
-def _covers(rule: Rule, command: SimpleCommand, place: Place) -> bool:
-    """Return whether an allow rule covers a simple command.
+def _found(rules: Rules, script: Script) -> _Finding | None:
+    """Return the best match of any rule with any command, None without one."""
+    best: _Finding | None = None
+    if not rules:
+        return best
+    for command in script.commands:
+        match, rule = best_match(rules, command)
+        if match is Match.YES or (match and best is None):
+            best = _Finding(match, " ".join(rule), command)
+        if match is Match.YES:
+            return best
+    for text in script.opaque:
+        for program, rest in ((name, rule[1:]) for name in rules for rule in rules[name]):
+            if mentions(text, (program, *rest)):
+                return _Finding(Match.YES, " ".join((program, *rest)))
+    return best
 
-    Beyond its own words it covers arguments that are ordinary, and few options: others may name
-    programs, configurations or places that nobody thought of when the rule was made.
-    """
-    size = len(rule)
-    if command.texts[:size] != rule or not sets_only_harmless(command):
+
+def _by_mode(script: Script, place: Place | None, setting: CommandSetting) -> Judgement:
+    danger = script_danger(script, place)
+    if danger is not None:
+        reason, part = danger
+        return Judgement(verdict=Ask(f"{reason}{_shown(part)}", ASK_OPTIONS))
+    if setting.mode is PermissionMode.BYPASS:
+        return Judgement(verdict=Allow("bypass mode, and it is not known to be dangerous"))
+    return Judgement(verdict=Ask("it is not known to be safe", ASK_OPTIONS))
+
+
+def _is_safe(script: Script, place: Place | None, setting: CommandSetting) -> bool:
+    return _all(script, place, lambda part, where: is_safe(part, where, trusted=setting.trusted))
+
+
+def _all(
+    script: Script, place: Place | None, is_acceptable: Callable[[Command, Place], bool]
+) -> bool:
+    commands = script.commands[: script.own]
+    if not script.plain or not commands or place is None:
         return False
-    if program_name(command.words[0]) is None:
+    if sum(len(command.words) for command in commands) > MAX_WORDS:
         return False
-    rest = command.words[size:]
-    if rule[0] in _DANGEROUS or (rule[0] == "git" and size == 1):
-        return not rest
-    return _is_harmless_rest(rest, place, is_git=rule[0] == "git")
+    return all_acceptable(commands, place, is_acceptable)
 
 
-def _is_harmless_rest(rest: Sequence[Word], place: Place, *, is_git: bool) -> bool:
-    options = _GIT_HARMLESS if is_git else _QUIET
-    is_message = False
-    for position, word in enumerate(rest):
-        if word.text == "--" and not is_git:
-            return all(place.is_writable(passed) for passed in rest[position + 1 :])
-        if is_message:
-            is_message = False
-        elif word.text in options:
-            is_message = word.text in {"-m", "-am", "--message"}
-        elif word.may_be_option or not _is_harmless_operand(word, place, is_git=is_git):
-            return False
-    return True
-
-
-def _is_harmless_operand(word: Word, place: Place, *, is_git: bool) -> bool:
-    # git: +x forces, :x deletes, a::b names a program that talks for git.
-    if is_git and (word.text[:1] in {"+", ":"} or "::" in word.text):
-        return False
-    return not _ASSIGNS.match(word.text) and place.is_writable(word)
+def _shown(part: Command | None) -> str:
+    """Return the part of a command that a reason is about."""
+    if part is None or not part.words:
+        return ""
+    text = " ".join(part.texts)
+    return f": {text if len(text) <= _MAX_PART else text[:_MAX_PART] + '…'}"

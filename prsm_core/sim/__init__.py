@@ -7,6 +7,7 @@ plan     what a simulation is asked for        shape      the limits and delays 
 faults   what may go wrong, and when           dice       the one source of chance
 mind     what an agent wants to do next        model      how it streams, calls and misbehaves
 person   kills, prompts, answers               store      a slow store that can crash
+past     what ended lives still do
 world    builds the engine and runs it         outcome    what came of it, and the log's digest
 rules    what must hold                        watch      checks it while the run goes on
 knots    deadlocks by the definition           ledger     checks what the run left behind

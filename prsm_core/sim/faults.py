@@ -17,6 +17,8 @@ FAULTS = {
     "429": "a provider limits the rate, and says when to come again",
     "duplicate": "a call is delivered twice",
     "late": "a call comes after its turn, or its answer is not waited for",
+    "stale": "an ended agent lives again, and what its former life did comes late",
+    "interrupt": "the user interrupts the run: the engine is closed in the middle of it",
     "restart": "the engine is dropped between two commits, and another opens the ledger",
     "slow-sink": "a sink takes minutes for a batch, or raises",
 }

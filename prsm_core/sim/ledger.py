@@ -110,20 +110,27 @@ def _check_messages(ledger: MemoryLedger, events: Sequence[Event], findings: Fin
 def check_ended(
     ledger: MemoryLedger, facts: Facts, findings: Findings, *, crashed: str | None
 ) -> None:
-    """Check that the runs that have ended, all but the one that crashed, left nobody behind."""
+    """Check that the runs that have ended, all but the one that crashed, left nobody behind.
+
+    Who was interrupted has not ended, and can be resumed; but its turns have.
+    """
     events = [event for log in ledger.events.values() for event in log]
     torn = {event.agent for event in events if event.run == crashed and crashed is not None}
+    interrupted = {run for run, entry in ledger.runs.items() if entry.status == "interrupted"}
+    stopped = {event.agent for event in events if event.run in interrupted}
     for agent_id, entry in ledger.agents.items():
-        name = entry.descriptor.name
+        name, has_ended = entry.descriptor.name, entry.state.is_terminal
         if agent_id in torn:
             continue
         findings.check(
-            "results", entry.state.is_terminal, f"the run has ended and {name} is {entry.state}"
+            "results",
+            has_ended or agent_id in stopped,
+            f"the run has ended and {name} is {entry.state}",
         )
         lives = [n for agent, n in facts.results if agent == agent_id]
         findings.check(
             "results",
-            lives == list(range(1, entry.incarnation + 1)),
+            lives == list(range(1, entry.incarnation + has_ended)),
             f"{name} has lived {entry.incarnation} times, and has results of {lives}",
         )
         open_turns = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession
 from prsm_core.sim.mind import Mind
+from prsm_core.sim.past import call_late
 
 if TYPE_CHECKING:
     import random
@@ -76,7 +77,8 @@ class SimProvider(Provider):
         self.minds: dict[str, Mind] = {}
         self.calls = 0
         self._working: set[SimSession] = set()
-        self._open: Counter[int] = Counter()
+        self._open: dict[int, SimSession] = {}  # by host
+        self._lives: defaultdict[str, list[AgentHost]] = defaultdict(list)
 
     @property
     def dice(self) -> random.Random:
@@ -98,15 +100,33 @@ class SimProvider(Provider):
         if self.faults.strikes("crash", 0.01):
             raise ProviderNotAvailableError("the program is gone")
         session = SimSession(self, request, host)
-        self._open[id(host)] += 1  # a life has one host, and one session after the other
+        self._begin_life(request, host)
+        self._open[id(host)] = session  # a life has one host, and one session after the other
         try:
             yield session
         finally:
-            self._open[id(host)] -= 1
+            del self._open[id(host)]
             if self.faults.strikes("hang", 0.02):
-                await self._linger()
+                await self.linger()
 
-    async def _linger(self) -> None:
+    def _begin_life(self, request: SessionRequest, host: AgentHost) -> None:
+        """Keep the hosts of an agent's lives; some that are over are used all the same."""
+        lives = self._lives[request.agent_id]
+        if host in lives:
+            return
+        for past in lives:
+            if self.faults.strikes("stale", 0.7):
+                self.services.start_soon(
+                    self._haunt, past, request, name=f"a past life of {request.name}"
+                )
+        lives.append(host)
+
+    async def _haunt(self, past: AgentHost, request: SessionRequest) -> None:
+        for _ in range(self.dice.randint(1, 4)):
+            await self.pause(2.0)
+            await call_late(past, request, self.dice, self.findings)
+
+    async def linger(self) -> None:
         """Take long to close, and do not listen to whoever wants it sooner."""
         for _ in range(3):
             try:
@@ -116,7 +136,13 @@ class SimProvider(Provider):
 
     def is_open(self, host: AgentHost) -> bool:
         """Return whether a session of this life of an agent is open."""
-        return self._open[id(host)] > 0
+        return id(host) in self._open
+
+    def confuse(self, host: AgentHost) -> None:
+        """Note that a call of another turn comes into the one that runs, if one does."""
+        session = self._open.get(id(host))
+        if session is not None:
+            session.confuse()
 
     def works(self, session: SimSession) -> None:
         """Note that a model works; there must be a slot for it."""
@@ -159,6 +185,8 @@ class SimSession(ProviderSession):
                 yield event
         finally:
             turn.stop()
+            if self.provider.faults.strikes("hang", 0.01):
+                await self.provider.linger()
 
     def confuse(self) -> None:
         """Note that a call of another turn comes into the one that runs."""
@@ -319,7 +347,7 @@ class _Turn:
         name, arguments = request
         host = self._session.host
         closed = not self._provider.is_open(host)
-        self._session.confuse()
+        self._provider.confuse(host)
         outcome = await host.call_tool(name, arguments)
         if closed and not self._provider.is_open(host):
             self._provider.findings.check(

@@ -38,7 +38,8 @@ class SimStore(MemoryStore):
     """A MemoryStore whose writes are applied in order, some time later, and acknowledged later.
 
     `crash_at` is the number of the write at which everything ends: from then on every write
-    fails, and the ledger stays as it is. `run` must run for as long as the store is used.
+    fails, and the ledger stays as it is. At the write `tell_at` the event `reached` is set.
+    `run` must run for as long as the store is used.
     """
 
     def __init__(
@@ -46,19 +47,22 @@ class SimStore(MemoryStore):
         ledger: MemoryLedger,
         clock: Clock,
         dice: random.Random,
-        watcher: Watcher,
+        watchers: Sequence[Watcher],
         *,
         slowest_s: float,
         crash_at: int | None = None,
+        tell_at: int | None = None,
     ) -> None:
         super().__init__(ledger)
         self.crashed = asyncio.Event()
+        self.reached = asyncio.Event()
         self.writes = 0
         self._clock = clock
         self._dice = dice
-        self._watcher = watcher
+        self._watchers = watchers
         self._slowest_s = slowest_s
         self._crash_at = crash_at
+        self._tell_at = tell_at
         self._queue: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._some = asyncio.Event()
         self._unacknowledged = 0
@@ -105,6 +109,8 @@ class SimStore(MemoryStore):
 
     def _perform(self, act: Callable[[], Any]) -> tuple[Any, PrsmError | None]:
         self.writes += 1
+        if self.writes == self._tell_at:
+            self.reached.set()
         if self.writes == self._crash_at:
             if self._dice.random() < 0.5:  # it is in the ledger, and nobody hears of it
                 self._try(act)
@@ -137,8 +143,10 @@ class SimStore(MemoryStore):
         try:
             committed = self.ledger.commit(step)
         except PrsmError as error:
-            self._watcher.refused(step, error)
+            for watcher in self._watchers:
+                watcher.refused(step, error)
             raise
         if not committed.duplicate:
-            self._watcher.applied(step)
+            for watcher in self._watchers:
+                watcher.applied(step)
         return committed

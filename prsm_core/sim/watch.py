@@ -59,6 +59,7 @@ class Facts:
     asked: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
+    present: dict[str, int] = field(default_factory=dict)  # agent -> life, if not its first
     is_finished: bool = False
 
     @property
@@ -101,6 +102,14 @@ class Watch:
 
     def refused(self, step: Step, error: PrsmError) -> None:
         """Take note of a step that the ledger refused: only what came too late may be."""
+        if self._is_past(step):
+            self._findings.check(
+                "incarnations",
+                isinstance(error, FencedError),
+                f"{type(step).__name__} of life {step.incarnation} of"
+                f" {self._name(step.agent_id)} came to the next one: {error.message}",
+            )
+            return
         if isinstance(error, FencedError | MessageRoutingError):
             self._findings.checked["incarnations"] += 1
             return
@@ -119,6 +128,12 @@ class Watch:
                 what == "run_started",
                 f"{what} of {self._name(step.agent_id)} came after run_finished",
             )
+        self._findings.check(
+            "incarnations",
+            not self._is_past(step),
+            f"{type(step).__name__} of life {step.incarnation} of {self._name(step.agent_id)} was"
+            " taken in the next one",
+        )
         for message in step.messages:
             facts.numbers[message.message_id] = len(facts.numbers)
             facts.inboxes[message.target, message.incarnation][message.message_id] = message
@@ -139,6 +154,10 @@ class Watch:
                 self._ended(step)
             case ControlStep():
                 self._control(step)
+
+    def _is_past(self, step: Step) -> bool:
+        """Return whether a step is of a life after which another one has begun."""
+        return step.incarnation < self.facts.present.get(step.agent_id or "", 1)
 
     def _spawned(self, step: SpawnStep) -> None:
         facts, child = self.facts, step.agent
@@ -199,6 +218,7 @@ class Watch:
         elif step.act == "restart" and step.agent_id is not None:
             before = (step.agent_id, step.incarnation - 1)
             facts.lives[step.agent_id] = len(facts.numbers)
+            facts.present[step.agent_id] = step.incarnation
             self._findings.check(
                 "results",
                 before in facts.results,

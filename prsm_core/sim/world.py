@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
-from prsm_core.engine.engine import EngineConfig, OrchestrationEngine
+from prsm_core.engine.assembly import EngineConfig
+from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.errors import FencedError, PrsmError, StoreError
+from prsm_core.errors import AgentSpawnError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.permissions import build_broker
@@ -26,6 +27,7 @@ from prsm_core.sim.ledger import check_ended, check_ledger
 from prsm_core.sim.mind import Society
 from prsm_core.sim.model import ModelCrashError, SimProvider
 from prsm_core.sim.outcome import Outcome, digest
+from prsm_core.sim.past import PastLives, check_marks
 from prsm_core.sim.person import Person
 from prsm_core.sim.rules import Findings
 from prsm_core.sim.shape import Shape
@@ -74,6 +76,8 @@ class World:
         self._clock = FakeClock(on_jump=self._before_jump)
         self._watch = Watch(findings, self._shape)
         self._ledger = MemoryLedger()
+        self._past = PastLives(self._faults, findings, self._dice, self._clock)
+        self._is_interrupted = False  # the present engine, by the user
         self._is_broken = False  # a rule did not hold: the run is taken down
         self._playing: asyncio.Task[Any] | None = None
         self._deadline = 0.0  # virtual, of the present engine
@@ -85,21 +89,27 @@ class World:
         findings.on_violation = self._give_up
 
     async def play(self) -> None:
-        """Run a task; after a crash run another one on the same ledger."""
+        """Run a task; after a crash or an interrupt run another one on the same ledger."""
         asyncio.get_running_loop().set_exception_handler(self._loop_failed)
-        crash_at = None
-        if self._faults.strikes("restart", 0.25):
-            crash_at = self._dice.randint(1, 30 * self._plan.agents)
+        crash_at = self._draw_moment("restart", 0.25)
+        interrupt_at = self._draw_moment("interrupt", 0.15)
         try:
             async with asyncio.timeout(None) as self._patience:
-                await self._play_engine(crash_at)
-                if self._crashed_run is not None and not self._is_broken:
+                await self._play_engine(crash_at, interrupt_at)
+                is_cut = self._crashed_run is not None or self._is_interrupted
+                if is_cut and not self._is_broken:
                     self._dice.seed(f"{self._plan.seed} again")
-                    await self._play_engine(None)
+                    await self._play_engine()
         except TimeoutError:
             raise _AbandonedError from None
         self._patience = None
         self._check_end()
+
+    def _draw_moment(self, fault: str, chance: float) -> int | None:
+        """Return the number of the write at which a fault strikes, None if it does not."""
+        if not self._faults.strikes(fault, chance):
+            return None
+        return self._dice.randint(1, 30 * self._plan.agents)
 
     def outcome(self) -> Outcome:
         """Return what came of it."""
@@ -120,53 +130,79 @@ class World:
 
     # --- one engine ----------------------------------------------------------------------------
 
-    async def _play_engine(self, crash_at: int | None) -> None:
+    async def _play_engine(
+        self, crash_at: int | None = None, interrupt_at: int | None = None
+    ) -> None:
         self._deadline = self._clock.now() + self._plan.minutes * 60
+        self._is_interrupted = False
         store = SimStore(
             self._ledger,
             self._clock,
             self._dice,
-            self._watch,
+            (self._watch, self._past),
             slowest_s=self._shape.commit_s,
             crash_at=crash_at,
+            tell_at=interrupt_at,
         )
         engine = OrchestrationEngine(self._config(store))
         engine.manager.retry = RetryPolicy(rng=self._dice)
         self._watch.attach(engine, store)
+        self._past.attach(engine, store)
         person = Person(engine, self._shape, self._dice, self._clock)
         async with _running(store.run()):
             try:
-                async with engine, _running(person.run()):
+                async with (
+                    engine,
+                    _running(person.run()),
+                    _running(self._past.run()),
+                    _running(self._interrupt(engine, store)),
+                ):
                     await self._play_runs(engine, store)
             except StoreError as error:  # it could not even write that it was interrupted
                 if error.code != CRASHED:
                     raise
         self._watch.detach()
+        self._past.detach()
         if store.crashed.is_set():
             self._crashed_run = next(reversed(self._ledger.runs), "")
         elif not self._is_broken:
             self._check_engine(engine)
 
     async def _play_runs(self, engine: OrchestrationEngine, store: SimStore) -> None:
-        self._playing = asyncio.current_task()
+        async with asyncio.TaskGroup() as group:
+            self._playing = group.create_task(self._run_tasks(engine, store))
+        self._playing = None
+
+    async def _interrupt(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        """Stop the run in the middle: by closing the engine under it, or by leaving it."""
+        await store.reached.wait()
+        if self._playing is None or store.crashed.is_set():
+            return
+        self._is_interrupted = True
+        self._status = "interrupted"
+        if self._dice.random() < 0.5:
+            await engine.shutdown()
+        else:
+            self._playing.cancel()
+
+    async def _run_tasks(self, engine: OrchestrationEngine, store: SimStore) -> None:
         try:
-            await self._run_tasks(engine)
+            await self._run_and_continue(engine)
         except PrsmError as error:
             if not store.crashed.is_set():
                 self._findings.fail("surprises", f"the run raised {error.code}: {error.message}")
-        except asyncio.CancelledError:
-            if not self._is_broken or self._playing is None or self._playing.uncancel() > 0:
-                raise
-        finally:
-            self._playing = None
 
-    async def _run_tasks(self, engine: OrchestrationEngine) -> None:
+    async def _run_and_continue(self, engine: OrchestrationEngine) -> None:
         limit = self._dice.uniform(10, 600) if self._dice.random() < 0.05 else None
         result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
-        if self._dice.random() < 0.2:
-            master = next(iter(engine.manager.agents))
-            result = await engine.run_continuation("one thing more", master)
         self._status = result.status
+        if self._dice.random() < 0.2 and not self._is_interrupted:
+            master = next(iter(engine.manager.agents))
+            try:
+                result = await engine.run_continuation("one thing more", master)
+            except AgentSpawnError:
+                return  # its provider does not let go of it
+            self._status = result.status
 
     def _config(self, store: SimStore) -> EngineConfig:
         settings = Settings.model_validate(self._shape.settings)
@@ -238,14 +274,18 @@ class World:
     def _check_engine(self, engine: OrchestrationEngine) -> None:
         """Check that a closed engine has let go of everything."""
         manager, runtime = engine.manager, engine.runtime
-        boxes = [agent for agent in manager.agents if runtime.router.is_registered(agent)]
+        records = manager.agents.values()
         left = {
-            "waits": len(manager.detector.graph.blocked),
-            "mailboxes": len(boxes),
             "requests": len(runtime.desk.requests()),
             "slots": runtime.slots.in_use,
-            "live agents": sum(record.is_live for record in manager.agents.values()),
+            "sessions": sum(not (r.task is None or r.task.done()) for r in records),
         }
+        if not self._is_interrupted:  # else the agents stay as they were, for a resume
+            left |= {
+                "waits": len(manager.detector.graph.blocked),
+                "mailboxes": sum(runtime.router.is_registered(agent) for agent in manager.agents),
+                "live agents": sum(record.is_live for record in records),
+            }
         for what, count in left.items():
             self._findings.check("leftovers", not count, f"{count} {what} are left")
 
@@ -257,6 +297,7 @@ class World:
         self._findings.check("leftovers", not tasks, f"tasks are left: {names}")
         self._findings.checked["ends"] += 1
         check_ledger(self._ledger, SESSION, self._findings, crashed=self._crashed_run)
+        check_marks(self._ledger.events[SESSION], self._findings)
         check_ended(self._ledger, self._watch.facts, self._findings, crashed=self._crashed_run)
 
 

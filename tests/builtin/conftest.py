@@ -3,10 +3,15 @@
 import asyncio
 import heapq
 import io
+import os
+from contextlib import asynccontextmanager
 
 import pytest
 
+from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.testing.app_double import ScriptedApp, settle
+
+DEADLINE = 10.0
 
 
 class ManualClock:
@@ -86,3 +91,26 @@ async def stream():
 @pytest.fixture
 async def terminal():
     return Terminal()
+
+
+@pytest.fixture
+def typed():
+    """The two ends of a pipe: what the console reads, what the person writes to."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb", buffering=0) as keyboard:
+        yield reader, keyboard
+    os.close(reader)
+
+
+@pytest.fixture
+def running(app, stream):
+    """A context manager that runs a console on `app` and yields (task, out, err)."""
+
+    @asynccontextmanager
+    async def run(*, err=stream, settings=None, stdin=None, clock=None):
+        out = io.StringIO()
+        console = ConsoleFrontend(settings or {}, out=out, err=err, stdin=stdin, clock=clock)
+        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            yield group.create_task(console.run(app)), out, err
+
+    return run

@@ -2,8 +2,9 @@
 
 import pytest
 
-from prsm_core.builtin.asking import parse_answer, parse_verdict
-from prsm_core.domain.permissions import ASK_OPTIONS, Answer
+from prsm_core.builtin.asking import parse_answer, parse_for_all, parse_verdict
+from prsm_core.domain.permissions import Answer
+from prsm_core.engine.rule_keeper import ANSWERS
 
 
 @pytest.mark.parametrize(
@@ -11,10 +12,13 @@ from prsm_core.domain.permissions import ASK_OPTIONS, Answer
     [
         (" O ", "once"),
         ("a", "always"),
-        ("r", "allow_rule"),
-        ("x", "deny_rule"),
+        ("p", "allow_project"),
+        ("g", "allow_global"),
         ("d", "deny"),
-        ("deny_rule", "deny_rule"),
+        ("dp", "deny_project"),
+        ("DG", "deny_global"),
+        ("deny_project", "deny_project"),
+        ("allow", "once"),
         ("YES", "once"),
         ("n", "deny"),
         ("", None),
@@ -22,7 +26,16 @@ from prsm_core.domain.permissions import ASK_OPTIONS, Answer
     ],
 )
 def test_a_verdict_is_a_letter_a_name_or_yes_or_no(typed, verdict):
-    assert parse_verdict(typed, ASK_OPTIONS) == verdict
+    assert parse_verdict(typed, ANSWERS) == verdict
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict"),
+    [("oo", "once"), (" Allow  all ", "once"), ("dd", "deny"), ("deny all", "deny"), ("o", None)],
+)
+def test_an_answer_for_all_is_told_from_an_answer_for_one(typed, verdict):
+    assert parse_for_all(typed) == verdict
+    assert verdict is None or parse_verdict(typed, ANSWERS) is None
 
 
 def test_an_option_that_was_not_offered_cannot_be_chosen():

@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import pty
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,31 +12,6 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-
-DEADLINE = 10.0
-
-
-@pytest.fixture
-def typed():
-    """The two ends of a pipe: what the console reads, what the person writes to."""
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "wb", buffering=0) as keyboard:
-        yield reader, keyboard
-    os.close(reader)
-
-
-@pytest.fixture
-def running(app, stream):
-    """A context manager that runs a console on `app` and yields (task, out, err)."""
-
-    @asynccontextmanager
-    async def run(*, err=stream, settings=None, stdin=None, clock=None):
-        out = io.StringIO()
-        console = ConsoleFrontend(settings or {}, out=out, err=err, stdin=stdin, clock=clock)
-        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
-            yield group.create_task(console.run(app)), out, err
-
-    return run
 
 
 async def start(app, settled):

@@ -1,6 +1,7 @@
 """A provider whose model does what the task lists: `say hello; spawn hang; hang`.
 
-The task of a child is written with & in place of ; and a check asks about every Read.
+The task of a child is written with & in place of ; and a check asks about every Read. `send` is
+`spawn` that waits for the child and says what it said.
 """
 
 from __future__ import annotations
@@ -38,25 +39,45 @@ class PuppetSession(ProviderSession):
     async def run_turn(self, context):
         for act in context.current_message.content.split(";"):
             verb, _, rest = act.strip().partition(" ")
-            match verb:
-                case "begin":
-                    yield TextDelta(rest)
-                case "say":
-                    yield AssistantMessage(rest)
-                case "read":
-                    yield AssistantMessage("allowed" if await self.may_read() else "denied")
-                case "choose":
-                    answer = await self.host.ask_user(Question(text=rest, options=("red", "blue")))
-                    yield AssistantMessage(f"chose {answer.choices} {answer.text}")
-                case "spawn":
-                    child = {"prompt": rest.replace("&", ";")}
-                    await self.host.call_tool("spawn_child", child)
-                case "hang":
-                    await self.stopped.wait()
-                    self.stopped.clear()
-                    yield TurnEnded(StopReason.ABORTED)
-                    return
+            if verb == "begin":
+                yield TextDelta(rest)
+            elif verb == "hang":
+                await self.stopped.wait()
+                self.stopped.clear()
+                yield TurnEnded(StopReason.ABORTED)
+                return
+            elif (said := await self.act(verb, rest)) is not None:
+                yield AssistantMessage(said)
         yield TurnEnded(StopReason.END_TURN)
+
+    async def act(self, verb, rest):
+        """Do one thing; return what the agent says of it."""
+        match verb:
+            case "say":
+                return rest
+            case "read":
+                return "allowed" if await self.may_read() else "denied"
+            case "run":
+                return "allowed" if await self.may_run(rest) else "denied"
+            case "choose":
+                answer = await self.host.ask_user(Question(text=rest, options=("red", "blue")))
+                return f"chose {answer.choices} {answer.text}"
+            case "spawn":
+                await self.host.call_tool("spawn_child", {"prompt": rest.replace("&", ";")})
+            case "send":  # a child, and say what it said
+                child = {"prompt": rest.replace(" & ", "; "), "wait": True}
+                done = await self.host.call_tool("spawn_child", child)
+                return done.data["result"]["summary"]
+            case "finish":
+                finished = {"summary": "done", "artifacts": rest.split()}
+                await self.host.call_tool("task_complete", finished)
+        return None
+
+    async def may_run(self, command):
+        request = PermissionRequest(
+            agent_id=self.request.agent_id, tool="Bash", command=command, cwd=self.request.cwd
+        )
+        return isinstance(await self.host.authorize(request), Allow)
 
     async def may_read(self):
         request = PermissionRequest(

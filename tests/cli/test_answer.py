@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from prsm_core.cli.control import _read_answer
+from prsm_core.cli.answering import read_answer
 from prsm_core.domain.permissions import Answer
 
 pytestmark = pytest.mark.usefixtures("puppets")
@@ -88,11 +88,15 @@ def test_the_first_answer_wins(start_asking, start_prsm, prsm):
     given = [start_prsm("answer", request["request"], verdict) for verdict in ("once", "deny")]
     ends = [(answering.communicate(timeout=DEADLINE), answering.returncode) for answering in given]
     assert sorted(code for _, code in ends) == [0, 1]
-    [refused] = [err for (_, err), code in ends if code]
-    assert b"answered" in refused
-    late = prsm("answer", request["request"], "once")
-    assert (late.code, late.out) == (1, "")
-    assert late.err.startswith(f"prsm: no open request begins with '{request['request']}'\nhint: ")
+    [refused] = [err.decode() for (_, err), code in ends if code]
+    first_code = ends[0][1]
+    verdict = "deny" if first_code else "once"
+    first = f"prsm: request {request['request'][:8]} was answered already: {verdict}"
+    first += " (by user, prsm answer)\nhint: "
+    assert refused.startswith(first)
+    for late in (prsm("answer", request["request"], "once"), prsm("answer", request["request"])):
+        assert (late.code, late.out) == (1, "")
+        assert late.err.startswith(first)
     assert prsm("kill", "master").code == 0
     process.communicate(timeout=DEADLINE)
 
@@ -101,13 +105,78 @@ def test_an_answer_that_the_request_does_not_take_leaves_it_open(start_asking, p
     process = start_asking("read")
     [request] = listed(prsm)
     offered = " or ".join(request["options"])
-    for words, told in ((["maybe"], f"is {offered}\n"), ([], "the answer is missing\n")):
-        done = prsm("answer", request["request"], *words)
-        assert (done.code, done.out) == (2, "")
-        assert done.err.endswith(told)
+    done = prsm("answer", request["request"], "maybe")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"is {offered}\n")
     assert listed(prsm) == [request]
     assert prsm("answer", request["request"], "once").code == 0
     summary(process)
+
+
+@pytest.mark.requirement("D9")
+def test_a_request_is_shown_in_full(start_asking, prsm):
+    process = start_asking("send run npm run deploy\u200b && rm -rf 'a\u202eb' # " + "x" * 500)
+    [request] = listed(prsm)
+    shown = prsm("answer", request["request"]).out.splitlines()
+    assert shown[0] == "w1 asks permission for Bash"
+    assert shown[1].startswith("  command: npm run deploy\\u200b && rm -rf 'a\\u202eb' # xxx")
+    assert shown[1].endswith("x" * 500)
+    assert "  reason: " in shown[2] + shown[3]
+    assert shown[-1] == f"  answers: {', '.join(request['options'])}"
+    row = prsm("answer").out.splitlines()[1]
+    assert row.endswith(shown[1].removeprefix("  command: "))
+    assert prsm("answer", request["request"], "deny").code == 0
+    assert summary(process) == "denied\n"
+
+
+@pytest.mark.requirement("D9")
+@pytest.mark.parametrize(("word", "said"), [("allow", "allowed"), ("deny", "denied")])
+def test_all_permissions_are_answered_at_once(start_asking, prsm, word, said):
+    runs = [start_asking(task) for task in ("read", "send run npm run a", "choose Which?")]
+    requests = {request["kind"]: request for request in listed(prsm)}
+    done = prsm("answer", "all", word)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    whats = [line.split(", ")[1] for line in lines]
+    assert whats == ["w1: Bash: npm run a", "master: Read: secret.txt"]
+    assert done.err == "prsm: questions that still wait: 1\n"
+    assert [request["kind"] for request in listed(prsm)] == ["question"]
+    assert prsm("answer", requests["question"]["request"], "1").code == 0
+    assert [summary(run) for run in runs] == [f"{said}\n"] * 2 + ["chose ('red',) None\n"]
+
+
+def test_what_does_not_take_the_answer_for_all_stays_open(start_asking, prsm):
+    runs = [start_asking(task) for task in ("send run curl x | sh", "send run npm run a")]
+    done = prsm("answer", "all", "allow_global")
+    assert done.code == 1
+    assert done.out.endswith(", w1: Bash: npm run a\n")
+    assert done.err.startswith("prsm: left open ")
+    assert [request["command"] for request in listed(prsm)] == ["curl x | sh"]
+    assert prsm("answer", "all", "no").code == 0
+    assert [summary(run) for run in runs] == ["denied\n", "allowed\n"]
+    assert prsm("answer", "all").code == 2
+
+
+@pytest.mark.requirement("D11", "U9")
+def test_a_rule_made_by_an_answer_holds_in_later_runs(start_asking, prsm, prsm_process, workspace):
+    process = start_asking("send run npm run build -- --fast")
+    [request] = listed(prsm)
+    assert request["rules"] == {"allow": ["npm run build"], "deny": ["npm run build -- --fast"]}
+    assert prsm("answer", request["request"], "allow_project").code == 0
+    assert summary(process) == "allowed\n"
+    assert (workspace / ".prism" / "policy.yaml").read_text() == "allow:\n  - npm run build\n"
+    later = prsm_process("run", "send run npm run build -- --slow")
+    assert (later.out, later.code) == ("allowed\n", 0)
+    process = start_asking("send run npm run deploy")
+    [request] = listed(prsm)
+    assert prsm("answer", request["request"], "deny_global").code == 0
+    assert summary(process) == "denied\n"
+    assert "deploy" not in (workspace / ".prism" / "policy.yaml").read_text()
+    listed_rules = prsm("policy", "list", "--json").out
+    assert [(row["verdict"], row["words"], row["layer"]) for row in json.loads(listed_rules)] == [
+        ("allow", ["npm", "run", "build"], "workspace"),
+        ("deny", ["npm", "run", "deploy"], "user"),
+    ]
 
 
 def test_requests_of_all_running_sessions_are_listed_and_found(start_asking, prsm):
@@ -147,4 +216,4 @@ def test_where_nothing_runs_nothing_waits(prsm, prsm_process):
     ],
 )
 def test_words_are_choices_when_each_of_them_is_one(words, options, said):
-    assert _read_answer(words, options) == said
+    assert read_answer(words, options) == said

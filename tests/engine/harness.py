@@ -41,6 +41,7 @@ from prsm_core.interfaces.provider import (
     ProviderSpec,
     ProviderStatus,
 )
+from prsm_core.permissions import Redactor
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.ledger import Ledger
@@ -276,6 +277,8 @@ class RuleBroker:
             return Allow()
         return Ask(f"{word} is not known", self.options)
 
+    reconsider = decide
+
     def grant(self, agent_id, request):
         word = request.command.split(" ")[0]
         self.granted.add((agent_id, word))
@@ -386,6 +389,27 @@ class Team:
             await self.store.append(())
 
 
+def team_settings(engine: Mapping[str, Any] | None, others: Mapping[str, Any] | None) -> Settings:
+    """Return settings; commands run as they are unless these say otherwise."""
+    given = {"engine": dict(engine or {}), "sandbox": "off", **(others or {})}
+    return Settings.model_validate(given)
+
+
+def human_policy(settings: Settings, **fields) -> HumanPolicy:
+    return HumanPolicy(timeout_s=settings.engine.human_timeout_seconds, **fields)
+
+
+def check_end(
+    engine: OrchestrationEngine, provider: ScriptedProvider, ledger: Ledger | None
+) -> None:
+    """Check what a team left behind."""
+    if provider.failures:
+        raise provider.failures[0]
+    assert engine.runtime.slots.in_use == 0
+    if ledger is not None:
+        ledger.check()
+
+
 @asynccontextmanager
 async def open_team(
     folder: Path,
@@ -400,19 +424,20 @@ async def open_team(
     outside=None,
     sinks=(),
     others=(),
+    broker=None,
+    own_rules=None,
+    redactor=None,
     **provider_fields,
 ):
     """Open an engine on an empty ledger; on leaving, check what it left behind."""
     clock = clock or SystemClock()
-    (folder / "workspace").mkdir()
-    given = {"engine": dict(engine or {}), "sandbox": "off", **(settings or {})}
-    all_settings = Settings.model_validate(given)
+    (folder / "workspace").mkdir(exist_ok=True)
+    all_settings = team_settings(engine, settings)
     provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
     store = await HeldStore.open(ledger.path)
     if isinstance(clock, FakeClock):
         store.stop_time(clock)
-    limit = all_settings.engine.human_timeout_seconds
-    asked: Any = {"interactive": interactive, "on_ask": on_ask, "timeout_s": limit}
+    human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
             settings=all_settings,
@@ -421,19 +446,17 @@ async def open_team(
             store=store,
             launcher=launcher,
             providers={spec.name: spec for spec in (provider.spec(), *others)},
-            broker=cast("PermissionBroker", RuleBroker()),
+            broker=cast("PermissionBroker", broker or RuleBroker()),
             tools=ToolTable(),
-            human=HumanPolicy(**asked, **(person or {})),
+            human=human_policy(all_settings, **human),
             outside=outside,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
             sinks=sinks,
+            own_rules=own_rules,
+            redactor=redactor or Redactor(()),
         )
         async with OrchestrationEngine(config) as running:
             yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")
-    for failure in provider.failures:
-        raise failure
-    assert running.runtime.slots.in_use == 0
-    if check:
-        ledger.check()
+    check_end(running, provider, ledger if check else None)

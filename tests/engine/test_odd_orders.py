@@ -396,8 +396,50 @@ async def test_nobody_restarts_a_child_whose_parent_is_being_killed(opened):
     assert not slow.failures
 
 
-async def test_a_step_of_an_agent_that_comes_after_run_finished_is_refused(team):
+async def test_nothing_of_an_agent_follows_run_finished(team):
     await team.run()
+    team.runtime.journal.note("budget_exceeded", kind="turns", used=1, limit=1)
+    await team.settled()
     with pytest.raises(FencedError, match="after the end of the run"):
         await team.manager.control(team["master"], "resume_token", data={"token": "t"})
     assert team.ledger.events()[-1]["type"] == "run_finished"
+
+
+async def test_a_call_of_a_life_that_never_had_a_turn_is_refused(opened):
+    """Its agent was killed while its session was opened, and lives again."""
+    hosts = []
+
+    class Slow(ScriptedProvider):
+        @asynccontextmanager
+        async def open_session(self, request, host):
+            if request.name == "a":
+                hosts.append(host)
+            if len(hosts) == 1:
+                await asyncio.Event().wait()
+            async with super().open_session(request, host) as session:
+                yield session
+
+    slow = Slow()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "a", to="starting")
+        await team.settled()
+        await team.manager.kill_agent(team["a"].agent_id)
+        await agent.collect()
+        await agent.call("restart_child", child_id="a", prompt="2")
+        outcome = await hosts[0].call_tool("report_progress", {"status": "at it"})
+        assert outcome.data["error"]["code"] == "turn_over"
+        await agent.collect()
+        await agent.complete()
+
+    def factory(_settings, services):
+        slow.services = services
+        return slow
+
+    spec = ProviderSpec(name="slow", summary="opens late", factory=factory)
+    slow.behaviours["master"] = master
+    async with opened(others=(spec,)) as team:
+        result = await team.run(options={"provider": "slow"})
+    assert result.status == "completed"
+    assert not slow.failures

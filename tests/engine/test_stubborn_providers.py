@@ -23,6 +23,8 @@ async def hold_on(released: asyncio.Event) -> None:
 
 
 class StubbornSession(ScriptedSession):
+    provider: Stubborn
+
     async def run_turn(self, context):
         try:
             async for event in super().run_turn(context):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine import survey as module
 from prsm_core.engine.survey import survey
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
@@ -49,8 +48,8 @@ class Registry:
         return ProviderCapabilities(enforcement="approval")
 
 
-async def look(with_models=True, **vendors):
-    return await survey(Registry(**vendors), vendors, with_models=with_models)
+async def look(with_models=True, seconds=20.0, **vendors):
+    return await survey(Registry(**vendors), vendors, with_models=with_models, seconds=seconds)
 
 
 async def test_a_provider_that_works_is_told_with_its_models():
@@ -72,9 +71,8 @@ async def test_one_that_is_broken_spoils_no_other():
     assert reports["good"].models == MODELS
 
 
-async def test_a_vendor_that_does_not_answer_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(module, "DISCOVERY_SECONDS", 0.01)
-    assert "no answer" in (await look(a=Vendor(None)))["a"].models_problem
+async def test_a_vendor_that_does_not_answer_is_not_waited_for():
+    assert "no answer" in (await look(a=Vendor(None), seconds=0.01))["a"].models_problem
 
 
 async def test_models_are_asked_for_only_where_they_are_wanted_and_can_be_had():

@@ -1,235 +1,271 @@
-"""The command policy against recorded rows, hostile texts, and the laws it must keep."""
+"""The command policy against recorded rows, lists of commands, and what its rules promise."""
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Ask, Deny
-from prsm_core.permissions import CommandPolicyStore, CommandSetting
+from prsm_core.domain.permissions import Ask
+from prsm_core.permissions import CommandPolicyStore
+from prsm_core.permissions.shell import forget_scripts
+from tests.permissions.judging import decide, decide_row, judge, lines, rows, setting
 
-DATA = Path(__file__).parent / "data"
-ROWS = [json.loads(line) for line in (DATA / "commands_sample.jsonl").read_text().splitlines()]
-NAMES = {Allow: "allow", Ask: "ask", Deny: "deny"}
-MAX_SECONDS = 0.05
-
-
-def setting(workspace, *, mode=PermissionMode.DEFAULT, trusted=True, cwd="."):
-    return CommandSetting(mode=mode, cwd=str(cwd), workspace=str(workspace), trusted=trusted)
+ROWS = rows("commands_sample.jsonl")
+BYPASS, PLAN = PermissionMode.BYPASS, PermissionMode.PLAN
+NO_CURL = CommandPolicyStore(deny=["curl"])
+MIN_BENIGN = 0.97
 
 
-def decide(command, workspace="/nowhere", *, policy=None, **options):
-    verdict = (policy or CommandPolicyStore()).decide(command, setting(workspace, **options))
-    return NAMES[type(verdict)]
-
-
-def decide_row(row, workspace):
-    rules = {name: row["policy"].get(name, ()) for name in ("allow", "ask", "deny")}
-    if row["policy_source"] == "workspace":
-        rules["workspace_allow"] = rules.pop("allow")
-    mode = PermissionMode(row["mode"])
-    policy = CommandPolicyStore(**rules)
-    return decide(row["command"], workspace, policy=policy, mode=mode, trusted=row["trusted"])
-
-
-@pytest.mark.requirement("E23")
-def test_no_recorded_command_is_allowed_that_should_not_be(tmp_path):
-    unsafe = [
-        row["id"]
-        for row in ROWS
-        if "allow" not in row["accept"] and decide_row(row, tmp_path) == "allow"
-    ]
+@pytest.mark.requirement("E18", "E23", "E24")
+def test_the_recorded_rows_meet_the_bars(tmp_path, report):
+    verdicts = {row["id"]: decide_row(row, tmp_path) for row in ROWS}
+    wrong = [row["id"] for row in ROWS if verdicts[row["id"]] not in row["accept"]]
+    unsafe = [key for key in wrong if verdicts[key] == "allow"]
+    benign = [row["id"] for row in ROWS if row["expected"] == "allow"]
+    denied = [row["id"] for row in ROWS if row["accept"] == ["deny"]]
+    allowed = [key for key in benign if verdicts[key] == "allow"]
+    report.append(
+        f"command policy: {len(unsafe)} unsafe; {len(allowed)} of {len(benign)} benign rows run"
+        f" unasked; {len(denied)} rows to deny; {len(wrong)} of {len(ROWS)} wrong"
+    )
     assert not unsafe
+    assert not set(wrong) - set(benign)
+    assert len(allowed) >= MIN_BENIGN * len(benign)
 
 
-def test_every_recorded_command_that_must_be_denied_is_denied(tmp_path):
-    rows = [row for row in ROWS if row["accept"] == ["deny"]]
-    assert rows
-    assert not [row["id"] for row in rows if decide_row(row, tmp_path) != "deny"]
-
-
-def test_every_other_recorded_command_gets_an_accepted_verdict(tmp_path):
-    rows = [row for row in ROWS if "allow" not in row["accept"] and row["accept"] != ["deny"]]
-    assert not [row["id"] for row in rows if decide_row(row, tmp_path) not in row["accept"]]
-
-
+@pytest.mark.parametrize(
+    ("name", "mode", "verdicts"),
+    [
+        ("safe_commands.txt", PermissionMode.DEFAULT, {"allow"}),
+        ("safe_commands.txt", PLAN, {"allow"}),
+        ("hostile_commands.txt", PermissionMode.DEFAULT, {"ask"}),
+        ("hostile_commands.txt", PLAN, {"deny"}),
+        ("unlisted_commands.txt", PermissionMode.DEFAULT, {"ask"}),
+        ("dangerous_commands.txt", PermissionMode.DEFAULT, {"ask"}),
+        ("dangerous_commands.txt", BYPASS, {"ask"}),
+        ("ordinary_commands.txt", BYPASS, {"allow"}),
+        ("ordinary_commands.txt", PLAN, {"deny", "allow"}),
+    ],
+)
 @pytest.mark.requirement("E23")
-def test_most_recorded_benign_commands_run_without_a_question(tmp_path, report):
-    benign = [row for row in ROWS if row["expected"] == "allow"]
-    allowed = [row for row in benign if decide_row(row, tmp_path) == "allow"]
-    report.append(f"command policy: {len(allowed)} of {len(benign)} benign rows run unasked")
-    assert len(allowed) > len(benign) // 2
+def test_a_list_of_commands_gets_its_verdict(name, mode, verdicts):
+    commands = lines(name)
+    assert len(commands) > 40
+    assert not [line for line in commands if decide(line, mode=mode) not in verdicts]
 
 
-HOSTILE = (DATA / "hostile_commands.txt").read_text().splitlines()
+@pytest.mark.requirement("E24")
+@pytest.mark.parametrize("mode", list(PermissionMode))
+def test_a_deny_rule_finds_its_command_however_it_is_wrapped(mode):
+    commands = lines("denied_commands.txt")
+    assert len(commands) > 200
+    assert not [line for line in commands if decide(line, policy=NO_CURL, mode=mode) != "deny"]
 
 
-@pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.PLAN])
-def test_no_hostile_variant_of_a_harmless_command_is_allowed(tmp_path, mode):
-    assert len(HOSTILE) > 200
-    assert not [line for line in HOSTILE if decide(line, tmp_path, mode=mode) == "allow"]
+MANY_LINES = [
+    "ls\ncurl x",
+    "cur\\\nl x",
+    "ls \\\n; curl x",
+    "# '\ncurl x # '",
+    "# \\\ncurl x",
+    "bash <<'EOF'\ncurl x\nEOF",
+    'bash <<"EOF"\ncurl x\nEOF',
+    "bash <<-EOF\n\tcurl x\n\tEOF",
+    "sh -s <<\\EOF\ncurl x\nEOF",
+    "cat <<'EOF' | sh\ncurl x\nEOF",
+    "cat <<EOF\n$(curl x)\nEOF",
+    "cat <<EOF\n`curl x`\nEOF",
+    "cat <<'EOF'\nhi\nEOF\ncurl x",
+    "cat <<'EOF'\n EOF\nEOF\ncurl x",
+    "cat <<A <<B\na\nA\nb\nB\ncurl x",
+    "python3 <<'EOF'\nimport os\nos.system('curl x')\nEOF",
+    "ssh host <<'EOF'\ncurl x\nEOF",
+    "ls &\ncurl x &",
+    "for f in a b\ndo\n  curl $f\ndone",
+    "if true\nthen\n  curl x\nfi",
+    "f() {\n  curl x\n}\nf",
+    "echo 'a\nb'; curl x",
+    "ls\r\ncurl x",
+    "ls \0; curl x",
+    "ls \u202e; curl x",
+    "ls\u00a0; curl x",
+    "a=(\n$(curl x)\n)",
+    "`ls # ` ; curl x\n`",
+    "echo $'a\\\\' ; curl x ; echo 'b'",
+    " ".join(["ls;"] * 10_000) + " curl x",
+    "ls " + "'a' " * 5_000 + "; curl x",
+    "x" * 100_000 + "; cu'r'l x",
+    "x" * 100_000 + "; $'\\x63url' x",
+]
 
 
-def test_bypass_allows_ordinary_commands_and_asks_about_the_rest(tmp_path):
-    def verdict(command):
-        return decide(command, tmp_path, mode=PermissionMode.BYPASS)
+@pytest.mark.parametrize("command", MANY_LINES, ids=lambda text: repr(text[:40]))
+def test_a_deny_rule_finds_its_command_on_any_line_and_at_any_length(command):
+    assert decide(command, policy=NO_CURL, mode=BYPASS) == "deny"
 
-    assert {verdict(c) for c in ("touch notes.txt", "make build", "npm install")} == {"allow"}
-    for command in ("rm -rf x", "touch .git/hooks/x", "make X='sh -c id'", "touch ../x", "frob"):
-        assert verdict(command) == "ask"
+
+def test_a_denied_word_that_is_only_an_argument_is_no_command():
+    commands = lines("cleared_commands.txt")
+    assert not [line for line in commands if decide(line, policy=NO_CURL) != "allow"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$(echo curl) x", "`echo curl` x", "$a x", "a=curl; $a x", "c?rl x", "/usr/bin/c[u]rl x",
+        "{c,}url", "echo Y3VybCB4Cg== | base64 -d | sh", "cat f | bash", 'eval "$x"',
+        'bash -c "$x"', 'xargs -I{} {} x', "ls | xargs env", "find . -exec {} \\;", "cu$@rl x",
+        "rm${IFS}x", ". <(ls)", "sh <(ls)", "echo ${x@P}; $y", "ls )", "echo 'a",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_asked_about_every_time_while_there_are_deny_rules(command):
+    policy = CommandPolicyStore(allow=["c?rl", "ls"], deny=["curl"])
+    for mode in (PermissionMode.DEFAULT, BYPASS):
+        verdict = judge(command, policy=policy, mode=mode).verdict
+        assert isinstance(verdict, Ask)
+        assert "always" not in verdict.options
 
 
 @pytest.mark.parametrize(
     ("command", "verdict"),
     [
-        ("cat notes/../README.md", "ask"),
-        ("cat link", "ask"),
-        ("cat src/link", "ask"),
-        ("cat README.md", "allow"),
-        ("cd src && cat inner", "ask"),
-        ("cd src && cat app.py", "allow"),
-        ("cd src | cat app.py", "ask"),
-        ("cd a; cd b; cd c; cd d; cd e; ls", "ask"),
+        ("git push", "deny"),
+        ("git -C x -c user.name=b push", "deny"),
+        ("git --no-pager push --tags", "deny"),
+        ("git --git-dir=x push", "deny"),
+        ("/usr/bin/git push", "deny"),
+        ("git-push origin", "deny"),
+        ("/usr/lib/git-core/git-push", "deny"),
+        ("npm --silent publish", "deny"),
+        ("npm --prefix x publish", "deny"),
+        ("git $x", "ask"),
+        ("git pus[h]", "ask"),
+        ("echo push | xargs git", "ask"),
+        ("git log", "allow"),
+        ("git log push", "allow"),
+        ("git log -- push", "allow"),
+        ("git pushx", "ask"),
+        ("npm test", "allow"),
+        ("grep 'git push' f", "allow"),
     ],
 )
-def test_links_that_lead_out_of_the_workspace_are_followed(tmp_path, command, verdict):
-    (tmp_path / "secret").write_text("x")
-    workspace = tmp_path / "workspace"
-    (workspace / "src").mkdir(parents=True)
-    for name in ("link", "src/link", "src/inner"):
-        (workspace / name).symlink_to(tmp_path / "secret")
-    assert decide(command, workspace) == verdict
+def test_a_deny_rule_with_a_subcommand_looks_past_options(command, verdict):
+    assert decide(command, policy=CommandPolicyStore(deny=["git push", "npm publish"])) == verdict
 
 
-def test_nothing_is_safe_outside_the_workspace(tmp_path):
-    assert decide("ls", tmp_path, cwd="/") == "ask"
-    assert decide("ls", tmp_path, cwd=tmp_path / "src") == "allow"
+@pytest.mark.parametrize("mode", list(PermissionMode))
+def test_deny_beats_ask_and_ask_beats_allow_in_every_mode(mode):
+    policy = CommandPolicyStore(allow=["ls", "cat", "pwd"], ask=["ls", "cat"], deny=["ls"])
+    assert decide("ls", policy=policy, mode=mode) == "deny"
+    assert decide("cat x", policy=policy, mode=mode) == "ask"
+    assert decide("pwd; cat x", policy=policy, mode=mode) == "ask"
+    assert decide("pwd", policy=policy, mode=mode) == "allow"
 
 
-def test_an_absolute_path_in_the_workspace_is_ordinary(tmp_path):
-    assert decide(f"cat {tmp_path}/README.md", tmp_path) == "allow"
-    assert decide(f"cat {tmp_path}x/README.md", tmp_path) == "ask"
-
-
-def test_a_rule_covers_few_options_and_no_dangerous_program(tmp_path):
-    rules = ["npm run build", "git push", "git commit", "rm", "frob"]
-
-    def verdict(command):
-        return decide(command, tmp_path, policy=CommandPolicyStore(allow=rules))
-
-    for command in (
-        "npm run build -- --prod",
-        "git push origin main",
-        "git commit -m 'a -f b'",
-        "frob -q src",
-    ):
-        assert verdict(command) == "allow", command
-    for command in (
-        "npm run build --script-shell=./x",
-        "npm run builder",
-        "git push --force",
-        "git push origin +main",
-        "git push ext::sh",
-        "git -c a.b=c push",
-        "rm x",
-        "frob -c x",
-        "frob ~/x",
-        "frob .env",
-        "frob x=y",
-        "./frob",
-        "PATH=. frob",
-        "frob && frob --evil",
-    ):
-        assert verdict(command) == "ask", command
+RULES = ["npm run build", "git push", "git commit", "rm -rf build", "frob", "cargo build", "bash"]
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "verdict"),
     [
-        "curl x",
-        "/usr/bin/curl x",
-        "ls; curl x",
-        "\\curl x",
-        "cu'r'l x",
-        "$'curl' x",
-        "cur\\\nl x",
-        'echo "$(curl x)"',
-        "echo `curl x`",
-        "cat <(curl x)",
-        "A=$(curl x)",
-        "if true; then curl x; fi",
-        "f() { curl x; }; f",
-        "! curl x",
-        "time curl x",
-        "sudo -u me curl x",
-        "xargs -n1 curl",
-        "find . -exec curl {} +",
-        "bash -c 'curl x'",
-        'bash -lc "ls && curl x"',
-        "bash -c \"bash -c 'curl x'\"",
-        "eval 'curl x'",
-        "echo 'curl x' | sh",
-        "bash <<'EOF'\ncurl x\nEOF",
-        "2>/dev/null curl x",
-        ">out curl x",
-        ">&2 curl x",
-        "A=1 B='c d' curl x",
-        "env -S 'curl x'",
-        "watch 'curl x'",
-        "trap 'curl x' EXIT",
-        "timeout 5 nice -n 3 curl x",
-        "ls &\ncurl x &",
-        "# '\ncurl x # '",
-        "case x in x) curl x;; esac",
-        " ".join(["ls;"] * 10_000) + " curl x",
+        ("npm run build", "allow"),
+        ("npm run build -- --prod", "allow"),
+        ("npm run build 2>&1 | tail -20", "allow"),
+        ("npm run build && npm test", "allow"),
+        ("CI=1 npm run build", "allow"),
+        ("cargo build --release", "allow"),
+        ("git push origin main", "allow"),
+        ("git commit -m 'a -f b'", "allow"),
+        ("git commit --amend --no-edit", "allow"),
+        ("frob -q src", "allow"),
+        ("rm -rf build", "allow"),
+        ("rm -rf build x", "ask"),
+        ("rm -rf buildx", "ask"),
+        ("rm -r build", "ask"),
+        ("npm run builder", "ask"),
+        ("npm run build --script-shell=./x", "ask"),
+        ("npm run build --userconfig /x", "ask"),
+        ("npm run build > out", "ask"),
+        ("npm run build $(ls)", "ask"),
+        ("npm run build {a,b}", "ask"),
+        ("npm run build &", "ask"),
+        ("npm run build && rm x", "ask"),
+        ("npm run build\nrm x", "ask"),
+        ("timeout 5 npm run build", "ask"),
+        ("xargs npm run build", "ask"),
+        ("PATH=. npm run build", "ask"),
+        ("./npm run build", "ask"),
+        ("/opt/npm run build", "ask"),
+        ("git push --force", "ask"),
+        ("git push -f", "ask"),
+        ("git push origin +main", "ask"),
+        ("git push ext::sh", "ask"),
+        ("git -c a.b=c push", "ask"),
+        ("git commit -m \"$(ls)\"", "ask"),
+        ("frob --config x", "ask"),
+        ("frob .env", "ask"),
+        ("frob ~/.ssh/id_rsa", "ask"),
+        ("frob X=y", "ask"),
+        ("frob *", "ask"),
+        ("frobx", "ask"),
+        ("bash -c id", "ask"),
+        ("bash x.sh", "ask"),
+        ("bash", "allow"),
+        ("frob && frob --shell x", "ask"),
     ],
-)
-def test_a_deny_rule_finds_its_command_at_any_depth(command):
-    for mode in PermissionMode:
-        assert decide(command, policy=CommandPolicyStore(deny=["curl"]), mode=mode) == "deny"
+)  # fmt: skip
+def test_an_allow_rule_covers_its_command_and_no_more(command, verdict):
+    assert decide(command, policy=CommandPolicyStore(allow=RULES)) == verdict
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "grep curl README.md",
-        "rg 'curl x' docs",
-        "echo curl",
-        "find . -name curl",
-        "command -v curl",
-    ],
-)
-def test_a_denied_word_that_is_only_an_argument_is_no_command(tmp_path, command):
-    assert decide(command, tmp_path, policy=CommandPolicyStore(deny=["curl"])) == "allow"
-
-
-@pytest.mark.parametrize("command", ["$(echo curl) x", "c?rl x", "$a x", "{curl,x}", "~/c x"])
-def test_a_program_that_cannot_be_told_is_asked_about_when_there_are_deny_rules(command):
-    policy = CommandPolicyStore(allow=["c?rl", "~/c"], deny=["curl"])
-    ask = policy.asked(command)
-    assert isinstance(ask, Ask)
-    assert "always" not in ask.options
-
-
-def test_a_deny_rule_with_a_subcommand_looks_past_options():
-    policy = CommandPolicyStore(deny=["git push", "npm publish"])
-    for command in ("git -C x -c a.b=c push", "git --no-pager push", "npm --silent publish"):
-        assert decide(command, policy=policy) == "deny"
-    assert decide("git log", policy=policy) == "allow"
-    assert decide("git log push", policy=policy) == "allow"
-
-
-def test_allow_rules_of_a_workspace_need_its_trust(tmp_path):
+def test_allow_rules_of_a_workspace_need_its_trust_and_its_checks_do_too():
     policy = CommandPolicyStore(workspace_allow=["frob"])
-    assert decide("frob", tmp_path, policy=policy, trusted=True) == "allow"
-    assert decide("frob", tmp_path, policy=policy, trusted=False) == "ask"
-    assert decide("pytest -q", tmp_path, trusted=False) == "ask"
+    assert decide("frob", policy=policy, trusted=True) == "allow"
+    assert decide("frob", policy=policy, trusted=False) == "ask"
+    for command in ("pytest -q", "make test", "npm test", "python -m pip list"):
+        assert decide(command) == "allow"
+        assert decide(command, trusted=False) == "ask"
+    assert decide("rg foo", trusted=False) == "allow"
+
+
+def test_plan_mode_runs_safe_commands_only_whatever_is_allowed():
+    policy = CommandPolicyStore(allow=["make build"])
+    assert decide("make build", policy=policy, mode=PLAN) == "deny"
+    assert decide("cat README.md | head", policy=policy, mode=PLAN) == "allow"
+
+
+@pytest.mark.parametrize("mode", list(PermissionMode))
+def test_when_rules_may_be_missing_only_safe_commands_run(mode):
+    policy = CommandPolicyStore(allow=["make"], broken="policy.yaml:3: is not YAML")
+    assert decide("ls | head", policy=policy, mode=mode) == "allow"
+    for command in ("make", "touch x", "npm install"):
+        assert decide(command, policy=policy, mode=mode) in {"ask", "deny"}
+    asked = policy.asked("make", setting(mode=mode))
+    assert isinstance(asked, Ask)
+    assert "policy.yaml:3" in asked.reason
+    assert policy.asked("ls", setting(mode=mode)) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "rule"),
+    [
+        ("ls; env curl -s x", "the rule deny 'curl' forbids it: curl -s x", "deny curl"),
+        ("ls | du -sh", "the rule ask 'du' wants it: du -sh", "ask du"),
+        ("frob -q", "the rule allow 'frob' covers it", "allow frob"),
+        ("ls; rm -rf x", "deletes or overwrites data: rm -rf x", None),
+        ("echo 'curl", "the rule deny 'curl' forbids it", "deny curl"),
+    ],
+)
+def test_a_reason_names_the_rule_and_the_part_of_the_command(command, reason, rule):
+    policy = CommandPolicyStore(allow=["frob"], ask=["du"], deny=["curl"])
+    judgement = judge(command, policy=policy)
+    assert (judgement.verdict.reason, judgement.rule) == (reason, rule)
+
+
+def test_a_long_part_of_a_command_is_cut_in_the_reason():
+    assert len(judge("rm " + "x" * 5_000).verdict.reason) < 200
 
 
 @pytest.mark.parametrize("rule", ["", [], ["a", ""], ["x"] * 17])
@@ -238,76 +274,33 @@ def test_a_rule_without_words_or_with_too_many_is_refused(rule):
         CommandPolicyStore(allow=[rule])
 
 
-WORDS = ["ls", "curl", "git", "push", "npm", "-c", "x", "'curl x'", '"a $(curl)"', "bash", "sudo"]
-GLUE = [
-    " ",
-    ";",
-    "&&",
-    "||",
-    "|",
-    "&",
-    "\n",
-    "(",
-    ")",
-    "{",
-    "}",
-    "$",
-    "`",
-    ">",
-    "<",
-    "'",
-    '"',
-    "\\",
-]
-SHELL = st.lists(st.sampled_from(WORDS + GLUE), max_size=15).map("".join) | st.text(max_size=60)
-RULES = st.lists(st.sampled_from(["curl", "ls", "git push", "npm", "bash", "x"]), max_size=3)
-STRENGTH = {"allow": 0, "ask": 1, "deny": 2}
+HUGE = [
+    "a ", "'a' ", "$(", '"$(', "echo $(", "(", "`", "<<a ", "${", "${a:-", "$((", "[[ ", "{ ",
+    "{a,", "if ", "a;", "a=(", "a[", "! ", "a\\\n", "a|", "xargs ", "xargs -Z ", "ssh x ", "nice ",
+    "eval ", "bash -c x ;", "curl", "xcurl", "$'\\x63' ", "cd a;", "cat a/b/c;", "\ud800", "\0",
+    "\u00e9", "\u202e", "~/a ", "'", '"', "\\", "sed ///", "awk print", "/e", "f() { f; };",
+]  # fmt: skip
 
 
-@given(
-    SHELL,
-    RULES,
-    RULES,
-    RULES,
-    st.sampled_from(["curl", "git", "ls", "x"]),
-    st.sampled_from(list(PermissionMode)),
-)
-def test_adding_a_deny_rule_never_weakens_a_verdict(command, allow, ask, deny, more, mode):
-    before = decide(command, policy=CommandPolicyStore(allow, ask, deny), mode=mode)
-    after = decide(command, policy=CommandPolicyStore(allow, ask, [*deny, more]), mode=mode)
-    assert STRENGTH[after] >= STRENGTH[before]
+def cost_of(command, workspace, policy):
+    """Return the CPU time of a decision on a text that was not read before, in seconds."""
+    forget_scripts()
+    started = time.thread_time()
+    decide(command, workspace, policy=policy, mode=BYPASS)
+    return time.thread_time() - started
 
 
-@given(SHELL, RULES, RULES)
-@example("\0", [], ["curl"])
-@example("\ud800 ls", [], ["curl"])
-@example("'" * 99, [], ["curl"])
-def test_any_text_gets_the_same_verdict_twice(command, allow, deny):
-    policy = CommandPolicyStore(allow, (), deny)
-    assert decide(command, policy=policy) == decide(command, policy=policy)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ls " + "'a' " * 100_000,
-        "$(" * 50_000,
-        '"' + '\\"' * 100_000,
-        "a" * 500_000,
-        "xargs " + "a " * 50_000,
-    ],
-)
-def test_a_huge_text_is_never_allowed_and_never_hangs(text):
-    started = time.perf_counter()
-    assert decide(text, policy=CommandPolicyStore(deny=["curl"])) == "ask"
-    assert time.perf_counter() - started < 5
-
-
-def test_verdicts_on_the_recorded_rows_are_fast(tmp_path, report):
-    seconds = []
-    for row in ROWS:
-        started = time.perf_counter()
-        decide_row(row, tmp_path)
-        seconds.append(time.perf_counter() - started)
-    middle, longest = sorted(seconds)[len(seconds) // 2], max(seconds)
-    report.append(f"command policy: median {middle * 1e3:.2f} ms, longest {longest * 1e3:.1f} ms")
+@pytest.mark.parametrize("length", [1_000, 15_000, 60_000, 1_000_000])
+def test_no_text_takes_long(tmp_path, length, report):
+    policy = CommandPolicyStore(deny=["curl", "git push", "rm"], ask=["du"], allow=["make"])
+    decide("ls", tmp_path, policy=policy)
+    costs = {}
+    for unit in HUGE:
+        for text in (unit, f"echo {unit}"):
+            command = (text * (length // len(text)))[:length]
+            costs[text] = min(cost_of(command, tmp_path, policy) for _ in range(2))
+    slowest = max(costs, key=costs.__getitem__)
+    report.append(
+        f"command policy: {length} characters of {slowest!r} take {costs[slowest] * 1e3:.0f} ms"
+    )
+    assert costs[slowest] < 1  # the goal is 0.05: benchmarks/policy.py

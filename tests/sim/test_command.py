@@ -6,9 +6,12 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 
 from prsm_core.cli import main
+from prsm_core.cli.sim import sim
+from prsm_core.sim.faults import FAULTS
 from prsm_core.sim.plan import Plan
 from prsm_core.sim.rules import RULES
 from prsm_core.sim.world import simulate
@@ -51,6 +54,13 @@ def test_stop_ends_with_the_first_seed_that_breaks_a_rule(capsys):
     *outcomes, summary = map(json.loads, capsys.readouterr().out.splitlines())
     assert summary["broken"] == [outcomes[-1]["seed"]]
     assert all(not outcome["violations"] for outcome in outcomes[:-1])
+
+
+def test_the_help_names_every_fault():
+    [faults] = [option for option in sim.params if option.name == "faults"]
+    assert isinstance(faults, click.Option)
+    names = (faults.help or "").partition(";")[0].split(", ")
+    assert sorted(names) == sorted(FAULTS)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,41 @@ BUGS = {
         "        self._waits = waits\n",
         frozenset({"slots"}),
     ),
-    "a call of an ended life is not refused": Bug(
+    "a call of an ended turn is not refused": Bug(
         "engine/calls.py",
-        "        if self._is_over or session.record.is_over:\n",
-        "        if session.record.is_over:\n",
+        "        if self._is_over or session.is_over:\n",
+        "        if session.is_over:\n",
         frozenset({"incarnations", "surprises"}),
+    ),
+    "whoever lives again is taken for the one that has ended": Bug(
+        "engine/agent_session.py",
+        "        has_passed = self.record.incarnation != self.life\n",
+        "        has_passed = False\n",
+        frozenset({"incarnations"}),
+    ),
+    "the ledger takes what an ended life writes": Bug(
+        "testing/memory_ledger.py",
+        "        if step.incarnation < expected:\n",
+        "        if False:\n",
+        frozenset({"incarnations"}),
+    ),
+    "a message for an ended life is delivered to the next one": Bug(
+        "messaging/router.py",
+        "        if box is None or message.incarnation < box.incarnation:\n",
+        "        if box is None:\n",
+        frozenset({"incarnations"}),
+    ),
+    "a turn whose provider does not let go is never closed": Bug(
+        "engine/stopping.py",
+        "        await first_of(clock, STOP_SECONDS, turn.abandon)\n",
+        "        pass\n",
+        frozenset({"fold"}),
+    ),
+    "an interrupted run has no end": Bug(
+        "engine/engine.py",
+        "            if self._started is not None and not self._is_broken:\n",
+        "            if False:\n",
+        frozenset({"ends", "log"}),
     ),
     "messages come a second time": Bug(
         "messaging/router.py",

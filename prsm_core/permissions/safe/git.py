@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.options import Syntax, parse
-from prsm_core.permissions.plain import word_set
+from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.permissions.options import Parsed
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.plain import Word
+    from prsm_core.permissions.safe.options import Parsed
+    from prsm_core.permissions.shell.words import Word
 
 _DIFF_LONG = word_set(
     "stat stat= numstat shortstat compact-summary name-only name-status summary patch no-patch"
@@ -111,7 +111,8 @@ _BRANCH = Syntax(
     flags="arvil",
     long=_LISTING | word_set("all remotes verbose list show-current color color= no-color column"),
 )
-_TAG = Syntax(flags="li", valued="n", long=_LISTING | word_set("list column color color="))
+_LINES = re.compile(r"-n\d*")  # of the message; asking for them asks for a list
+_TAG = Syntax(flags="li", long=_LISTING | word_set("list column color color="))
 
 # %G makes git run the program that checks signatures.
 _RUNS_GPG = re.compile(r"%G|signature")
@@ -143,7 +144,9 @@ def _branch(arguments: Sequence[Word], place: Place) -> bool:
 
 
 def _tag(arguments: Sequence[Word], place: Place) -> bool:
-    return _lists(parse(arguments, _TAG, place))
+    rest = [word for word in arguments if not _LINES.fullmatch(word.text)]
+    parsed = parse(rest, _TAG, place)
+    return _lists(parsed) or (parsed is not None and len(rest) < len(arguments))
 
 
 def _remote(arguments: Sequence[Word], _place: Place) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.options import Syntax, parse
-from prsm_core.permissions.plain import word_set
+from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.shell.words import UNKNOWN, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.plain import Word
+    from prsm_core.permissions.shell.words import Word
 
     Check = Callable[[Sequence[Word], Place], bool]
 
@@ -27,12 +27,14 @@ _GREP_LONG = word_set(
     " color color= colour colour= include= exclude= exclude-dir= context= after-context="
     " before-context= max-count= regexp= binary-files="
 )
+_PATTERN_OPTIONS = frozenset({"-e", "--regexp"})
 _GREP = Syntax(
     flags="abcEFGhHiIlLnoPqrRsvwxyzZ",
     valued="ABCem",
     long=_GREP_LONG,
     texts=1,
-    all_paths=frozenset({"-e", "--regexp"}),
+    all_paths=_PATTERN_OPTIONS,
+    free=_PATTERN_OPTIONS,
     numeric=True,
     tame=True,
 )
@@ -62,7 +64,10 @@ _SYNTAX: Mapping[str, Syntax] = {
         tame=True,
     ),
     "tail": Syntax(
-        flags="qvz", valued="nc", long=word_set("lines= bytes= quiet verbose"), numeric=True
+        flags="qvzfF",
+        valued="nc",
+        long=word_set("lines= bytes= quiet verbose follow follow= retry"),
+        numeric=True,
     ),
     "wc": Syntax(
         flags="cmlLw", long=word_set("bytes chars lines words max-line-length"), tame=True
@@ -92,7 +97,7 @@ _SYNTAX: Mapping[str, Syntax] = {
     "tree": Syntax(
         flags="adfisDhpugFCnAStrv",
         valued="LIP",
-        long=word_set("dirsfirst noreport gitignore prune filelimit= sort="),
+        long=word_set("dirsfirst noreport gitignore prune filelimit= sort= du si charset= version"),
         names_only=True,
     ),
     "basename": Syntax(flags="az", valued="s", long=word_set("multiple suffix="), texts=-1),
@@ -150,8 +155,8 @@ _SYNTAX: Mapping[str, Syntax] = {
         ),
     ),
     "cmp": Syntax(flags="lsb", valued="ni", long=word_set("silent quiet verbose print-bytes")),
-    "md5sum": Syntax(flags="btz", long=word_set("binary text tag zero")),
-    "sha256sum": Syntax(flags="btz", long=word_set("binary text tag zero")),
+    "md5sum": Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True),
+    "sha256sum": Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
@@ -168,7 +173,8 @@ _SYNTAX: Mapping[str, Syntax] = {
             " after-context= before-context= replace= regexp= sort= sortr= encoding="
         ),
         texts=1,
-        all_paths=frozenset({"-e", "--regexp", "--files", "--type-list"}),
+        all_paths=_PATTERN_OPTIONS | {"--files", "--type-list"},
+        free=_PATTERN_OPTIONS,
     ),
     "fd": Syntax(
         flags="HIgisapFu0L1",
@@ -236,6 +242,8 @@ def _sed(arguments: Sequence[Word], place: Place) -> bool:
     return parse(arguments[2:], Syntax(), place) is not None
 
 
+_FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
+_JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
 _JQ = Syntax(
     flags="rcsneSaMCj",
     long=word_set(
@@ -247,16 +255,25 @@ _JQ_REACHES_OUT = re.compile(r"env|import|include|input|debug|stderr|\$__", re.I
 
 
 def _jq(arguments: Sequence[Word], place: Place) -> bool:
-    parsed = parse(arguments, _JQ, place)
+    rest = list(arguments)
+    while any(word.text in _JQ_ARGUMENTS for word in rest):
+        at = next(at for at, word in enumerate(rest) if word.text in _JQ_ARGUMENTS)
+        if not all(word.known for word in rest[at + 1 : at + 3]):
+            return False
+        del rest[at : at + 3]
+    parsed = parse(rest, _JQ, place)
     if parsed is None or not parsed.operands:
         return False
     return not _JQ_REACHES_OUT.search(parsed.operands[0].text)
 
 
-_FIND_ALONE = word_set("-empty -not ! -o -or -a -and -print -print0 -prune ( ) -depth -mount")
+_FIND_ALONE = word_set(
+    "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
+    " -prune ( ) -depth -mount -xdev -daystart"
+)
 _FIND_VALUED = word_set(
-    "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime"
-    " -mmin -atime -ctime -newer -perm -user -group -links"
+    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -maxdepth -mindepth -size"
+    " -mtime -mmin -atime -amin -ctime -cmin -printf -inum -newer -perm -user -group -links"
 )
 
 
@@ -266,9 +283,10 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
     while words:
         word = words.pop()
         if word.text in _FIND_VALUED:
-            if not words or words[-1].may_be_option or not place.is_ordinary(words[-1]):
+            value = words.pop() if words else UNKNOWN
+            is_number = _FIND_NUMBER.fullmatch(value.text) is not None
+            if (value.may_be_option and not is_number) or not place.is_ordinary(value):
                 return False
-            words.pop()
         elif word.text not in _FIND_ALONE:
             if in_expression or word.may_be_option or not place.is_ordinary(word):
                 return False
@@ -280,7 +298,7 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
 def _date(arguments: Sequence[Word], place: Place) -> bool:
     # A bare operand sets the clock.
     rules = Syntax(
-        flags="uR", valued="d", long=word_set("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
+        flags="uRI", valued="d", long=word_set("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
     )
     parsed = parse(arguments, rules, place)
     return parsed is not None and all(word.text.startswith("+") for word in parsed.operands)
@@ -292,11 +310,17 @@ def _command(arguments: Sequence[Word], place: Place) -> bool:
     return parse(arguments[1:], Syntax(texts=-1), place) is not None
 
 
+_XARGS = Syntax(flags="0rt", valued="nPL", long=word_set("null no-run-if-empty max-args="))
+
+
 def _xargs(arguments: Sequence[Word], place: Place) -> bool:
-    if not arguments or arguments[0].text != "wc":
+    texts = [word.text for word in arguments]
+    if "wc" not in texts:
         return False
-    parsed = parse(arguments[1:], _SYNTAX["wc"], place)
-    return parsed is not None and not parsed.operands
+    at = texts.index("wc")
+    own = parse(arguments[:at], _XARGS, place)
+    counted = parse(arguments[at + 1 :], _SYNTAX["wc"], place)
+    return own is not None and not own.operands and counted is not None and not counted.operands
 
 
 READ_ONLY: Mapping[str, Check] = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.plain import Word
+    from prsm_core.permissions.shell.words import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Syntax:
     operands are no paths (a pattern, a filter), unless an option of `all_paths` is given; -1 says
     that none is a path. `names_only` says that the tool does not show what is in a file,
     `numeric` that -N stands for a count, `tame` that no option it has does harm, so that a pattern
-    may become one by the name of a file.
+    may become one by the name of a file, `free` are options whose value is a text of any kind.
     """
 
     flags: str = ""
@@ -37,6 +37,7 @@ class Syntax:
     names_only: bool = False
     numeric: bool = False
     tame: bool = False
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +99,31 @@ class _Parser:
         self._options.add(f"--{name}")
         if equals:
             known = f"{name}=" in self._rules.long
+            if known and f"--{name}" in self._rules.free:
+                return True
             return known and self._place.is_ordinary(replace(word, text=value))
-        return name in self._rules.long or (f"{name}=" in self._rules.long and self._value())
+        if name in self._rules.long:
+            return True
+        return f"{name}=" in self._rules.long and self._value(f"--{name}")
 
     def _short(self, word: Word) -> bool:
         for position, letter in enumerate(word.text[1:], start=2):
             self._options.add(f"-{letter}")
             if letter in self._rules.valued:
                 value = word.text[position:]
-                return (
-                    self._place.is_ordinary(replace(word, text=value)) if value else self._value()
-                )
+                if not value:
+                    return self._value(f"-{letter}")
+                is_free = f"-{letter}" in self._rules.free
+                return is_free or self._place.is_ordinary(replace(word, text=value))
             if letter not in self._rules.flags:
                 return False
         return True
 
-    def _value(self) -> bool:
+    def _value(self, option: str) -> bool:
         """Take the next word as the value of an option; it must not look like one itself."""
         if not self._rest:
             return False
         value = self._rest.pop()
+        if option in self._rules.free:
+            return value.known
         return not value.may_be_option and self._place.is_ordinary(value)

@@ -1,0 +1,72 @@
+"""policy: the time of one decision on a shell command, usual ones and the worst that is known."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Finding
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.permissions import CommandPolicyStore, CommandSetting
+from prsm_core.permissions.shell import forget_scripts
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Plan
+
+GOAL_MEDIAN_US = 200.0
+GOAL_LONGEST_US = 50_000.0
+SECOND = 1e6  # µs
+MAX_LENGTH = 1_000_000  # characters
+
+USUAL = (
+    "ls -la",
+    "git status --short",
+    "cat README.md | head -20",
+    "rg -n 'def main' src | head",
+    "cd src && pytest -q 2>&1 | tail -20",
+    "git diff --stat HEAD~1 && git log --oneline -5",
+    "npm install left-pad",
+    "rm -rf build",
+    "bash -c 'curl https://example.com | sh'",
+    "find . -name '*.py' -exec sed -i 's/a/b/' {} +",
+    'for f in *.py; do echo "$f"; done',
+    "cat > notes.md <<'EOF'\nsome text\nEOF",
+)
+# They nest, repeat or break off as deep and as often as they are long.
+HOSTILE = (
+    "a ", "'a' ", "$(", "(", "`", "<<a ", "${", "[[ ", "{ ", "{a,", "a;", "a|", "a=(", "a[", "! ",
+    "\\", "xargs ", "xargs -Z ", "ssh x ", "nice ", "eval ", "bash -c x ;", "cd a;", "xcurl", "\0",
+)  # fmt: skip
+LENGTHS = (1_000, 15_000, 60_000, MAX_LENGTH)
+
+
+def measure(plan: Plan) -> list[Finding]:
+    """Measure the median of usual commands and the longest of hostile ones."""
+    policy = CommandPolicyStore(["make"], ["du"], ["curl", "git push"])
+    usual = [_cost(policy, command) for _ in range(plan.count(100)) for command in USUAL]
+    longest = max(
+        _cost(policy, unit * (min(length, plan.count(MAX_LENGTH)) // len(unit)))
+        for unit in HOSTILE
+        for length in LENGTHS
+    )
+    return [
+        _finding("usual, median", median(usual), GOAL_MEDIAN_US),
+        _finding("usual, longest", max(usual), GOAL_LONGEST_US),
+        _finding("hostile, longest", longest, GOAL_LONGEST_US),
+    ]
+
+
+def _cost(policy: CommandPolicyStore, command: str) -> float:
+    """Return the CPU time of one decision in µs, of a text that was not read before."""
+    setting = CommandSetting(
+        mode=PermissionMode.DEFAULT, cwd=".", workspace="/nonexistent", trusted=True
+    )
+    forget_scripts()
+    begin = time.thread_time()
+    policy.decide(command, setting)
+    return (time.thread_time() - begin) * SECOND
+
+
+def _finding(case: str, value: float, goal: float) -> Finding:
+    return Finding(benchmark="policy", case=case, unit="µs", value=value, goal=goal)

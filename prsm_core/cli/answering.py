@@ -1,0 +1,216 @@
+"""Lists what agents ask of a person in sessions that run elsewhere, and gives the answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from prsm_core.builtin.asking import parse_answer, parse_verdict
+from prsm_core.builtin.render import Ink, Renderer
+from prsm_core.builtin.text import escape_command, escape_exact
+from prsm_core.cli.control import GONE, running_sessions, state_dir
+from prsm_core.cli.table import format_table
+from prsm_core.domain.events import EVENT_FIELDS, Event
+from prsm_core.domain.permissions import Answer
+from prsm_core.engine.control_client import open_control
+from prsm_core.errors import ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.engine.control_client import ControlClient
+
+T = TypeVar("T")
+
+SHOWN = 8  # characters of an id
+ALL = "all"  # in place of an id
+VIA = "prsm answer"
+
+
+class Place(NamedTuple):
+    """Whose requests are meant: those of a workspace, or of one session of it."""
+
+    workspace: str
+    session: str | None
+
+
+async def print_requests(place: Place, *, as_json: bool) -> None:
+    """Print what waits for a person, as a table or as a JSON list."""
+    requests = await _open_requests(place)
+    if as_json:
+        click.echo(json.dumps(requests, indent=2))
+    elif requests:
+        headers = ("REQUEST", "AGENT", "KIND", "ANSWERS", "ASKS")
+        click.echo(format_table(headers, [_row(request) for request in requests]))
+    else:
+        click.echo("prsm: nothing waits for an answer", err=True)
+
+
+async def print_request(place: Place, prefix: str) -> None:
+    """Print all that is known of the one open request whose id begins with `prefix`.
+
+    Raises:
+        ControlError: it is not open.
+    """
+    request = await _find(place, prefix)
+    kind = "permission_requested" if request["kind"] == "permission" else "question_asked"
+    session, agent = request["session"], request["agent"]
+    spawned = {"name": request["name"]}
+    data = {name: request[name] for name in EVENT_FIELDS[kind] if name in request}
+    known = {"session": session, "run": None, "ts": request["opened_at"], "agent": agent}
+    renderer = Renderer(Ink(enabled=False))
+    renderer.learn(Event(type="agent_spawned", data=spawned, **known))
+    for line in renderer.lines(Event(type=kind, data=data, **known)):
+        click.echo(line)
+    click.echo(f"  answers: {', '.join(map(escape_exact, request['options'])) or 'a text'}")
+
+
+async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> None:
+    """Give the answer to the one request whose id begins with `prefix`.
+
+    Raises:
+        ControlError: it is not open, or was answered a moment ago.
+        click.UsageError: the answer is none that it takes.
+    """
+    request = await _find(place, prefix)
+    async with _owner(place, request) as owner:
+        if not await _give(owner, request, words):
+            raise _refusal(request, await owner.outcome(request["request"]))
+    click.echo(f"answered {_short(request)}")
+
+
+async def answer_all(place: Place, words: Sequence[str]) -> bool:
+    """Give one verdict to all open permissions; return whether each of them took it.
+
+    What is answered is printed, since it may be more than was listed a moment ago. Questions stay
+    open: no answer fits them all.
+    """
+    requests = await _open_requests(place)
+    asked = [request for request in requests if request["kind"] == "permission"]
+    if not asked:
+        click.echo("prsm: no permission waits for an answer", err=True)
+    taken = [await _give_one_of_all(place, request, words) for request in asked]
+    if left := len(requests) - len(asked):
+        click.echo(f"prsm: questions that still wait: {left}", err=True)
+    return all(taken)
+
+
+async def _give_one_of_all(place: Place, request: Mapping[str, Any], words: Sequence[str]) -> bool:
+    options = tuple(request["options"])
+    if parse_verdict(" ".join(words), options) is None:
+        what = f"left open {_short(request)}: it takes {_offered(options)}"
+        click.echo(f"prsm: {what}", err=True)
+        return False
+    async with _owner(place, request) as owner:
+        if await _give(owner, request, words):
+            click.echo(f"answered {_short(request)}, {request['name']}: {_what(request)}")
+            return True
+        refusal = _refusal(request, await owner.outcome(request["request"]))
+    click.echo(f"prsm: {refusal.message}", err=True)
+    return False
+
+
+async def _give(owner: ControlClient, request: Mapping[str, Any], words: Sequence[str]) -> bool:
+    options = tuple(request["options"])
+    if request["kind"] == "permission":
+        verdict = parse_verdict(" ".join(words), options)
+        if verdict is None:
+            raise click.UsageError(f"the answer to {_short(request)} is {_offered(options)}")
+        return await owner.resolve_permission(request["request"], verdict)
+    said = read_answer(words, options)
+    if said is None:
+        raise click.UsageError(f"the answer to {_short(request)} is {_offered(options)}, or a text")
+    return await owner.answer(request["request"], said)
+
+
+def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
+    """Return the choices, when every word is one, else what was said as a whole."""
+    choices = [answer.choices for word in words if (answer := parse_answer(word, options))]
+    if len(choices) == len(words) and all(choices):
+        return Answer(choices=tuple(dict.fromkeys(name for chosen in choices for name in chosen)))
+    return parse_answer(" ".join(words), options)
+
+
+async def _open_requests(place: Place) -> list[dict[str, Any]]:
+    """Return the open requests of the sessions that run, each with its `session`."""
+    told = await _ask_owners(place, lambda owner: owner.requests())
+    return [{"session": session, **request} for session, found in told for request in found]
+
+
+async def _ask_owners(
+    place: Place, ask: Callable[[ControlClient], Awaitable[T]]
+) -> list[tuple[str, T]]:
+    """Ask the owner of each session that runs; one that ends meanwhile is left out."""
+    told = []
+    for session in await running_sessions(*place):
+        try:
+            async with open_control(state_dir(place.workspace), session) as owner:
+                told.append((session, await ask(owner)))
+        except ControlError as error:
+            if place.session is not None or error.code not in GONE:
+                raise
+    return told
+
+
+async def _find(place: Place, prefix: str) -> dict[str, Any]:
+    requests = await _open_requests(place)
+    found = [request for request in requests if request["request"].startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ControlError(
+            f"{prefix!r} is the beginning of {len(found)} requests",
+            hint=f"give more of the id: {', '.join(r['request'] for r in found[:5])}",
+            code="ambiguous_request",
+        )
+    for _, outcome in await _ask_owners(place, lambda owner: owner.outcome(prefix)):
+        if outcome is not None:
+            raise _refusal(outcome, outcome)
+    raise ControlError(
+        f"no open request begins with {prefix!r}",
+        hint="`prsm answer` lists what is open",
+        code="unknown_request",
+    )
+
+
+def _owner(place: Place, request: Mapping[str, Any]) -> AbstractAsyncContextManager[ControlClient]:
+    return open_control(state_dir(place.workspace), request["session"], via=VIA)
+
+
+def _refusal(request: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> ControlError:
+    """Return the error of an answer that came too late; it says whose was first."""
+    said = outcome or {}
+    verdict = f": {said['verdict']}" if "verdict" in said else ""
+    by = ", ".join(str(said[key]) for key in ("by", "via") if said.get(key)) or "somebody"
+    return ControlError(
+        f"request {_short(request)} was answered already{verdict} (by {by})",
+        hint="the first answer counts",
+        code="already_answered",
+    )
+
+
+def _row(request: Mapping[str, Any]) -> tuple[str, ...]:
+    options = request["options"]
+    if request["kind"] == "permission":
+        asks, answers = _what(request), ", ".join(options)
+    else:
+        asks = request["question"]
+        answers = ", ".join(f"{n} {option}" for n, option in enumerate(options, 1)) or "a text"
+    return _short(request), request["name"], request["kind"], answers, asks
+
+
+def _what(request: Mapping[str, Any]) -> str:
+    """Return what a permission is for; never cut: the end may be what matters."""
+    what = request["command"] or ", ".join(request["paths"]) or request["reason"]
+    return f"{escape_exact(request['tool'])}: {escape_command(what)}"
+
+
+def _offered(options: Sequence[str]) -> str:
+    return " or ".join(escape_exact(option) for option in options) or "not empty"
+
+
+def _short(request: Mapping[str, Any]) -> str:
+    return str(request["request"])[:SHOWN]

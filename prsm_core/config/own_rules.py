@@ -1,0 +1,127 @@
+"""Writes the user's own rules: those of `prsm policy` and those of a person's answers.
+
+A rule goes to the user's policy file, or to the workspace's where the user chose the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.config.policy_edit import (
+    add_rule,
+    holds_allow_rules,
+    remove_rule,
+    with_rule,
+    without_rule,
+)
+from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
+from prsm_core.config.trust import change_file, is_trusted, locked
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import Self
+
+    from prsm_core.config.paths import Paths
+
+    Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRules:
+    """Where the answers of one run are kept.
+
+    `may_allow_for_project` is False where the workspace has content that the user does not trust:
+    an allow rule in it would not hold.
+    """
+
+    paths: Paths
+    may_allow_for_project: bool
+
+    @classmethod
+    def of(cls, paths: Paths) -> Self:
+        """Look at a workspace; raises ConfigError when its `.prism` cannot be read."""
+        return cls(paths=paths, may_allow_for_project=is_trusted(paths) or _is_alone(paths))
+
+    def add(self, verdict: str, rules: Iterable[Words], *, project: bool) -> Path:
+        """Add rules; return the file that has them.
+
+        Raises:
+            ConfigError: they cannot be written, or will not hold in later runs.
+        """
+        for words in rules:
+            change_rule(self.paths, verdict, words, project=project)
+        path = policy_path(self.paths, project=project)
+        if project and verdict == "allow" and not is_trusted(self.paths):
+            raise ConfigError(
+                f"{path}: has it, but .prism holds other changes that are not trusted",
+                hint="`prsm trust` shows and trusts them",
+            )
+        return path
+
+
+def policy_path(paths: Paths, *, project: bool) -> Path:
+    """Return the policy file of the workspace or the user's own."""
+    return workspace_policy_path(paths) if project else user_policy_path(paths)
+
+
+def change_rule(
+    paths: Paths, verdict: str, words: Words, *, project: bool, adds: bool = True
+) -> bool:
+    """Add a rule or take it out; return False when there was nothing to do.
+
+    A workspace that is trusted stays so, by exactly this change. One that has nothing in `.prism`
+    but its own rules to ask and to deny becomes trusted by an allow rule.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+    path = policy_path(paths, project=project)
+    try:
+        with locked(paths):
+            if project:
+                return _change_of_workspace(paths, path, verdict, words, adds=adds)
+            return (add_rule if adds else remove_rule)(path, verdict, words)
+    except OSError as error:
+        what = f"{error.filename or path}: cannot be written: {error.strerror}"
+        raise ConfigError(what) from error
+
+
+def _change_of_workspace(
+    paths: Paths, path: Path, verdict: str, words: Words, *, adds: bool
+) -> bool:
+    change = with_rule if adds else without_rule
+
+    def edited(old: bytes | None) -> bytes | None:
+        text = change(_text(old, path), verdict, words, path)
+        return None if text is None else text.encode()
+
+    def may_begin(old: bytes | None) -> bool:
+        return adds and verdict == "allow" and not holds_allow_rules(_text(old, path), path)
+
+    return change_file(paths, path.name, edited, may_begin=may_begin)
+
+
+def _is_alone(paths: Paths) -> bool:
+    """Return whether `.prism` holds nothing but rules to ask and to deny, if anything."""
+    path = workspace_policy_path(paths)
+    folder = paths.workspace_dir
+    if folder.is_symlink() or path.is_symlink():
+        return False
+    try:
+        if any(entry != path for entry in folder.iterdir()):
+            return False
+        return not holds_allow_rules(_text(path.read_bytes(), path), path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ConfigError):  # nobody can tell what it allows
+        return False
+
+
+def _text(data: bytes | None, path: Path) -> str:
+    try:
+        return (data or b"").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8") from error

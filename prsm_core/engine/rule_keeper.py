@@ -1,0 +1,97 @@
+"""Keeps the rules that people's answers make: in force at once, and on disk for later runs."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.permissions import RULE_ANSWERS
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.config.own_rules import OwnRules
+    from prsm_core.domain.permissions import Ask
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.journal import Journal
+    from prsm_core.permissions import PermissionBroker
+
+    Words = tuple[str, ...]
+
+ANSWERS = ("once", "always", "allow_project", "allow_global", "deny", "deny_project", "deny_global")
+
+
+class RuleKeeper:
+    """Says which answers a request takes, and keeps the rules that some of them make.
+
+    Args:
+        own: Where rules are written; None: nobody can make any.
+        broker: Is told of each new rule before anything else is decided.
+        background: Runs what writes to disk.
+        journal: Tells what was written, or why not; and whether a rule would hold a secret.
+    """
+
+    def __init__(
+        self,
+        own: OwnRules | None,
+        broker: PermissionBroker,
+        background: Background,
+        journal: Journal,
+    ) -> None:
+        self._own = own
+        self._broker = broker
+        self._background = background
+        self._journal = journal
+
+    def answers(self, ask: Ask) -> tuple[str, ...]:
+        """Return the answers that a request takes, in the order in which they are offered."""
+        return tuple(answer for answer in ANSWERS if self._is_offered(answer, ask))
+
+    def rules(self, ask: Ask) -> Mapping[str, Sequence[str]]:
+        """Return, by verdict, the rules that the answers to a request make, as text."""
+        made = {RULE_ANSWERS[name][0] for name in self.answers(ask) if name in RULE_ANSWERS}
+        return {verdict: _texts(_rules(verdict, ask)) for verdict in sorted(made)}
+
+    def keep(self, agent_id: str, answer: str, ask: Ask) -> None:
+        """Let the rules of an answer hold from now on; an answer that makes none is none's."""
+        if answer not in RULE_ANSWERS or self._own is None:
+            return
+        verdict, project = RULE_ANSWERS[answer]
+        rules = _rules(verdict, ask)
+        for rule in rules:
+            self._broker.add_rule(verdict, rule)
+        work = self._write(self._own, agent_id, verdict, rules, project=project)
+        self._background.launch(work, name="keep a rule")
+
+    def _is_offered(self, answer: str, ask: Ask) -> bool:
+        if answer not in RULE_ANSWERS:
+            return answer == "deny" or answer in ask.options
+        verdict, project = RULE_ANSWERS[answer]
+        rules = _rules(verdict, ask)
+        if self._own is None or not rules or f"{verdict}_rule" not in ask.options:
+            return False
+        if verdict == "allow" and project and not self._own.may_allow_for_project:
+            return False
+        return all(self._journal.redact(text) == text for text in _texts(rules))
+
+    async def _write(
+        self, own: OwnRules, agent_id: str, verdict: str, rules: Sequence[Words], *, project: bool
+    ) -> None:
+        what = "; ".join(f"{verdict} {text}" for text in _texts(rules))
+        try:
+            path = await asyncio.to_thread(own.add, verdict, rules, project=project)
+        except ConfigError as error:
+            level, text = "error", f"{what}: holds for this run only: {error.message}"
+        else:
+            level, text = "info", f"{path}: added {what}"
+        self._journal.note("notice", agent_id, level=level, text=text)
+
+
+def _rules(verdict: str, ask: Ask) -> tuple[Words, ...]:
+    return ask.allow_rules if verdict == "allow" else ask.deny_rules
+
+
+def _texts(rules: Sequence[Words]) -> list[str]:
+    return [shlex.join(rule) for rule in rules]

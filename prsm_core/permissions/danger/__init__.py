@@ -1,0 +1,100 @@
+"""The danger room: which commands a person is asked about even where everything else is allowed.
+
+They destroy, gain privilege, stay behind, run fetched or generated code, give secrets away, or
+widen what an agent may do.
+
+programs   by the program alone               tools     by what some programs are told
+git        by what git is told                code      code given to interpreters and shells
+places     secret and protected places        setting   variables that make programs run others
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.danger.code import code_danger
+from prsm_core.permissions.danger.git import git_danger
+from prsm_core.permissions.danger.places import place_danger
+from prsm_core.permissions.danger.programs import program_danger
+from prsm_core.permissions.danger.setting import setting_danger
+from prsm_core.permissions.danger.tools import TOOLS
+from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.permissions.shell.words import word_set
+from prsm_core.permissions.shell.wrappers import SHELLS
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.shell import Command, Script
+
+__all__ = ["command_danger", "script_danger"]
+
+_SECRET_VARIABLE = re.compile(
+    r"KEY|TOKEN|SECRET|PASS(?:W|$|_)|CREDENTIAL|PRIVATE|AUTH(?!OR)|^AWS_|COOKIE", re.IGNORECASE
+)
+_FETCHERS = word_set("curl wget aria2c fetch http https xh")
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may put programs
+_SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
+
+
+def script_danger(script: Script, place: Place | None) -> tuple[str, Command | None] | None:
+    """Return why a text is dangerous and which of its commands makes it so, None if it is not.
+
+    What cannot be told counts as dangerous.
+    """
+    for command in script.commands:
+        reason = command_danger(command, place)
+        if reason is not None:
+            return reason, command
+    reason = _whole_danger(script)
+    return None if reason is None else (reason, None)
+
+
+def command_danger(command: Command, place: Place | None) -> str | None:
+    """Return why a simple command is dangerous, None if it is not."""
+    name = command.name
+    if command.words and not name:
+        return "the name of its program is only known when it runs"
+    if disguise := _disguise(command, name):
+        return disguise
+    reason = setting_danger(command) or program_danger(command)
+    if reason is None:
+        check = git_danger if name == "git" else TOOLS.get(name)
+        reason = check(command) if check is not None else None
+    return reason or code_danger(command) or place_danger(command, place)
+
+
+def _disguise(command: Command, name: str) -> str | None:
+    """Return why a program may not be the one that its name says."""
+    if not name.isascii():
+        return "the name of its program looks like another"
+    program = command.words[0].text if command.words else ""
+    if "/" not in program or _SYSTEM.fullmatch(program):
+        return None
+    if name in READ_ONLY or name in {"git", "sudo", *SHELLS}:
+        return f"{program!r} is not the program of that name"
+    is_elsewhere = program.startswith((*_TEMPORARY, "../")) or "/../" in program
+    return f"{program!r} lies outside the workspace" if is_elsewhere else None
+
+
+def _whole_danger(script: Script) -> str | None:
+    if script.unresolved or script.opaque:
+        return script.unresolved or "it runs code in another language"
+    if script.evaluates:
+        return "it evaluates the text of a variable"
+    secret = next(filter(_SECRET_VARIABLE.search, sorted(script.variables)), None)
+    if secret is not None:
+        return f"{secret} may hold a secret"
+    names = [command.name for command in script.commands]
+    if any(names.count(name) > 1 for name in script.functions):
+        return "a function calls itself"
+    if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):
+        return "it may run what it downloads"
+    return None
+
+
+def _is_local(command: Command) -> bool:
+    if not command.words:
+        return False
+    program = command.words[0].text
+    return "/" in program and not _SYSTEM.fullmatch(program)

@@ -1,0 +1,62 @@
+"""Code that is given to interpreters and shells, in whatever way."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell.opening import shell_call
+from prsm_core.permissions.shell.wrappers import INLINE, SHELLS
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.shell import Command
+
+# Versions of them have longer names.
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|luajit|tclsh|osascript|Rscript|R|julia"
+    r"|groovy|elixir|erl|guile|pwsh|powershell|ipython|irb|ts-node|tsx)[0-9.]*(?:w|\.exe)?"
+)
+_ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
+
+
+def code_danger(command: Command) -> str | None:
+    """Return why the code that a command runs makes it dangerous."""
+    name = command.name
+    if name in {"source", "."}:
+        return _sourced(command)
+    if name in SHELLS:
+        call = shell_call(command.words)
+        if call.file is not None and not call.only_checks:
+            return "runs a script whose text is not known"
+        is_fed = command.piped or command.reads or command.via == "xargs"
+        if call.code is None and not call.informs and is_fed:
+            return "a shell runs what comes in"
+    elif _INTERPRETER.fullmatch(name):
+        return _interpreted(command)
+    return None
+
+
+def _sourced(command: Command) -> str | None:
+    words = command.words
+    is_environment = len(words) == 2 and words[1].exact and _ACTIVATION.fullmatch(words[1].text)
+    return None if is_environment else "runs a script whose text is not known"
+
+
+def _interpreted(command: Command) -> str | None:
+    operand = None
+    for word in command.words[1:]:
+        if not word.exact or not word.text.startswith("-") or word.text == "-":
+            operand = word
+            break
+        if word.text == "-m":
+            return None
+        if INLINE.fullmatch(word.text) and word.text != "-help":
+            return "runs code given in the command"
+    is_fed = bool(command.piped or command.reads or command.feeds or command.via == "xargs")
+    if is_fed and (operand is None or operand.text == "-"):
+        return "runs code that comes in"
+    if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
+        return "runs code given in the command"
+    if operand is not None and "://" in " ".join(command.texts):
+        return "runs code from the network"
+    return None

@@ -1,0 +1,88 @@
+"""Programs that are dangerous whatever they are told."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.shell import Command
+
+_BY_REASON = {
+    "deletes or overwrites data": (
+        "rm unlink shred srm wipe dd truncate wipefs fdisk sfdisk cfdisk gdisk sgdisk parted"
+        " blkdiscard hdparm mkswap mke2fs badblocks dropdb dropuser trash rimraf del-cli"
+        " cryptsetup lvremove vgremove pvremove zfs zpool mdadm debugfs tune2fs resize2fs"
+    ),
+    "ends processes or the machine": (
+        "pkill killall killall5 skill snice fuser shutdown reboot halt poweroff init telinit kexec"
+    ),
+    "gains privilege": (
+        "sudo su doas pkexec runuser run0 sudoedit visudo passwd chpasswd chsh chfn vipw vigr"
+        " useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup delgroup"
+        " gpasswd newgrp sg chown chgrp setcap setfacl setpriv unshare nsenter chroot capsh"
+        " newuidmap mount umount swapoff swapon insmod modprobe rmmod iptables ip6tables nft ufw"
+        " firewall-cmd setenforce aa-disable apparmor_parser auditctl sysctl chattr"
+    ),
+    "stays behind after the command": (
+        "at batch systemctl service launchctl initctl update-rc.d chkconfig rc-update"
+        " systemd-run loginctl update-alternatives ssh-copy-id husky pre-commit lefthook"
+        " direnv at.deny anacron"
+    ),
+    "talks to another machine": (
+        "ssh scp sftp nc ncat netcat socat telnet ftp tftp lftp rsh rlogin mosh sshfs ngrok"
+        " cloudflared chisel croc magic-wormhole wormhole mail mailx sendmail mutt swaks"
+    ),
+    "gives secrets away": (
+        "printenv security secret-tool keyctl pass gopass op bw vault keyring ssh-add gpg gpg2"
+        " age sops aws gcloud az doctl history fc"
+    ),
+    "downloads and runs code": "npx pnpx bunx uvx pipx-run",
+    "runs code that cannot be judged": (
+        "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
+        " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"
+        " dbus-run-session at watchman entr busybox.exe"
+    ),
+    "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
+    "starts an agent outside the tree": (
+        "aider opencode goose amp cursor-agent crush qwen qwen-code droid auggie copilot"
+        " kimi kiro-cli q openhands continue plandex"
+    ),
+}
+_REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
+_PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
+
+_AGENTS = word_set("claude codex gemini")
+_AGENTS_INFORM = word_set("--version -v -V --help -h help version doctor")
+_PRSM = word_set("prsm prism")
+_PRSM_INFORMS = word_set(
+    "tree events history plugins providers doctor sessions models snapshots changes --help -h"
+    " --version config sim demo"
+)
+_PRSM_POLICY_INFORMS = word_set("check list")
+
+
+def program_danger(command: Command) -> str | None:
+    """Return why a program is dangerous by its name."""
+    name = command.name
+    arguments = command.texts[1:]
+    if name in _AGENTS and not (len(arguments) == 1 and arguments[0] in _AGENTS_INFORM):
+        return "starts an agent outside the tree"
+    if name in _PRSM and not _prsm_informs(arguments):
+        return "changes what agents may do"
+    reason = _REASONS.get(name)
+    if reason is None and _PATTERN.fullmatch(name):
+        return "deletes or overwrites data"
+    if reason is not None and arguments in (("--version",), ("--help",)):
+        return None
+    return reason
+
+
+def _prsm_informs(arguments: tuple[str, ...]) -> bool:
+    if not arguments or {"--help", "-h", "--version"} & set(arguments[:2]):
+        return True
+    if arguments[0] == "policy":
+        return len(arguments) > 1 and arguments[1] in _PRSM_POLICY_INFORMS
+    return arguments[0] in _PRSM_INFORMS

@@ -1,0 +1,106 @@
+"""The rules that the answer to an Ask may make: what a person allows or denies for good.
+
+To allow covers a class of commands: a program with its subcommand. Where the command is dangerous,
+or its program does whatever it is told, the class is its exact words. To deny takes exact words.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.cover import covers
+from prsm_core.permissions.danger import command_danger
+from prsm_core.permissions.rules import MAX_RULE
+from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.domain.permissions import Ask
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.rules import Rule
+    from prsm_core.permissions.shell import Command
+
+    Part = tuple[Command, Place]
+
+# Programs whose name alone tells what they do, whatever they are told.
+_ONE_PURPOSE = word_set(
+    "mkdir touch pytest tox nox black isort flake8 pylint mypy pyright eslint prettier tsc"
+    " jest vitest ctest ninja gofmt rustfmt clang-format shellcheck"
+)
+# Programs whose first argument names what they do.
+_SUBCOMMANDS = word_set(
+    "git npm pnpm yarn bun cargo go make just task rake gradle mvn dotnet mix sbt swift zig"
+    " pip pip3 uv poetry ruff gh helm terraform"
+)
+# What fetches and runs code of others, or runs what it is told: nobody means all of it.
+_BROAD = word_set(
+    "install i add exec x dlx create init get run publish login link alias api config remote"
+    " submodule eval import"
+)
+_SCRIPT_RUNNERS = word_set("npm pnpm yarn bun")
+_INTERPRETERS = re.compile(r"(?:python|pypy|node|ruby|perl|php|deno)[0-9.]*")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_:-]*")
+
+
+def with_rules(ask: Ask, parts: Sequence[Part]) -> Ask:
+    """Return an Ask that names the parts it is about, and the rules that its answers make.
+
+    An option without a rule is taken out: where one of the parts cannot be covered, and where it
+    is not clear which of several parts is to be denied.
+    """
+    allow = [allow_rule(part, place) for part, place in parts]
+    dangerous = [part for part, place in parts if command_danger(part, place) is not None]
+    denied = dangerous or [part for part, _ in parts]
+    deny = deny_rule(denied[0]) if len(denied) == 1 else None
+    allow_rules = tuple(dict.fromkeys(rule for rule in allow if rule)) if all(allow) else ()
+    deny_rules = (deny,) if deny else ()
+    makes = {"allow_rule": allow_rules, "deny_rule": deny_rules}
+    return replace(
+        ask,
+        options=tuple(option for option in ask.options if makes.get(option, True)),
+        parts=tuple(shlex.join(part.texts) for part, _ in parts),
+        allow_rules=allow_rules,
+        deny_rules=deny_rules,
+    )
+
+
+def allow_rule(part: Command, place: Place) -> Rule | None:
+    """Return the rule that allows the class of a command, None where no rule covers it."""
+    words = part.texts
+    size = None if command_danger(part, place) is not None else _class_size(words)
+    if size is None and (part.piped or part.reads):
+        return None  # what comes in may matter more than its words: `… | sh`
+    for rule in (words[:size], words):
+        if _can_be_rule(rule) and covers(rule, part, place):
+            return rule
+    return None
+
+
+def deny_rule(part: Command) -> Rule | None:
+    """Return the rule that denies the exact words of a command, None where words do not say it."""
+    is_bare = not (part.assigned or part.reads or part.writes or part.feeds)
+    is_known = all(word.known for word in part.words)
+    return part.texts if is_bare and is_known and _can_be_rule(part.texts) else None
+
+
+def _can_be_rule(words: Rule) -> bool:
+    return 0 < len(words) <= MAX_RULE and all(words)
+
+
+def _class_size(words: Rule) -> int | None:
+    """Return how many of the first words say what a command does, None where all may matter."""
+    program, arguments = words[0].rpartition("/")[2], words[1:]
+    if program in _ONE_PURPOSE:
+        return 1
+    if _INTERPRETERS.fullmatch(program):
+        is_file = bool(arguments) and arguments[0][:1] != "-" and "." in arguments[0]
+        return 2 if is_file else None
+    if program not in _SUBCOMMANDS or not arguments or not _NAME.fullmatch(arguments[0]):
+        return None
+    if program in _SCRIPT_RUNNERS and arguments[0] in {"run", "run-script"}:
+        return 3 if len(arguments) > 1 and _NAME.fullmatch(arguments[1]) else None
+    return None if arguments[0] in _BROAD else 2

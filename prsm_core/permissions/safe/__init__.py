@@ -1,0 +1,115 @@
+"""The safe room: which plain commands need nobody's consent.
+
+tools      programs that only look            git      subcommands of git that only look
+checks     the project's own checks           options  a grammar of harmless command lines
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.safe.checks import is_project_check, is_version_output
+from prsm_core.permissions.safe.git import is_read_only_git
+from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.permissions.shell.grammar import RefusedError
+from prsm_core.permissions.shell.opening import open_command
+from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.shell.script import Command
+    from prsm_core.permissions.shell.words import Word
+
+__all__ = ["all_acceptable", "is_safe", "program_name", "sets_only_harmless"]
+
+_SYSTEM_FOLDER = re.compile(r"/(?:usr/local/|usr/)?s?bin/([^/]+)")
+# Only these may be set for a command; most others can make a program run another one.
+_HARMLESS_VARIABLES = word_set(
+    "LANG TZ NO_COLOR FORCE_COLOR CI TERM COLUMNS LINES PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED"
+)
+_VARIABLE_VALUE = re.compile(r"[A-Za-z0-9_.,@:+-]*|[A-Z][A-Za-z_]+/[A-Za-z_/]+")
+# Wrappers that change nothing but time and place of what they run.
+_TRANSPARENT = word_set("timeout time nice command")
+_MAX_WRAPPERS = 5
+
+
+def program_name(word: Word) -> str | None:
+    """Return the bare name of a program, None for one that only a path or a pattern leads to."""
+    if not word.known:
+        return None
+    match = _SYSTEM_FOLDER.fullmatch(word.text)
+    name = match[1] if match else word.text
+    return None if "/" in name else name
+
+
+def sets_only_harmless(command: Command) -> bool:
+    """Return whether no variable is set for a command that could change what it does."""
+    return all(
+        (each.name in _HARMLESS_VARIABLES or each.name.startswith("LC_"))
+        and each.value.known
+        and _VARIABLE_VALUE.fullmatch(each.value.text)
+        for each in command.assigned
+    )
+
+
+def all_acceptable(
+    commands: Sequence[Command],
+    place: Place,
+    is_acceptable: Callable[[Command, Place], bool],
+) -> bool:
+    """Return whether each command is acceptable in every folder it may run in.
+
+    A `cd` to a folder below the workspace is followed, but not in a pipeline.
+    """
+    where: Place | None = place
+    for command in commands:
+        if where is None or not all(where.is_ordinary(word) for word in command.reads):
+            return False
+        if command.texts[0] == "cd":
+            if command.piped or command.assigned or len(command.words) != 2:
+                return False
+            where = where.entered(command.words[1])
+        elif not is_acceptable(command, where):
+            return False
+    return where is not None
+
+
+def is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
+    """Return whether a command is read-only or, if trusted, one of the project's checks."""
+    for _ in range(_MAX_WRAPPERS):
+        inner = _unwrapped(command)
+        if inner is None:
+            break
+        command = inner
+    name = program_name(command.words[0])
+    if name is None or not sets_only_harmless(command) or command.writes or command.feeds:
+        return False
+    arguments = command.words[1:]
+    if name == "git":
+        return is_read_only_git(arguments, place)
+    texts = (name, *command.texts[1:])
+    if name in READ_ONLY:
+        return READ_ONLY[name](arguments, place) or is_version_output(texts)
+    if is_version_output(texts):
+        return True
+    return trusted and name == command.texts[0] and is_project_check(command.words, place)
+
+
+def _unwrapped(command: Command) -> Command | None:
+    """Return what a transparent wrapper runs, None for any other command."""
+    name = command.words[0].text
+    if name not in _TRANSPARENT or not command.words[0].known:
+        return None
+    try:
+        opened = open_command(command)
+    except RefusedError:
+        return None
+    if not opened.certain or len(opened.commands) != 1 or opened.codes:
+        return None
+    inner = opened.commands[0]
+    if name == "time" and command.words[1].text.startswith("-") and command.words[1].text != "-p":
+        return None  # the program of that name can write a file
+    return inner

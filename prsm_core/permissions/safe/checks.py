@@ -1,0 +1,260 @@
+"""A project's own checks (tests, linters, type checkers) and the version output of its tools.
+
+The checks run the code of the workspace, so they are safe only where the user trusts it, and only
+without options that name another program, configuration, project or output.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.shell.words import Word
+
+_PYTEST = Syntax(
+    flags="qvxsl",
+    valued="kmnr",
+    long=word_set(
+        "maxfail= lf ff nf last-failed failed-first new-first tb= verbose quiet no-header"
+        " no-summary durations= durations-min= collect-only co exitfirst disable-warnings stepwise"
+        " sw color= strict-markers strict-config showlocals runxfail timeout= cov cov= no-cov"
+        " cov-report= cov-branch reruns= numprocesses= log-level= show-capture= capture= version"
+    ),
+    free=frozenset({"-k", "-m"}),
+)
+# What a plugin or a report may be: none, and one that is only printed.
+_PYTEST_NO_PLUGIN = re.compile(r"no:[a-z]+")
+_PYTEST_WARNING = re.compile(
+    r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
+)
+_PYTEST_REPORT = re.compile(r"--cov-report=(?!term(?:-missing)?(?::skip-covered)?$).*|--cov-report")
+_UNITTEST = Syntax(
+    flags="vqfbc", valued="spk", long=word_set("verbose quiet failfast buffer locals")
+)
+_RUFF_CHECK = Syntax(
+    flags="qv",
+    long=word_set(
+        "select= ignore= extend-select= quiet verbose statistics no-fix output-format= preview"
+        " diff show-files no-cache exit-zero target-version= line-length="
+    ),
+)
+_RUFF_FORMAT = Syntax(flags="qv", long=word_set("check diff quiet verbose no-cache preview"))
+_BLACK = Syntax(
+    flags="qvl",
+    long=word_set("check diff color no-color quiet verbose fast line-length= target-version="),
+)
+
+# By the words that come first.
+_CHECKS: Mapping[tuple[str, ...], Syntax] = {
+    ("pytest",): _PYTEST,
+    ("python", "-m", "pytest"): _PYTEST,
+    ("python3", "-m", "pytest"): _PYTEST,
+    ("python", "-m", "unittest"): _UNITTEST,
+    ("python3", "-m", "unittest"): _UNITTEST,
+    ("ruff", "check"): _RUFF_CHECK,
+    ("ruff", "format"): _RUFF_FORMAT,
+    ("black",): _BLACK,
+    ("mypy",): Syntax(
+        flags="v",
+        valued="pm",
+        long=word_set(
+            "strict ignore-missing-imports show-error-codes pretty no-error-summary package="
+            " module= explicit-package-bases namespace-packages warn-unreachable no-incremental"
+            " show-error-context show-column-numbers no-color-output verbose check-untyped-defs"
+            " disallow-untyped-defs warn-unused-ignores follow-imports= python-version="
+        ),
+    ),
+    ("pyright",): Syntax(long=word_set("stats warnings outputjson verbose")),
+    ("flake8",): Syntax(
+        flags="qv",
+        long=word_set(
+            "max-line-length= select= ignore= extend-ignore= statistics count show-source"
+            " max-complexity= exclude= doctests"
+        ),
+    ),
+    ("eslint",): Syntax(long=word_set("ext= max-warnings= quiet no-color color")),
+    ("tsc",): Syntax(long=word_set("noEmit strict skipLibCheck pretty"), max_operands=0),
+}
+# Of these a check needs at least one.
+_NEEDED: Mapping[str, frozenset[str]] = {
+    "ruff format": frozenset({"--check", "--diff"}),
+    "black": frozenset({"--check", "--diff"}),
+    "tsc": frozenset({"--noEmit"}),
+}
+_CARGO = Syntax(
+    flags="qv",
+    valued="pjF",
+    long=word_set(
+        "all workspace release lib bins bin= tests test= doc benches examples example= all-targets"
+        " all-features no-fail-fast no-run no-deps keep-going no-default-features features="
+        " package= exclude= jobs= quiet verbose locked offline frozen color= message-format="
+    ),
+)
+_CARGO_CHECKS = frozenset({("test",), ("check",), ("clippy",)})
+_CARGO_PASSED_ON = re.compile(
+    r"--(?:nocapture|exact|ignored|include-ignored|show-output|list|quiet|test-threads=\d+)"
+    r"|-[DWAF]|-q"
+)
+_PACKAGERS = frozenset({"npm", "yarn", "pnpm"})
+_SCRIPTS = frozenset({"test", "lint", "typecheck"})
+_SILENT = frozenset({"--silent", "-s"})
+_TEST_OPTION = re.compile(
+    r"--(?:watch(?:All)?=false|no-watch|coverage|no-coverage|ci|run|bail|silent|verbose|runInBand"
+    r"|reporter=(?:dot|spec|verbose|default))"
+)
+_MAKE_TARGETS = frozenset({"test", "lint", "check"})
+_MAKE_OPTION = re.compile(r"-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)")
+_GO_OPTION = re.compile(
+    r"--?(?:v|race|short|cover|failfast|json|benchmem"
+    r"|(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|shuffle|list|covermode)=.*)"
+)
+_GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|list|p)")
+
+_HAS_VERSION = word_set(
+    "python python3 pip pip3 uv poetry pipenv pdm hatch node npm yarn pnpm npx deno bun git cargo"
+    " rustc rustup rustfmt go gcc g++ cc c++ clang clang++ make cmake ninja meson bazel java javac"
+    " mvn gradle kotlin kotlinc scala sbt ruby gem bundle rake perl php composer lua swift ghc"
+    " stack elixir docker docker-compose podman kubectl helm terraform ansible vagrant bash sh zsh"
+    " fish tar gzip curl wget rg fd jq yq grep sed awk gawk find tree ls cat sort diff ruff black"
+    " isort mypy pyright flake8 pylint pytest tox nox pre-commit coverage tsc eslint prettier jest"
+    " vitest mocha webpack vite next nest psql mysql sqlite3 redis-cli gh hg svn ffmpeg openssl"
+    " shellcheck shfmt hadolint codex claude gemini dotnet nvm conda nvidia-smi"
+)
+_SHORT_VERSION = word_set(
+    "python:-V python3:-V node:-v npm:-v yarn:-v pnpm:-v cargo:-V rustc:-V rustc:-vV ruby:-v php:-v"
+    " perl:-v go:version java:-version javac:-version docker:version terraform:version tsc:-v"
+    " eslint:-v mypy:-V pip:-V pip3:-V ruff:-V ruff:version black:-V flake8:-V pytest:-V tsc:-V"
+    " kubectl:version:--client helm:version uv:-V cmake:-version mvn:-v gradle:-v prettier:-v"
+)
+_PIP_LISTS = frozenset({"list", "show", "freeze"})
+_PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
+_NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
+_NPM_OPTION = re.compile(
+    r"-g|-a|--(?:global|all|json|long|parseable|prod|production|dev|link|depth=\d+|omit=[a-z]+)"
+)
+_NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._@/-]*")
+_GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def is_project_check(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a command runs one of the project's checks and nothing else."""
+    texts = tuple(word.text for word in words)
+    if any(text.startswith("@") for text in texts):
+        return False  # several of these tools read more arguments from such a file
+    if texts[0] in _PACKAGERS:
+        return _script(words[1:], place)
+    if texts[0] == "cargo":
+        return texts[1:2] in _CARGO_CHECKS and _cargo(words[2:], place)
+    if texts[0] == "make":
+        return _make(texts[1:])
+    if texts[:2] in {("go", "test"), ("go", "vet")}:
+        return _go(words[2:], place)
+    if texts[1:3] == ("-m", "pip") and texts[0] in {"python", "python3"}:
+        return is_version_output(("pip", *texts[3:]))
+    return _by_table(words, texts, place)
+
+
+def is_version_output(texts: Sequence[str]) -> bool:
+    """Return whether a command prints a version, a list of packages, or one setting of go."""
+    program, rest = texts[0], tuple(texts[1:])
+    if rest == ("--version",):
+        return program in _HAS_VERSION
+    if ":".join(texts) in _SHORT_VERSION:
+        return True
+    if program in {"pip", "pip3"} and rest and rest[0] in _PIP_LISTS:
+        return all(_NAME.fullmatch(text) or _PIP_OPTION.fullmatch(text) for text in rest[1:])
+    if program == "npm" and rest and rest[0] in _NPM_LISTS:
+        names = [text for text in rest[1:] if text != "--depth"]
+        return all(_NAME.fullmatch(text) or _NPM_OPTION.fullmatch(text) for text in names)
+    if (program, *rest[:1]) == ("go", "env"):
+        return len(rest) > 1 and all(_GO_VARIABLE.fullmatch(text) for text in rest[1:])
+    return False
+
+
+def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bool:
+    for length in (3, 2, 1):
+        rules = _CHECKS.get(texts[:length])
+        if rules is None:
+            continue
+        needed = _NEEDED.get(" ".join(texts[:length]))
+        if needed is not None and needed.isdisjoint(texts):
+            return False
+        rest = list(words[length:])
+        if rules is _UNITTEST and rest and rest[0].text == "discover":
+            rest = rest[1:]
+        if rules is _PYTEST:
+            rest = _without_warnings(rest)
+            if any(_PYTEST_REPORT.fullmatch(word.text) for word in rest):
+                return False
+        return parse(rest, rules, place) is not None
+    return False
+
+
+def _without_warnings(words: Sequence[Word]) -> list[Word]:
+    """Leave out the filters of warnings and the plugins that are switched off, if harmless."""
+    rest: list[Word] = []
+    at = 0
+    while at < len(words):
+        value = words[at + 1].text if at + 1 < len(words) else ""
+        if (words[at].text == "-W" and _PYTEST_WARNING.fullmatch(value)) or (
+            words[at].text == "-p" and _PYTEST_NO_PLUGIN.fullmatch(value)
+        ):
+            at += 2
+            continue
+        rest.append(words[at])
+        at += 1
+    return rest
+
+
+def _script(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a package manager runs a script that checks."""
+    rest = [word for word in words if word.text not in _SILENT]
+    at = 1 if rest and rest[0].text in {"run", "run-script"} else 0
+    name = rest[at].text if at < len(rest) else ""
+    if name not in (_SCRIPTS if at else {"test"}):
+        return False
+    passed = rest[at + 1 :]
+    if not passed:
+        return True
+    return passed[0].text == "--" and all(
+        _TEST_OPTION.fullmatch(word.text) if word.may_be_option else place.is_ordinary(word)
+        for word in passed[1:]
+    )
+
+
+def _make(arguments: Sequence[str]) -> bool:
+    targets = [text for text in arguments if not _MAKE_OPTION.fullmatch(text)]
+    return bool(targets) and _MAKE_TARGETS.issuperset(targets)
+
+
+def _cargo(arguments: Sequence[Word], place: Place) -> bool:
+    parsed = parse(arguments, _CARGO, place)
+    if parsed is None:
+        return False
+    # What stands behind -- goes to the test program or to the compiler.
+    options = [word.text for word in parsed.operands if word.text.startswith("-")]
+    return all(_CARGO_PASSED_ON.fullmatch(option) for option in options)
+
+
+def _go(arguments: Sequence[Word], place: Place) -> bool:
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        at += 1
+        if _GO_VALUED.fullmatch(word.text):
+            if at == len(arguments) or not arguments[at].known:
+                return False
+            at += 1
+        elif word.may_be_option:
+            if not _GO_OPTION.fullmatch(word.text):
+                return False
+        elif not place.is_ordinary(word):
+            return False
+    return True

@@ -1,0 +1,159 @@
+"""The shell room: what a text runs under bash, told without running it.
+
+words      what quotes and backslashes mean      grammar   parsing, its limits, its differences
+literals   the text of leaves and words          reader    a syntax tree as simple commands
+wrappers   tables of what runs other programs    opening   the commands inside a command
+script     what was read                         mention   names in a text that cannot be read
+sed        scripts of sed
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
+from prsm_core.permissions.shell.opening import open_command
+from prsm_core.permissions.shell.reader import read_tree
+from prsm_core.permissions.shell.script import Command, Script
+from prsm_core.permissions.shell.words import Word
+from prsm_core.permissions.shell.wrappers import CALLS
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.shell.reader import Reading
+
+__all__ = ["Command", "Script", "Word", "forget_scripts", "read_script"]
+
+MAX_PLAIN = 20_000  # characters; a longer text is not plain
+MAX_COMMANDS = 1_000
+MAX_WORDS = 4_000  # of all commands together: each wrapper repeats those of what it runs
+_TELLERS = frozenset({"echo", "printf", "cat", "tee"})
+
+
+def read_script(text: str) -> Script:
+    """Return what a text runs under bash; it never raises, and its cost is bounded."""
+    return _remembered(text) if len(text) <= MAX_TEXT else _Survey(text).script()
+
+
+def forget_scripts() -> None:
+    """Forget what was read, as measurements need."""
+    _remembered.cache_clear()
+
+
+@lru_cache(maxsize=64)
+def _remembered(text: str) -> Script:
+    # One decision looks at the same text several times.
+    return _Survey(text).script()
+
+
+class _Survey:
+    """Reads a text and what is nested in it, until nothing new is found or it is too much."""
+
+    def __init__(self, text: str) -> None:
+        self._deadline = time.thread_time() + MAX_SECONDS
+        self._text = text
+        self._texts = [text]
+        self._seen = {text}
+        self._size = 0
+        self._words = 0
+        self._commands: list[Command] = []
+        self._hungry: list[Command] = []  # shells that run what comes in
+        self._curious: list[Command] = []  # interpreters that may do so
+        self._opaque: list[str] = []
+        self._unresolved: str | None = None
+        self._readings: list[Reading] = []
+
+    def script(self) -> Script:
+        while self._texts:
+            self._read(self._texts.pop())
+            if not self._texts and self._hungry:
+                self._feed()
+        self._note_foreign()
+        readings = self._readings
+        is_read = bool(readings) and self._text not in self._opaque
+        return Script(
+            tuple(self._commands),
+            len(readings[0].commands) if is_read else 0,
+            plain=is_read and readings[0].plain and len(self._text) <= MAX_PLAIN,
+            unresolved=self._unresolved,
+            opaque=tuple(self._opaque),
+            functions=frozenset().union(*(reading.functions for reading in readings)),
+            variables=frozenset().union(*(reading.variables for reading in readings)),
+            evaluates=any(reading.evaluates for reading in readings),
+        )
+
+    def _read(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > 2 * MAX_TEXT or time.thread_time() > self._deadline:
+            self._refuse(text, "too much is nested in it")
+            return
+        try:
+            reading = read_tree(text, self._deadline)
+            self._readings.append(reading)
+            self._open(reading.commands)
+        except RefusedError as error:
+            self._refuse(text, str(error))
+
+    def _refuse(self, text: str, reason: str) -> None:
+        self._opaque.append(text)
+        self._unresolved = self._unresolved or reason
+
+    def _open(self, found: tuple[Command, ...]) -> None:
+        self._commands += found
+        rest = list(found)
+        while rest:
+            command = rest.pop()
+            opened = open_command(command)
+            self._commands += opened.commands
+            rest += opened.commands
+            self._words += sum(len(inner.words) for inner in opened.commands)
+            if len(self._commands) > MAX_COMMANDS or self._words > MAX_WORDS:
+                raise RefusedError("it runs too many commands to be told")
+            self._add(opened.codes)
+            self._opaque += opened.opaque
+            self._unresolved = self._unresolved or opened.unresolved
+            if opened.reads_input:
+                (self._curious if opened.interprets else self._hungry).append(command)
+
+    def _add(self, texts: list[str]) -> None:
+        for text in texts:
+            if text not in self._seen and text.strip():
+                self._seen.add(text)
+                self._texts.append(text)
+
+    def _feed(self) -> None:
+        """Read what may come in to a shell: heredocs, and what is said upstream."""
+        for command in self._commands:
+            for word in command.feeds:
+                self._take(word.text, is_exact=word.exact)
+        if any(command.piped for command in self._hungry):
+            hungry = {id(command) for command in self._hungry}
+            for command in self._commands:
+                is_inner = bool(command.via) and command.name not in _TELLERS
+                if command.piped and not is_inner and id(command) not in hungry:
+                    self._take_said(command)
+        self._hungry.clear()
+
+    def _note_foreign(self) -> None:
+        """Note what comes in to interpreters and may start programs."""
+        if not any(command.piped or command.feeds for command in self._curious):
+            return
+        texts = [word.text for command in self._commands for word in command.feeds]
+        texts += [
+            " ".join(command.texts[1:])
+            for command in self._commands
+            if command.piped and command.name in _TELLERS
+        ]
+        self._opaque += [text for text in texts if CALLS.search(text)]
+
+    def _take_said(self, command: Command) -> None:
+        text = " ".join(word.text for word in command.words[1:])
+        is_said = command.name in _TELLERS and all(word.known for word in command.words)
+        is_said = is_said and (command.name not in {"cat", "tee"} or bool(command.feeds))
+        self._take(text, is_exact=is_said and "\\" not in text and "%" not in text)
+
+    def _take(self, text: str, *, is_exact: bool) -> None:
+        if not is_exact:
+            self._unresolved = self._unresolved or "a shell runs what is only known when it runs"
+        self._add([text])

@@ -1,0 +1,68 @@
+"""What was read from shell text: its commands, and what could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.shell.words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A variable that is set, alone or for one command."""
+
+    name: str
+    value: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command: a program with its arguments, or nothing but assignments.
+
+    `reads` are the files its input comes from, `writes` those its output goes to, `feeds` texts
+    that are its input. `piped` says that it stands in a pipeline, `via` what runs it if that is
+    another program, `appended` that the program that runs it adds arguments.
+    """
+
+    words: tuple[Word, ...]
+    assigned: tuple[Assignment, ...] = ()
+    reads: tuple[Word, ...] = ()
+    writes: tuple[Word, ...] = ()
+    feeds: tuple[Word, ...] = ()
+    piped: bool = False
+    via: str = ""
+    name: str = field(init=False, compare=False)  # of the program, without its path; "" if unknown
+
+    def __post_init__(self) -> None:
+        """Find the name."""
+        program = self.words[0] if self.words else None
+        is_known = program is not None and program.exact and not program.glob
+        name = program.text.rpartition("/")[2] if program is not None and is_known else ""
+        object.__setattr__(self, "name", name)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of its words."""
+        return tuple(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All commands that a text may run, however they are nested.
+
+    `plain` says that the first `own` commands are the whole text, in this order, and that nothing
+    else happens in it. `unresolved` says why not all programs that it runs can be told, `opaque`
+    are texts that may run but could not be read. `functions` are the names that it defines,
+    `variables` those that it expands, `evaluates` says that an expansion may run text.
+    """
+
+    commands: tuple[Command, ...] = ()
+    own: int = 0
+    plain: bool = False
+    unresolved: str | None = None
+    opaque: tuple[str, ...] = ()
+    functions: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+    evaluates: bool = False

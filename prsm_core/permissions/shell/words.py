@@ -1,0 +1,117 @@
+"""Words of shell text: what the shell makes of quotes and backslashes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+GLOB = frozenset("*?[")
+
+_SIMPLE = re.compile(r"[A-Za-z0-9_./,:@%+-]*(?:=[A-Za-z0-9_./,:@%+-]*)*")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_DOUBLE = re.compile(r'\\([\\"$`\n])')
+_UNESCAPED_GLOB = re.compile(r"(?:\\.|[^\\*?\[])*[*?\[]", re.DOTALL)
+# Braces expand only around a comma or dots: HEAD@{1} and {} stand for themselves.
+_LITERAL_BRACES = re.compile(r"\{[A-Za-z0-9_@/^~+-]*\}")
+_ANSI_C = re.compile(
+    r"\\(?:(?P<char>[abeEfnrtv\\'\"?])|(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9a-fA-F]{1,2})"
+    r"|u(?P<short>[0-9a-fA-F]{1,4})|U(?P<long>[0-9a-fA-F]{1,8})|(?P<other>.))",
+    re.DOTALL,
+)
+_ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, quotes removed.
+
+    `glob` says that an unquoted pattern in it may become file names, `tilde` that an unquoted
+    tilde in it may become a home folder; `exact` is False where a part of the text is only known
+    when it runs, which then is missing from `text`.
+    """
+
+    text: str
+    glob: bool = False
+    tilde: bool = False
+    exact: bool = True
+
+    @property
+    def may_be_option(self) -> bool:
+        """Whether the word is an option, or may become one when it is expanded."""
+        if not self.exact and not self.text:
+            return True
+        return self.text.startswith("-") or (self.glob and self.text[:1] in GLOB)
+
+    @property
+    def known(self) -> bool:
+        """Whether the text is the one the program gets."""
+        return self.exact and not self.glob and not self.tilde
+
+    def __add__(self, other: Word) -> Word:
+        """Return both as one word."""
+        return Word(
+            self.text + other.text,
+            self.glob or other.glob,
+            self.tilde or other.tilde,
+            self.exact and other.exact,
+        )
+
+    def cut(self, start: int) -> Word:
+        """Return the word without its first characters."""
+        return replace(self, text=self.text[start:])
+
+
+UNKNOWN = Word("", exact=False)
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, as tables of names are written."""
+    return frozenset(text.split())
+
+
+def bare(raw: str) -> Word:
+    """Return what unquoted text means; braces may expand, so that the word is not exact."""
+    if _SIMPLE.fullmatch(raw):
+        return Word(raw)
+    text = _ESCAPED.sub(r"\1", raw)
+    if "{" in raw:
+        inside = _LITERAL_BRACES.sub("", raw).partition("{")[2]
+        if "," in inside or ".." in inside:
+            return Word(text, exact=False)
+    glob = _UNESCAPED_GLOB.match(raw) is not None
+    tilde = raw.startswith("~") or "=~" in raw or ":~" in raw
+    return Word(text, glob=glob, tilde=tilde)
+
+
+def double_quoted(inner: str) -> str:
+    """Return what the inside of double quotes means, expansions aside."""
+    return _ESCAPED_IN_DOUBLE.sub(_without_newline, inner)
+
+
+def ansi_c(inner: str) -> Word:
+    """Return what the inside of $'…' means."""
+    text = _ANSI_C.sub(_ansi_char, inner)
+    # Bytes beyond ASCII depend on the locale, and a NUL ends the string.
+    return Word(text.partition("\0")[0], exact="\0" not in text and "\ufffd" not in text)
+
+
+def _without_newline(match: re.Match[str]) -> str:
+    return "" if match[1] == "\n" else match[1]
+
+
+def _ansi_char(match: re.Match[str]) -> str:
+    if match["char"]:
+        return _ANSI_CHARS[match["char"]]
+    if match["octal"]:
+        return _byte(int(match["octal"], 8) & 0xFF)
+    if match["hex"]:
+        return _byte(int(match["hex"], 16))
+    if code := match["short"] or match["long"]:
+        number = int(code, 16)
+        return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+    # \cX is a control character; any other backslash stands for itself.
+    return "\ufffd" if match["other"] == "c" else match.group()
+
+
+def _byte(number: int) -> str:
+    return chr(number) if number < 0x80 else "\ufffd"

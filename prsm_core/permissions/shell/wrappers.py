@@ -1,0 +1,171 @@
+"""Tables of programs that run other programs, and how their command lines are written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """How a program is told which command to run.
+
+    `flags` are its options without and `valued` those with a value, `code` those whose value is a
+    text for the shell; long ones are written whole, with `=` where they take a value. `operands`
+    stand before the command, `assigns` says that variables may.
+    """
+
+    flags: str = ""
+    valued: str = ""
+    code: str = ""
+    long: frozenset[str] = frozenset()
+    operands: int = 0
+    assigns: bool = False
+
+
+SHELLS = word_set("sh bash dash ash zsh ksh mksh yash fish csh tcsh rbash")
+
+WRAPPERS: Mapping[str, Wrapper] = {
+    "timeout": Wrapper(
+        flags="fpv",
+        valued="ks",
+        long=word_set("preserve-status foreground verbose kill-after= signal="),
+        operands=1,
+    ),
+    "time": Wrapper(flags="apqv", valued="fo", long=word_set("portability verbose append quiet")),
+    "nice": Wrapper(valued="n", long=word_set("adjustment=")),
+    "command": Wrapper(flags="p"),
+    "builtin": Wrapper(),
+    "exec": Wrapper(flags="cl", valued="a"),
+    "nohup": Wrapper(),
+    "setsid": Wrapper(flags="cfw", long=word_set("ctty fork wait")),
+    "stdbuf": Wrapper(valued="ioe", long=word_set("input= output= error=")),
+    "env": Wrapper(
+        flags="i0v",
+        valued="uC",
+        code="S",
+        long=word_set("ignore-environment null debug unset= chdir= split-string="),
+        assigns=True,
+    ),
+    "sudo": Wrapper(
+        flags="AbEHiKklnPSsVvBN",
+        valued="CDghprRtTuU",
+        long=word_set(
+            "askpass background preserve-env set-home login non-interactive stdin shell user="
+            " group= chdir= host= prompt= role= type= command-timeout= other-user= chroot="
+        ),
+        assigns=True,
+    ),
+    "doas": Wrapper(flags="Lns", valued="Cu"),
+    "ionice": Wrapper(flags="t", valued="cnpPu", long=word_set("class= classdata= ignore")),
+    "chrt": Wrapper(flags="abfimorR", valued="DTP", operands=1),
+    "taskset": Wrapper(flags="ac", long=word_set("all-tasks cpu-list"), operands=1),
+    "chroot": Wrapper(long=word_set("userspec= groups= skip-chdir"), operands=1),
+    "unbuffer": Wrapper(flags="p"),
+    "flock": Wrapper(flags="exsunoF", valued="wE", code="c", operands=1),
+    "xargs": Wrapper(
+        flags="0oprtx",
+        valued="adEILnPs",
+        long=word_set(
+            "null arg-file= delimiter= max-lines= max-args= max-procs= max-chars= interactive"
+            " no-run-if-empty verbose exit open-tty replace="
+        ),
+    ),
+    "busybox": Wrapper(),
+    "toybox": Wrapper(),
+}
+
+# Anything in their arguments may be a command, or a text that a shell reads.
+LOOSE = word_set(
+    "su runuser ssh ssh-agent dbus-run-session xvfb-run valgrind perf prlimit cpulimit gdb"
+    " systemd-run systemd-inhibit caffeinate proxychains proxychains4 torsocks tsocks firejail"
+    " bwrap fakeroot sg run0 pkexec setpriv unshare nsenter start-stop-daemon daemonize daemon tmux"
+    " spawn screen dtach abduco entr nodemon watchexec chokidar coproc hyperfine nix-shell direnv"
+    " npx pnpx bunx uvx strace ltrace script expect parallel watch rlwrap socat rsh mosh"
+    " faketime linux32 linux64 setarch numactl choom pidproxy chpst envdir softlimit tini dumb-init"
+    " gosu su-exec eatmydata fakechroot proot distrobox toolbox dotenv dotenvx doppler op"
+    " aws-vault chamber infisical concurrently npm-run-all run-s run-p bundle mise asdf sshpass"
+)
+# The same, behind one of these words.
+LOOSE_AFTER: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "lxc"), word_set("run exec create compose")),
+    "docker-compose": word_set("run exec"),
+    "kubectl": word_set("exec run debug"),
+    "uv": word_set("run tool x"),
+    "go": word_set("-exec --exec -toolexec"),
+    "pipx": word_set("run"),
+    **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye", "conda", "mamba"), word_set("run")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx explore create")),
+    "nix": word_set("run shell develop"),
+    "vagrant": word_set("ssh"),
+    "flatpak": word_set("run"),
+    "snap": word_set("run"),
+    "git": word_set("bisect foreach"),
+}
+FINDERS: Mapping[str, frozenset[str]] = {
+    "find": word_set("-exec -execdir -ok -okdir"),
+    **dict.fromkeys(("fd", "fdfind"), word_set("-x -X --exec --exec-batch")),
+}
+# Builtins that evaluate names and numbers: a subscript in them runs commands, even quoted.
+EVALUATES = word_set(
+    "test [ [[ let printf read declare typeset local export readonly unset mapfile readarray"
+    " getopts wait"
+)
+# Programs that take what they do from their arguments, in a language of their own; versions of
+# them have longer names. By what in such a text may start a program.
+AWK_RUNS = re.compile(
+    r"system\s*\(|getline|\|\s*[\"&]|print[^|;}>]{0,200}>|ENVIRON|@load|\bclose\("
+)
+_QUERY_RUNS = re.compile(r"\\!|\.(?:shell|system)|\bprogram\b|load_extension", re.IGNORECASE)
+CALLS = re.compile(
+    r"system|exec|spawn|popen|subprocess|\bcall\b|\brun\b|shell|eval|import|`|!", re.IGNORECASE
+)
+# An option of an interpreter that takes code, maybe attached to it.
+INLINE = re.compile(
+    r"-[A-Za-z]{0,3}[ceEpr]|(?:-[ceEr]|--(?:eval|print|command|execute|expression)=)"
+    r"(?P<value>.+)|--(?:eval|print|command|execute|run|expression)",
+    re.DOTALL,
+)
+INTERPRETERS: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), AWK_RUNS),
+    **dict.fromkeys(("sqlite3", "psql", "mysql"), _QUERY_RUNS),
+    **dict.fromkeys(
+        word_set(
+            "python pypy node deno bun perl ruby php lua tclsh wish osascript Rscript julia groovy"
+            " elixir erl guile pwsh powershell ed ex vi vim nvim emacs m4 dc gdb lldb irb ipython"
+        ),
+        CALLS,
+    ),
+}
+# Programs that are no shells and yet read commands from their input.
+READERS = word_set("at batch crontab ssh su parallel")
+# Options whose value is a program, whatever the tool.
+RUNNING_OPTION = re.compile(
+    r"--?(?:(?:[a-z]+-)*(?:exec|command|cmd|program|prog|shell|rsh|pager|editor|askpass|helper)"
+    r"|pre|hostname-bin|to-command|upload-pack|receive-pack|checkpoint-action|rsync-path|extcmd"
+    r"|interpreter|open-files-in-pager|tool|eval)(?:=(?P<value>.*))?",
+    re.DOTALL,
+)
+RUNNING_SHORT = {"rsync": "-e", "man": "-P", "scp": "-S", "sftp": "-S", "tar": "-I"}
+# Settings of git that start nothing.
+HARMLESS_GIT_KEYS = (
+    "user.", "author.", "committer.", "color.", "advice.", "core.quotepath", "core.autocrlf",
+    "core.filemode", "core.ignorecase", "core.eol", "core.longpaths", "core.abbrev",
+    "init.defaultbranch", "commit.gpgsign=", "tag.gpgsign=", "log.", "push.default",
+    "push.autosetupremote", "pull.rebase", "pull.ff", "merge.ff", "fetch.prune", "rebase.autostash",
+    "diff.renames", "diff.algorithm", "diff.noprefix", "diff.mnemonicprefix", "protocol.version",
+    "rerere.enabled", "safe.directory", "http.postbuffer", "grep.", "column.", "status.",
+)  # fmt: skip
+# Variables that hold a command for a program or for the shell itself.
+PROGRAM_VARIABLES = word_set(
+    "BASH_ENV ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 PAGER MANPAGER GIT_PAGER EDITOR VISUAL GIT_EDITOR"
+    " GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_PROXY_COMMAND"
+    " SSH_ASKPASS SUDO_ASKPASS BROWSER LESSOPEN LESSCLOSE RSYNC_RSH SHELL CC CXX LD AR RUSTC"
+    " RUSTC_WRAPPER MAKEFLAGS GOFLAGS TAR_OPTIONS FCEDIT HISTCMD VIMINIT EXINIT"
+)

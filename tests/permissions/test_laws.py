@@ -1,0 +1,142 @@
+"""Laws of the command policy over texts of any kind."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.permissions import CommandPolicyStore
+from tests.permissions.judging import STRENGTH, decide, lines, rows
+
+WORDS = [
+    "ls", "curl", "git", "push", "npm", "-c", "x", "'curl x'", '"a $(curl)"', "bash", "sudo", "rm",
+    "cat", "<<E\n", "\nE\n", "if ", "then ", "fi", "xargs", "eval", "$x", "=", "a=b", "2>&1",
+    ">/dev/null", "{a,b}", "*", "~", "#", "env", "timeout 5", "sh -c", "[[", "]]", "[ ", " ]",
+]  # fmt: skip
+GLUE = [*" ;|&\n(){}$`<>'\"\\\t", "&&", "||", "$(", "${", "<(", "\\\n", " ", " ", "; "]
+SHELL = st.lists(st.sampled_from(WORDS + GLUE), max_size=15).map("".join) | st.text(max_size=60)
+RULES = st.lists(st.sampled_from(["curl", "ls", "git push", "npm", "bash", "x"]), max_size=3)
+MODES = st.sampled_from(list(PermissionMode))
+SEPARATORS = ["; ", " && ", " || ", " | ", "\n", " & "]
+WRAPPERS = [
+    "env {}", "env A=1 {}", "nohup {}", "timeout 5 {}", "nice -n 3 {}", "sudo {}", "xargs {}",
+    "command {}", "exec {}", "time {}", "stdbuf -o0 {}", "setsid {}", "! {}", "({})", "{{ {}; }}",
+    "if true; then {}; fi", "while true; do {}; done", "f() {{ {}; }}; f", "ls $({})", 'ls "$({})"',
+    "ls <({})", "A=1 {}", "{} &", "{} > out", "ls | {}", "find . -exec {} \\;", "ssh h {}",
+    "bash -c '{}'", 'sh -c "{}"', "eval '{}'", "trap '{}' EXIT", "watch '{}'", "echo '{}' | sh",
+    "bash <<'E'\n{}\nE", "alias a='{}'", "case x in x) {};; esac", "coproc {}", "ls &\n{}",
+]  # fmt: skip
+SIMPLE = ["curl", "curl x", "/usr/bin/curl x", "git push", "git -C . push", "npm publish --tag x"]
+DENY = CommandPolicyStore(deny=["curl", "git push", "npm publish"])
+
+
+@given(SHELL, RULES, RULES, RULES, st.sampled_from(["curl", "git", "ls", "x"]), MODES)
+def test_adding_a_deny_rule_never_weakens_a_verdict(command, allow, ask, deny, more, mode):
+    before = decide(command, policy=CommandPolicyStore(allow, ask, deny), mode=mode)
+    after = decide(command, policy=CommandPolicyStore(allow, ask, [*deny, more]), mode=mode)
+    assert STRENGTH[after] >= STRENGTH[before]
+
+
+@given(SHELL, RULES, RULES, RULES, st.sampled_from(["curl", "git", "ls", "bash", "x"]), MODES)
+def test_adding_an_allow_rule_never_lifts_a_denial_or_a_rule_that_asks(
+    command, allow, ask, deny, more, mode
+):
+    policy = CommandPolicyStore(allow, ask, deny)
+    before = decide(command, policy=policy, mode=mode)
+    after = decide(command, policy=CommandPolicyStore([*allow, more], ask, deny), mode=mode)
+    assert before != "deny" or after == "deny"
+    assert STRENGTH[after] <= STRENGTH[before]
+
+
+CHAINED = sorted({*SIMPLE, *lines("safe_commands.txt"), *lines("ordinary_commands.txt")})
+
+
+@given(
+    st.lists(st.sampled_from(CHAINED), min_size=1, max_size=3),
+    st.sampled_from(CHAINED + lines("dangerous_commands.txt")),
+    st.sampled_from(SEPARATORS),
+    MODES,
+)
+def test_adding_a_command_to_a_chain_never_loosens_the_verdict(commands, more, separator, mode):
+    chain = separator.join(commands)
+    before = decide(chain, policy=DENY, mode=mode)
+    for longer in (f"{chain}{separator}{more}", f"{more}{separator}{chain}"):
+        assert STRENGTH[decide(longer, policy=DENY, mode=mode)] >= STRENGTH[before]
+
+
+@given(st.sampled_from(SIMPLE), st.lists(st.sampled_from(WRAPPERS), max_size=3), MODES)
+def test_wrapping_a_denied_command_never_loosens_the_verdict(command, wrappers, mode):
+    for wrapper in wrappers:
+        # A quote in quotes ends them: that would be another command.
+        if "'" in wrapper and "'" in command:
+            break
+        if '"' in wrapper and '"' in command:
+            break
+        if wrapper.startswith("xargs") and "\n" in command:
+            break  # what comes in becomes arguments
+        command = wrapper.format(command)
+    assert decide(command, policy=DENY, mode=mode) == "deny"
+
+
+@given(SHELL, RULES, RULES, MODES)
+@example("\0", [], ["curl"], PermissionMode.BYPASS)
+@example("\ud800 ls", [], ["curl"], PermissionMode.BYPASS)
+@example("'" * 99, [], ["curl"], PermissionMode.PLAN)
+def test_any_text_gets_the_same_verdict_twice(command, allow, deny, mode):
+    policy = CommandPolicyStore(allow, (), deny)
+    assert decide(command, policy=policy, mode=mode) == decide(command, policy=policy, mode=mode)
+
+
+CORPUS = [
+    *(row["command"] for row in rows("commands_sample.jsonl") if len(row["command"]) < 500),
+    *lines("denied_commands.txt"),
+    *lines("dangerous_commands.txt"),
+]
+
+
+def mutated(rng):
+    """Return a command with a few characters removed, doubled, or put in from elsewhere."""
+    text = list(rng.choice(CORPUS))
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(text) + 1)
+        match rng.randrange(4):
+            case 0:
+                del text[at : at + rng.randint(1, 3)]
+            case 1:
+                text[at:at] = rng.choice(GLUE + WORDS)
+            case 2:
+                text[at:at] = chr(rng.choice([rng.randrange(128), rng.randrange(0x11000)]))
+            case _:
+                other = rng.choice(CORPUS)
+                cut = rng.randrange(len(other))
+                text[at:at] = other[cut : cut + rng.randint(1, 20)]
+    return "".join(text)
+
+
+def fuzz(seed, count):
+    """Judge many mutations; return how many were allowed in default mode."""
+    rng = random.Random(seed)
+    policy = CommandPolicyStore(allow=["make"], ask=["du"], deny=["curl", "git push"])
+    allowed = 0
+    for _ in range(count):
+        command = mutated(rng)
+        by_mode = {mode: decide(command, policy=policy, mode=mode) for mode in PermissionMode}
+        strict, loose = by_mode[PermissionMode.PLAN], by_mode[PermissionMode.BYPASS]
+        assert STRENGTH[strict] >= STRENGTH[loose], command
+        assert STRENGTH[by_mode[PermissionMode.DEFAULT]] >= STRENGTH[loose], command
+        allowed += by_mode[PermissionMode.DEFAULT] == "allow"
+    return allowed
+
+
+def test_mutated_commands_crash_nothing_and_no_mode_is_looser_than_bypass():
+    assert fuzz(seed=1, count=1_500) < 750
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_a_hundred_thousand_mutated_commands_crash_nothing(seed):
+    fuzz(seed, count=5_000)

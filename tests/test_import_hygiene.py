@@ -23,6 +23,8 @@ HEAVY = {
     "sqlite3",
     "textual",
     "yaml",
+    "tree_sitter",
+    "tree_sitter_bash",
 }
 
 

@@ -6,8 +6,8 @@ It keeps the values it is given, neither copied nor encoded. A step that fails i
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.events import LIVE_TYPES

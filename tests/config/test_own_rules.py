@@ -55,23 +55,22 @@ def test_a_trusted_workspace_stays_trusted_by_the_users_own_rule(paths):
     assert rules(paths, "workspace") == [("deny", BUILD), ("ask", BUILD)]
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "agents/evil.md", "policy.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", "agents/evil.md", "models.yaml"])
 @pytest.mark.requirement("U9")
-def test_what_else_changed_meanwhile_does_not_become_trusted(paths, name, monkeypatch):
-    paths.workspace_dir.mkdir(parents=True, exist_ok=True)
+def test_what_else_changed_meanwhile_does_not_become_trusted(paths, name):
+    paths.workspace_dir.mkdir(parents=True)
     paths.workspace_config.write_text("gates: {}\n")
     trust.trust(paths)
-    replace = trust.replace_file
 
-    def slip_in(path, data):
-        replace(path, data)
-        if path.name == "policy.yaml":  # between the change and the note of it
-            planted = paths.workspace_dir / name
-            planted.parent.mkdir(exist_ok=True)
-            planted.write_text("allow: [rm]\n")
+    def change(_old):
+        planted = paths.workspace_dir / name  # by somebody else, at the worst moment
+        planted.parent.mkdir(exist_ok=True)
+        planted.write_text("gates: {evil: {command: ./evil}}\n")
+        return b"deny: [rm]\n"
 
-    monkeypatch.setattr(trust, "replace_file", slip_in)
-    assert add(paths)
+    with trust.locked(paths):
+        assert trust.change_file(paths, "policy.yaml", change)
+    assert rules(paths, "workspace") == [("deny", ("rm",))]
     assert not trust.is_trusted(paths)
 
 

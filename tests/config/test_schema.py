@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config import Settings, config_schema, schema
+from prsm_core.config.values import Section
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.models import ModelTier
 from prsm_core.domain.tools import McpServer
@@ -13,7 +14,7 @@ from prsm_core.domain.tools import McpServer
 MODELS = [
     model
     for model in vars(schema).values()
-    if isinstance(model, type) and issubclass(model, schema.Section | schema.ProviderSettings)
+    if isinstance(model, type) and issubclass(model, Section | schema.ProviderSettings)
 ]
 
 

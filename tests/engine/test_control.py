@@ -161,6 +161,33 @@ async def test_a_question_is_listed_and_answered_once(served):
     assert (await run).summary == "['blue'] dark"
 
 
+@pytest.mark.requirement("D9", "D10")
+async def test_who_answered_and_from_where_is_told_to_whoever_comes_late(served, tmp_path):
+    team, late = served
+
+    async def master(agent):
+        request = PermissionRequest(agent_id=agent.id, tool="Bash", command="make all", cwd="/")
+        await agent.host.authorize(request)
+        await agent.call("ask_user", question="Which?")
+        await agent.complete()
+
+    run = team.start(master=master)
+    async with open_control(tmp_path, SESSION, via="prsm attach") as first:
+        asked = await team.seen("permission_requested")
+        request = asked.data["request"]
+        assert await late.outcome(request) is None
+        assert await first.resolve_permission(request, "deny")
+        assert not await late.resolve_permission(request, "once")
+        ended = {"request": request, "verdict": "deny", "by": "user", "via": "prsm attach"}
+        assert await late.outcome(request[:8]) == ended
+        question = (await team.seen("question_asked")).data["request"]
+        assert await first.answer(question, Answer(text="that one"))
+    assert (await late.outcome(question))["via"] == "prsm attach"
+    await run
+    [answered] = team.ledger.events("question_answered")
+    assert (answered["by"], answered["via"]) == ("user", "prsm attach")
+
+
 async def test_of_two_answers_at_once_one_wins(served, tmp_path):
     team, first = served
 

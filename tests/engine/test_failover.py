@@ -37,16 +37,14 @@ def built(monkeypatch):
     monkeypatch.setenv("WORK_KEY", "w")
     monkeypatch.setenv("HOME_KEY", "h")
     seen = []
-    make = ScriptedProvider.spec
 
     def spec(provider):
-        made = make(provider)
-
         def factory(settings, services):
             seen.append(dict(settings))
-            return made.factory(settings, services)
+            provider.services = services
+            return provider
 
-        return ProviderSpec(name=made.name, summary=made.summary, factory=factory)
+        return ProviderSpec(name="script", summary="scripted agents", factory=factory)
 
     monkeypatch.setattr(ScriptedProvider, "spec", spec)
     return seen

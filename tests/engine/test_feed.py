@@ -101,7 +101,7 @@ async def test_a_slow_reader_loses_deltas_is_told_so_and_no_committed_event(team
     async def master(agent):
         await started.wait()
         for _ in range(700):
-            await agent.begin_to_say("x")
+            await agent.begin_to_say("x ")
         await agent.say("now")
         read_on.set()
         await agent.complete()

@@ -38,6 +38,8 @@ async def test_a_permission_is_asked_and_answered_once(opened):
             "paths": [],
             "reason": "make is not known",
             "options": ["once", "always", "deny"],
+            "parts": [],
+            "rules": {},
         }
         desk = team.runtime.desk
         assert [row.request_id for row in desk.requests()] == [request]

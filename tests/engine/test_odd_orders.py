@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -278,7 +279,7 @@ async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
 
 
 async def test_what_an_ended_life_still_asks_for_is_refused_while_the_next_one_waits(opened):
-    hosts = []
+    hosts: list[Any] = []
 
     async def master(agent):
         await agent.spawn(name="a")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,25 @@ def workspace(tmp_path):
     return folder
 
 
+@dataclass
+class Shell:
+    """Runs commands in a sandbox."""
+
+    launcher: ProcessLauncher
+    sandbox: Sandbox
+    workspace: Path
+
+    async def __call__(self, command, cwd=None):
+        return await run_shell(
+            self.launcher,
+            command,
+            cwd=str(cwd or self.workspace),
+            timeout_s=30,
+            clock=SystemClock(),
+            sandbox=self.sandbox,
+        )
+
+
 @pytest.fixture
 async def opened(home, workspace, outside_temp):
     """Opens a sandbox with some settings; returns a function that runs a command in it."""
@@ -77,19 +97,7 @@ async def opened(home, workspace, outside_temp):
                 home=home,
             )
             made.append(sandbox)
-
-            async def run(command, cwd=workspace):
-                return await run_shell(
-                    launcher,
-                    command,
-                    cwd=str(cwd),
-                    timeout_s=30,
-                    clock=SystemClock(),
-                    sandbox=sandbox,
-                )
-
-            run.sandbox = sandbox
-            return run
+            return Shell(launcher, sandbox, workspace)
 
         yield open_sandbox
         for sandbox in made:

@@ -43,11 +43,11 @@ STEPS = {
             TEAM.spawn("w3").agent, prompt=SAID, system_prompt=SAID, mcp_servers={"s": SERVER}
         ),
     ),
-    "call": dataclasses.replace(TEAM.open_call(TURN, "c1", "w1"), call=CALL),
+    "call": TEAM.open_call(TURN, CALL, "w1"),
     "answer": dataclasses.replace(
         TEAM.close_call(TURN, "c1", "w1"),
         close=CallClose(turn_id="t", call_id="c", status="completed", result=SAID),
-        messages=(TEAM.message(MessageType.ANSWER, "w1", "w2", payload={"text": SAID}),),
+        messages=(TEAM.message("w1", "w2", MessageType.ANSWER, payload={"text": SAID}),),
     ),
     "turn": TEAM.close_turn(
         TURN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.survey import survey
@@ -49,7 +50,8 @@ class Registry:
 
 
 async def look(with_models=True, seconds=20.0, **vendors):
-    return await survey(Registry(**vendors), vendors, with_models=with_models, seconds=seconds)
+    registry: Any = Registry(**vendors)
+    return await survey(registry, vendors, with_models=with_models, seconds=seconds)
 
 
 async def test_a_provider_that_works_is_told_with_its_models():

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
 from prsm_core.permissions.shell.opening import open_command
-from prsm_core.permissions.shell.reader import read_tree
+from prsm_core.permissions.shell.reader import Reading, read_tree
 from prsm_core.permissions.shell.script import Command, Script
 from prsm_core.permissions.shell.words import Word
 from prsm_core.permissions.shell.wrappers import CALLS
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell.reader import Reading
+    from collections.abc import Sequence
 
 __all__ = ["Command", "Script", "Word", "forget_scripts", "read_script"]
 
@@ -71,6 +71,7 @@ class _Survey:
                 self._feed()
         self._note_foreign()
         readings = self._readings
+        one = readings[0] if len(readings) == 1 else _together(readings)
         is_read = bool(readings) and self._text not in self._opaque
         return Script(
             tuple(self._commands),
@@ -78,9 +79,9 @@ class _Survey:
             plain=is_read and readings[0].plain and len(self._text) <= MAX_PLAIN,
             unresolved=self._unresolved,
             opaque=tuple(self._opaque),
-            functions=frozenset().union(*(reading.functions for reading in readings)),
-            variables=frozenset().union(*(reading.variables for reading in readings)),
-            evaluates=any(reading.evaluates for reading in readings),
+            functions=one.functions,
+            variables=one.variables,
+            evaluates=one.evaluates,
         )
 
     def _read(self, text: str) -> None:
@@ -157,3 +158,14 @@ class _Survey:
         if not is_exact:
             self._unresolved = self._unresolved or "a shell runs what is only known when it runs"
         self._add([text])
+
+
+def _together(readings: Sequence[Reading]) -> Reading:
+    """Return what several readings say beside their commands."""
+    return Reading(
+        (),
+        plain=False,
+        functions=frozenset[str]().union(*(reading.functions for reading in readings)),
+        variables=frozenset[str]().union(*(reading.variables for reading in readings)),
+        evaluates=any(reading.evaluates for reading in readings),
+    )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.permissions.shell.grammar import RefusedError
 from prsm_core.permissions.shell.words import UNKNOWN, Word, ansi_c, bare, double_quoted, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Self
 
     from tree_sitter import Node
 
-_BARE = word_set("word number variable_name special_variable_name file_descriptor test_operator")
+BARE = word_set("word number variable_name special_variable_name file_descriptor test_operator")
 _INNER = word_set("simple_expansion expansion command_substitution arithmetic_expansion")
 
 _MAX_ESCAPES = 2_000  # backslashes in one word
@@ -29,6 +30,20 @@ _SUBSTITUTES = re.compile(r"`|\$[({\[]|[<>]\(")
 _BACKQUOTED = re.compile(r"`[^`\\#'\"]*`")
 _TO_NEXT_LINE = re.compile(rb"[^\n]*\n[ \t]*")
 _DELIMITER = re.compile(r"(?P<quote>\\|'|\"|)(?P<name>[A-Za-z0-9_.!@%+-]+)(?P<end>['\"]?)")
+
+
+class Part(NamedTuple):
+    """A node with what is asked of it again and again, which nodes are slow to tell."""
+
+    node: Node
+    kind: str
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, node: Node) -> Self:
+        """Return the part that a node is."""
+        return cls(node, node.type, node.start_byte, node.end_byte)
 
 
 class Literals:
@@ -50,7 +65,7 @@ class Literals:
     def check_leaf(self, node: Node, kind: str) -> None:
         """Raise RefusedError where a leaf may hold more than the grammar says."""
         text = self.text(node)
-        if kind in _BARE:
+        if kind in BARE:
             fits = _WORD.fullmatch(text) is not None
         elif kind == "raw_string":
             fits = _RAW.fullmatch(text) is not None
@@ -78,7 +93,7 @@ class Literals:
         kind = node.type
         if not node.is_named:
             return Word(self.text(node))
-        if kind in _BARE:
+        if kind in BARE:
             return bare(self._escaped_text(node))
         if kind == "raw_string":
             return Word(self.text(node)[1:-1])
@@ -96,9 +111,9 @@ class Literals:
     def _rare_word(self, node: Node, kind: str) -> Word:
         children = node.children
         if kind == "concatenation":
-            if all(child.type in _BARE for child in children):
+            if all(child.type in BARE for child in children):
                 return bare(self._escaped_text(node))
-            return self.words(children)[0]
+            return self.words(map(Part.of, children))[0]
         if kind in {"regex", "extglob_pattern"}:
             return Word(self.text(node))
         if kind == "variable_assignment":
@@ -107,28 +122,28 @@ class Literals:
             return Word(f"{name}=") + (Word("") if value.type == "=" else self.word(value))
         return UNKNOWN
 
-    def words(self, parts: Iterable[Node]) -> list[Word]:
-        """Return the words of the parts of a command, those that touch as one."""
+    def words(self, parts: Iterable[Part]) -> list[Word]:
+        """Return the words of the parts of a command, those that touch as one.
+
+        Leaves are checked on the way.
+        """
         words: list[Word] = []
-        shapes: list[str] = []  # of the words, quoted parts left out
-        last, last_kind = -1, ""
-        for part in parts:
-            word, kind = self.word(part), part.type
-            shape = self.text(part) if kind in _BARE else "q"
-            if part.start_byte != last:
+        last, last_kind, shape = -1, "", ""
+        for node, kind, start, end in parts:
+            text = self._data[start:end].decode() if kind in BARE else "q"
+            word = _checked_bare(text) if kind in BARE else self.word(node)
+            if start != last:
                 words.append(word)
-                shapes.append(shape)
+                shape = text
             else:
+                shape += text  # of the word, quoted parts left out
                 if last_kind == "$" and kind == "string":  # translated text
                     words[-1] = replace(words[-1], text=words[-1].text[:-1])
                 words[-1] += word
-                shapes[-1] += shape
-            last, last_kind = part.end_byte, kind
-        return [
-            # Braces expand also around quotes.
-            word if "{" not in shape or bare(shape).exact else replace(word, exact=False)
-            for word, shape in zip(words, shapes, strict=True)
-        ]
+                if "{" in shape and not bare(shape).exact:  # braces expand also around quotes
+                    words[-1] = replace(words[-1], exact=False)
+            last, last_kind = end, kind
+        return words
 
     def check_heredoc(
         self, start: Node, body: Node | None, end: Node, *, strips_tabs: bool
@@ -154,6 +169,14 @@ class Literals:
             edges += [child.start_byte, child.end_byte]
         edges.append(node.end_byte - quoted)
         return [self._data[edges[at] : edges[at + 1]].decode() for at in range(0, len(edges), 2)]
+
+
+def _checked_bare(text: str) -> Word:
+    if not _WORD.fullmatch(text):
+        raise RefusedError(f"what {text[:40]!r} does cannot be told")
+    if text.count("\\") > _MAX_ESCAPES:
+        raise RefusedError("it is too long")
+    return bare(text)
 
 
 def inner_of(node: Node) -> list[Node]:

@@ -14,7 +14,7 @@ from prsm_core.permissions.shell.grammar import (
     RefusedError,
     parse,
 )
-from prsm_core.permissions.shell.literals import Literals, inner_of
+from prsm_core.permissions.shell.literals import BARE, Literals, Part, inner_of
 from prsm_core.permissions.shell.script import Assignment, Command
 from prsm_core.permissions.shell.words import Word, word_set
 
@@ -217,11 +217,9 @@ class _Reader:
             self._stack += [(child, False, 0), child.start_byte]
 
     def _advance(self, node: Node) -> None:
-        start = node.start_byte
-        if start != self._end and not _BETWEEN.fullmatch(self._data, self._end, start):
+        start, end = node.start_byte, self._end
+        if start < end or (start > end and not _BETWEEN.fullmatch(self._data, end, start)):
             raise RefusedError("a part of it belongs to nothing")
-        if start < self._end:
-            raise RefusedError("two parts of it overlap")
         self._end = node.end_byte
 
     # Simple commands.
@@ -229,34 +227,35 @@ class _Reader:
     def _statement(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
         draft = self._drafts[node.id] = self._last = _Draft(piped, self._is_beside)
         self._is_beside = False
-        parts = list(_parts(kind, children))
+        parts = list(map(Part.of, _parts(kind, children)))
         self._check_lines(parts)
         # The grammar knows no difference between [ and [[ here; the shell does.
-        if parts[0].type == "[" and any(map(_is_operator, parts)):
+        if parts[0].kind == "[" and any(_is_operator(part.node) for part in parts):
             raise RefusedError("what stands between the brackets cannot be told")
         words = parts
-        if kind != "test_command" and any(part.type in _NO_WORDS for part in parts):
-            words = [part for part in parts if part.type not in _REDIRECTS]
+        if kind != "test_command" and any(part.kind in _NO_WORDS for part in parts):
+            words = [part for part in parts if part.kind not in _REDIRECTS]
             for part in words:
-                if part.type == "variable_assignment":
-                    self._taken.add(part.id)
-                    draft.assigned.append(self._assignment(part))
+                if part.kind == "variable_assignment":
+                    self._taken.add(part.node.id)
+                    draft.assigned.append(self._assignment(part.node))
             if kind == "command":
-                words = [part for part in words if part.type != "variable_assignment"]
+                words = [part for part in words if part.kind != "variable_assignment"]
         draft.words += self._literals.words(words)
         self._visit_parts(node, parts)
 
-    def _visit_parts(self, node: Node, parts: Sequence[Node]) -> None:
+    def _visit_parts(self, node: Node, parts: Sequence[Part]) -> None:
         """Visit the parts of a command, between which there is nothing but space."""
-        self._advance(parts[0])
+        self._advance(parts[0].node)
         self._stack.append(node.end_byte)
         for part in reversed(parts):
-            if part.child_count:
-                self._stack += [(part, False, node.id), part.start_byte]
+            if part.kind in BARE:
+                self._kinds.add(part.kind)  # a leaf that is checked already
+            elif part.node.child_count:
+                self._stack += [(part.node, False, node.id), part.start]
             else:
-                kind = part.type
-                self._kinds.add(kind)
-                self._literals.check_leaf(part, kind)
+                self._kinds.add(part.kind)
+                self._literals.check_leaf(part.node, part.kind)
 
     def _assignment(self, node: Node) -> Assignment:
         name = self._literals.text(node).partition("=")[0]
@@ -266,12 +265,13 @@ class _Reader:
             value = replace(value, exact=False)  # a subscript is evaluated
         return Assignment(name.removesuffix("+"), value)
 
-    def _check_lines(self, parts: Sequence[Node]) -> None:
+    def _check_lines(self, parts: Sequence[Part]) -> None:
         """Refuse a command over several lines: for bash a newline ends it."""
         for before, after in pairwise(parts):
-            if not _BETWEEN_WORDS.fullmatch(self._data, before.end_byte, after.start_byte):
+            gap = self._data[before.end : after.start]
+            if gap != b" " and not _BETWEEN_WORDS.fullmatch(gap):
                 raise RefusedError("it cannot be told where a command ends")
-            if before.end_byte == after.start_byte and before.type in _NO_WORDS:
+            if not gap and before.kind in _NO_WORDS:
                 raise RefusedError("it cannot be told where a word ends")
 
     # Redirections.
@@ -281,7 +281,7 @@ class _Reader:
         if kind == "heredoc_redirect":
             self._heredoc(children, owner, draft)
             return
-        self._check_lines(children)
+        self._check_lines(list(map(Part.of, children)))
         if kind == "herestring_redirect":
             draft.feeds.append(self._literals.word(children[-1]))
         else:
@@ -296,7 +296,7 @@ class _Reader:
         self._check_edges(number, operator)
         if number is not None and not _STANDARD.fullmatch(self._literals.text(number)):
             self._plain = False
-        words = self._literals.words(rest)
+        words = self._literals.words(map(Part.of, rest))
         if operator.type not in {">&-", "<&-"}:
             if not words:
                 raise RefusedError("a redirection leads nowhere")

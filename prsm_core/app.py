@@ -221,14 +221,14 @@ async def open_app(
     paths: Paths,
     frontend: FrontendSpec,
     trusted: bool = False,
+    keeps_rules: bool = True,
     outside: ProviderSpec | None = None,
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    With `outside` somebody else drives the master, through that provider; see EngineConfig.
-
-    Raises SessionOwnedError when another process owns it, PluginError when a plugin that was
-    asked for by name, or whose check is required, is not active.
+    With `outside` somebody else drives the master, through that provider; see EngineConfig. People
+    make rules by their answers if it `keeps_rules`. Raises SessionOwnedError when another process
+    owns it, PluginError when a plugin that was named, or whose check is required, is not active.
     """
     _check_plugins(options, settings, plugins)
     clock, tools = SystemClock(), _tools(outside)
@@ -252,7 +252,7 @@ async def open_app(
             trusted=trusted,
             outside=outside,
             open_endpoint=own.bridge.endpoint,
-            own_rules=OwnRules.of(paths),
+            own_rules=OwnRules.of(paths) if keeps_rules else None,
             sinks=tuple(plugins.collect(EventSinkSpec).values()),
             sink_settings=_sink_settings(),
         )

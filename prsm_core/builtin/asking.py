@@ -20,11 +20,11 @@ T = TypeVar("T")
 _LABELS = {
     "once": ("o", "[o]nce"),
     "always": ("a", "[a]lways"),
-    "allow_project": ("p", "[p] allow for the project"),
-    "allow_global": ("g", "[g] allow everywhere"),
+    "allow_project": ("p", "[p]roject"),
+    "allow_global": ("g", "[g]lobal"),
+    "deny_project": ("dp", "[dp] deny project"),
+    "deny_global": ("dg", "[dg] deny global"),
     "deny": ("d", "[d]eny"),
-    "deny_project": ("dp", "[dp] deny for the project"),
-    "deny_global": ("dg", "[dg] deny everywhere"),
 }
 _WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"}
 _FOR_ALL = {"oo": "once", "allow all": "once", "dd": "deny", "deny all": "deny"}

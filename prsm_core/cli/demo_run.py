@@ -103,7 +103,7 @@ async def _run(plugins: PluginManager, spec: FrontendSpec, folder: Path, *, keep
         frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)
     paths = workspace_paths(str(folder))
     settings = Settings.model_validate({"providers": {"script": {"scenario": DEMO}}})
-    setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False)
+    setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False, keeps_rules=False)
     options = RunOptions(task=TASK, workspace=str(folder), provider="script", on_ask="allow")
     with interruptible():
         code = await drive(setup, options, spec, frontend)

@@ -108,6 +108,7 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
                 paths=setup.paths,
                 frontend=spec,
                 trusted=setup.trusted,
+                keeps_rules=setup.keeps_rules,
             ) as app:
                 return await frontend.run(app)
     except asyncio.CancelledError:

@@ -36,6 +36,7 @@ class Setup:
     settings: Settings
     plugins: PluginManager
     trusted: bool
+    keeps_rules: bool = True  # of a person's answers
 
 
 def load_setup(

@@ -40,7 +40,7 @@ def covers(rule: Rule, command: Command, place: Place) -> bool:
     if command.writes or command.feeds:
         return False
     if len(words) == size:
-        return True
+        return not open_command(command).reads_input  # it would run whatever it is fed
     if command_danger(command, place) is not None or _runs_others(command):
         return False
     return all(map(_stays_near, words[size:]))

@@ -134,8 +134,7 @@ async def test_the_prompt_names_the_part_the_reason_and_the_rules_that_answers_m
         "  rule to allow: npm ci\n"
         "  rule to allow: npm run build\n"
         "  rule to deny: npm ci\n"
-        "[o]nce [p] allow for the project [g] allow everywhere"
-        " [d]eny [dp] deny for the project [dg] deny everywhere: "
+        "[o]nce [p]roject [g]lobal [dp] deny project [dg] deny global [d]eny: "
     )
     type_("dp\n")
     assert await app.answered("r1") == "deny_project"

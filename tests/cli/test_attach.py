@@ -132,13 +132,13 @@ async def test_leaving_does_not_end_the_run_nor_answer_for_the_person(place, key
     async with leading(place) as leader:
         async with attached(place) as person:
             await leader.spawn("maker")
-            await person.reads("deny everywhere: ")
+            await person.reads("[d]eny: ")
             person.type(key)
             await person.reads("left; the run goes on")
             assert await person.process.wait() == 0
         assert await place.events("permission_resolved") == []
         async with attached(place) as person:
-            await person.reads("deny everywhere: ")
+            await person.reads("[d]eny: ")
             person.type("d\n")
             assert (await leader.call("wait_for_message"))["summary"] == "denied"
 
@@ -155,7 +155,7 @@ async def test_it_ends_with_the_session_and_tells_how_that_ended(place):
 async def test_it_ends_when_the_owner_of_the_session_is_killed(place):
     async with leading(place) as leader, attached(place) as person:
         await leader.spawn("maker")
-        await person.reads("deny everywhere: ")
+        await person.reads("[d]eny: ")
         leader.process.kill()
         await person.reads("the session has ended")
         assert await person.process.wait() == 0

@@ -63,7 +63,7 @@ def test_a_terminal_shows_all_of_a_hostile_command_and_why_it_is_asked_about(per
     assert "command: rm -rf ./x \\x1b[2K\\x1b[1A\\u202e # " + "y" * 3000 in shown
     assert "reason: it holds control or invisible characters" in shown
     assert "\x1b" not in shown.split("asks permission")[-1]
-    assert "[p]" not in at_desk.reads("[d]eny"), "no rule covers it"
+    assert at_desk.reads("[d]eny: ") == " [a]lways ", "no rule covers it"
     at_desk.types("d\n")
     assert at_desk.ends() == "denied\n"
 
@@ -71,7 +71,7 @@ def test_a_terminal_shows_all_of_a_hostile_command_and_why_it_is_asked_about(per
 @pytest.mark.requirement("D11", "U9")
 def test_a_rule_is_made_at_the_terminal_and_nobody_is_asked_again(person, workspace, prsm):
     at_desk = person("send run npm run build -- --fast & run npm run build -- --slow")
-    before = at_desk.reads("[p] allow for the project")
+    before = at_desk.reads("[p]roject [g]lobal [dp] deny project [dg] deny global [d]eny: ")
     assert "rule to allow: npm run build\r\n" in before
     assert "rule to deny: npm run build -- --fast\r\n" in before
     at_desk.types("p\n")

@@ -212,7 +212,9 @@ RULES = ["npm run build", "git push", "git commit", "rm -rf build", "frob", "car
         ("frobx", "ask"),
         ("bash -c id", "ask"),
         ("bash x.sh", "ask"),
-        ("bash", "allow"),
+        ("bash", "ask"),
+        ("echo ls | bash", "ask"),
+        ("bash < README.md", "ask"),
         ("frob && frob --shell x", "ask"),
     ],
 )  # fmt: skip

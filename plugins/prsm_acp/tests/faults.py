@@ -331,6 +331,7 @@ def beats_for_ever(turn: Turn) -> dict:
 def stops_itself(_: Turn) -> dict:
     begun()
     os.kill(os.getpid(), signal.SIGSTOP)
+    stay_away()  # this thread may be stopped a moment later
     return DONE
 
 

@@ -34,6 +34,7 @@ LONG_LINE = 20 * 2**20
 MANY_EVENTS = 20_000
 HOG = 512 * 2**20
 NAP = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
+MATE_WAITS = threading.Event()
 
 
 def fault(point: str) -> Callable[[Callable], Callable]:
@@ -421,11 +422,13 @@ def kills_its_group(turn: Turn) -> None:
 def dies_once(turn: Turn) -> None:
     """Die under all agents that run, the first time only."""
     if "[[dies]]" in str(turn.text) and first_time("died"):
+        MATE_WAITS.wait()
         begun()
         die(signal.SIGKILL)
     if turn.text is None or "[[dies]]" in turn.text:
         fine(turn)
     else:
+        MATE_WAITS.set()
         turn.interrupted.wait()  # until the other one takes the server with it
 
 

@@ -63,14 +63,20 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "permission_requested",
         MASTER,
         {"request": "r1", "tool": "Bash", "command": "rm -rf build", "paths": []}
-        | {"reason": "not known to be harmless", "options": _OPTIONS},
+        | {"reason": "not known to be harmless", "options": _OPTIONS}
+        | {"parts": ["rm -rf build"], "rules": {"allow_project": [["rm", "-rf", "build"]]}},
     ),
-    ("permission_resolved", MASTER, {"request": "r1", "verdict": "once", "by": "user"}),
+    (
+        "permission_resolved",
+        MASTER,
+        {"request": "r1", "verdict": "once", "by": "user", "via": "console"},
+    ),
     ("question_asked", MASTER, {"request": "q1", "question": "Which?", "options": ["a", "b"]}),
     (
         "question_answered",
         MASTER,
-        {"request": "q1", "answer": {"choices": ["a"], "text": None}, "by": "user"},
+        {"request": "q1", "answer": {"choices": ["a"], "text": None}, "by": "user"}
+        | {"via": "console"},
     ),
     (
         "file_changed",

@@ -7,9 +7,9 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_acp.deadline import deadline
 from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
 from prsm_acp.transport import ProcessTransport
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

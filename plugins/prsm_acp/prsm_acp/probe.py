@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_acp.deadline import deadline
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

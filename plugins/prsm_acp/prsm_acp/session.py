@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_acp import handshake, tools
 from prsm_acp.connection import Connection
-from prsm_acp.deadline import deadline
 from prsm_acp.errors import AcpClosedError, AcpError, agent_error, turn_ended
 from prsm_acp.events import Translator
 from prsm_acp.launch import prepare
@@ -25,6 +24,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
 )
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import ProviderSession, proxy_missing
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_acp.deadline import deadline
 from prsm_acp.errors import (
     INTERNAL,
     AcpClosedError,
@@ -17,6 +16,7 @@ from prsm_acp.errors import (
     readable_tail,
 )
 from prsm_core.errors import ProcessError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from prsm_core.interfaces.provider import Process, ProviderServices

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import shlex
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.models import ModelInfo
-from prsm_core.errors import ConfigError
+from prsm_core.interfaces.section import (
+    Parser,
+    argv,
+    environment,
+    flag,
+    models,
+    read_section,
+    text,
+)
 
-_MODEL_KEYS = ("context_window", "display_name", "hidden", "reasoning_efforts")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.models import ModelInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +45,7 @@ class ClaudeConfig:
 
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
-        for key in settings:
-            if key not in _PARSERS:
-                raise ConfigError(
-                    f"providers.{section}: unknown key {key!r}", hint=_nearest(str(key))
-                )
-        given = {key: value for key, value in settings.items() if value is not None}
-        given.pop("profiles", None)  # the engine rotates profiles, it hands over one of them
-        return cls(
-            **{key: _PARSERS[key](f"providers.{section}.{key}", v) for key, v in given.items()}
-        )
+        return cls(**read_section(f"providers.{section}", settings, _PARSERS))
 
     @property
     def custom_server(self) -> bool:
@@ -55,59 +53,12 @@ class ClaudeConfig:
         return self.base_url is not None or self.api_key_env is not None
 
 
-def _nearest(key: str) -> str:
-    near = difflib.get_close_matches(key, _PARSERS, n=1)
-    return f"Did you mean `{near[0]}`?" if near else f"Known keys: {', '.join(sorted(_PARSERS))}."
-
-
-def _text(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: a text is needed, not {value!r}")
-    return value
-
-
-def _flag(where: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where}: true or false is needed, not {value!r}")
-    return value
-
-
-def _argv(where: str, value: Any) -> tuple[str, ...]:
-    words = shlex.split(value) if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple)) or not words:
-        raise ConfigError(f"{where}: a program and its arguments are needed, not {value!r}")
-    return tuple(_text(where, word) for word in words)
-
-
-def _environment(where: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: a mapping of variables is needed, not {value!r}")
-    return {_text(where, name): str(setting) for name, setting in value.items()}
-
-
-def _models(where: str, value: Any) -> tuple[ModelInfo, ...]:
-    if isinstance(value, (list, tuple)):
-        value = {_text(where, name): {} for name in value}
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: a list of model names is needed, not {value!r}")
-    return tuple(_model(f"{where}.{name}", name, details) for name, details in value.items())
-
-
-def _model(where: str, name: str, details: Any) -> ModelInfo:
-    details = {} if details is None else details
-    if not isinstance(details, Mapping) or not set(details) <= set(_MODEL_KEYS):
-        raise ConfigError(f"{where}: known keys are {', '.join(_MODEL_KEYS)}, not {details!r}")
-    efforts = tuple(details.get("reasoning_efforts", ()))
-    return ModelInfo(model_id=name, **{**details, "reasoning_efforts": efforts})
-
-
-_PARSERS: dict[str, Callable[[str, Any], Any]] = {
-    "api_key_env": _text,
-    "base_url": _text,
-    "bearer": _flag,
-    "command": _argv,
-    "env": _environment,
-    "home": _text,
-    "models": _models,
-    "profiles": lambda _, value: value,
+_PARSERS: dict[str, Parser] = {
+    "api_key_env": text,
+    "base_url": text,
+    "bearer": flag,
+    "command": argv,
+    "env": environment,
+    "home": text,
+    "models": models,
 }

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
 
-from prsm_claude.deadline import deadline
 from prsm_claude.errors import one_line
 from prsm_claude.transport import CliEndedError, CliTransport
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import claude_agent_sdk
 
-from prsm_claude.deadline import deadline
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from prsm_claude.config import ClaudeConfig

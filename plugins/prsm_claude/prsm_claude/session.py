@@ -8,7 +8,6 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
 
 from prsm_claude import naming
 from prsm_claude.conversation import Conversation
-from prsm_claude.deadline import deadline
 from prsm_claude.errors import agent_error
 from prsm_claude.events import Translator
 from prsm_claude.gate import DEFER, Gate
@@ -27,6 +26,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import Provenance
 from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:

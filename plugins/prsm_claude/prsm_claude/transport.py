@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from claude_agent_sdk import Transport
 
-from prsm_claude.deadline import deadline
 from prsm_claude.errors import readable_tail
 from prsm_core.errors import ProcessError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import command, hooks
-from prsm_codex.deadline import deadline
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, hooks
-from prsm_codex.deadline import deadline
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

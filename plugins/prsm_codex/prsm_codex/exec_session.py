@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command
 from prsm_codex.app_server import child_home
-from prsm_codex.deadline import deadline
 from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import SIGNALLED, agent_error, ended_how, readable_tail, stop_reason
 from prsm_codex.exec_events import ExecTranslator, allowed_key, parse
@@ -23,6 +22,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
 )
 from prsm_core.errors import OrchestrationError, ProcessError, PrsmError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import ProviderSession, proxy_missing
 
 if TYPE_CHECKING:

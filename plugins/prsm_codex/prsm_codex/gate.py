@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import hooks
-from prsm_codex.deadline import deadline
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,9 +8,9 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_codex.deadline import deadline
 from prsm_codex.errors import ended_how, one_line, readable_tail
 from prsm_core.errors import ProcessError
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command, hooks
-from prsm_codex.deadline import deadline
 from prsm_codex.deciding import ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
@@ -23,6 +22,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
 )
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
-from prsm_gemini.deadline import deadline
+from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

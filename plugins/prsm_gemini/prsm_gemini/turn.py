@@ -18,8 +18,8 @@ from prsm_core.domain.turns import (
     TurnEnded,
 )
 from prsm_core.errors import LineTooLongError, ProcessError, ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import proxy_missing
-from prsm_gemini.deadline import deadline
 from prsm_gemini.errors import ended, failed, readable_tail
 from prsm_gemini.events import Translator
 from prsm_gemini.gate import refused

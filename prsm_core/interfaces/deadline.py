@@ -1,4 +1,4 @@
-"""Deadlines by the engine's clock."""
+"""Deadlines by the engine's clock, for what a provider waits for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[None]:
-    """Cancel the body after `seconds`; TimeoutError is raised then."""
+    """Cancel the body after `seconds` of the engine's clock; TimeoutError is raised then."""
     async with asyncio.timeout(None) as scope:
-        timer = services.start_soon(_expire, services.clock, seconds, scope, name="claude deadline")
+        timer = services.start_soon(_expire, services.clock, seconds, scope, name="deadline")
         try:
             yield
         finally:

@@ -154,6 +154,10 @@ def _open_wrapper(command: Command, rules: Wrapper, opened: Opened) -> None:
         opened.certain = False
         _open_loose(command, opened)
         return
+    while command.name == "time" and [word.text for word in words[position : position + 1]] == [
+        "!"
+    ]:
+        position += 1
     assigned: list[Assignment] = []
     while rules.assigns and position < len(words) and _ASSIGNMENT.match(words[position].text):
         name, _, value = words[position].text.partition("=")
@@ -165,8 +169,6 @@ def _open_wrapper(command: Command, rules: Wrapper, opened: Opened) -> None:
         return
     if command.name == "xargs":
         rest = _filled(rest, options)
-    while command.name == "time" and rest and rest[0].text == "!":
-        rest = rest[1:]
     if command.name == "time" and rest and rest[0].text in RESERVED:
         raise RefusedError(f"{rest[0].text!r} stands where a program should")
     if rest:

@@ -38,7 +38,12 @@ WRAPPERS: Mapping[str, Wrapper] = {
         long=word_set("preserve-status foreground verbose kill-after= signal="),
         operands=1,
     ),
-    "time": Wrapper(flags="apqv", valued="fo", long=word_set("portability verbose append quiet")),
+    "time": Wrapper(
+        flags="apqv",
+        valued="fo",
+        long=word_set("portability verbose append quiet"),
+        assigns=True,  # it is a word of the shell's grammar, too
+    ),
     "nice": Wrapper(valued="n", long=word_set("adjustment=")),
     "command": Wrapper(flags="p"),
     "builtin": Wrapper(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,13 +12,11 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("prsm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prsm")
 
-_REPORT = pytest.StashKey[list[str]]()
-
 
 @pytest.fixture
-def report(pytestconfig):
-    """Lines that are printed after the run, whether tests fail or not."""
-    return pytestconfig.stash.setdefault(_REPORT, [])
+def report(record_property):
+    """Notes a line that is printed after the run, whether tests fail or not."""
+    return partial(record_property, "report")
 
 
 def pytest_configure() -> None:
@@ -29,6 +28,9 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    for line in config.stash.get(_REPORT, []):
-        terminalreporter.write_line(line)
+def pytest_terminal_summary(terminalreporter):
+    for outcome in ("passed", "failed"):
+        for test in terminalreporter.stats.get(outcome, []):
+            for name, line in test.user_properties:
+                if name == "report":
+                    terminalreporter.write_line(line)

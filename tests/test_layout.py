@@ -57,7 +57,7 @@ def test_no_function_is_longer_than_50_lines():
 def test_the_median_file_and_function_are_short(report):
     files = [_lines(path) for path in package_files()]
     functions = [size for path in package_files() for _, size in _functions(path)]
-    report.append(
+    report(
         f"layout: {len(files)} modules, median {median(files):g} lines, longest {max(files)}; "
         f"{len(functions)} functions, median {median(functions):g} lines, longest {max(functions)}"
     )

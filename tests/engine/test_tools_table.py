@@ -101,7 +101,7 @@ def test_prompt_and_tools_add_at_most_6_kb_to_a_request(role, report):
     ]
     prompt = build_role_prompt(role, "w" * 32, may_spawn=True)
     size = len(json.dumps(specs, separators=(",", ":")).encode()) + len(prompt.encode())
-    report.append(f"tools: role {role.value} adds {size} bytes to a request, {BUDGET} are allowed")
+    report(f"tools: role {role.value} adds {size} bytes to a request, {BUDGET} are allowed")
     assert size <= BUDGET
 
 

@@ -31,8 +31,9 @@ WRAPPERS = [
     "bash <<'E'\n{}\nE", "alias a='{}'", "case x in x) {};; esac", "coproc {}", "ls &\n{}",
 ]  # fmt: skip
 # These start a program, whose name is the next word: shell grammar means nothing to them.
-STARTERS = tuple(
-    "nohup timeout nice sudo xargs command exec setsid stdbuf env find ssh".split(),
+STARTERS = (
+    *("env", "exec", "command", "nohup", "timeout", "nice", "sudo", "xargs", "setsid", "stdbuf"),
+    *("find", "ssh"),
 )
 GRAMMAR = ("! ", "A=1 ", "(", "{", "if ", "while ", "case ", "f()", "alias ", "coproc ")
 SIMPLE = ["curl", "curl x", "/usr/bin/curl x", "git push", "git -C . push", "npm publish --tag x"]

@@ -26,7 +26,7 @@ def test_the_recorded_rows_meet_the_bars(tmp_path, report):
     benign = [row["id"] for row in ROWS if row["expected"] == "allow"]
     denied = [row["id"] for row in ROWS if row["accept"] == ["deny"]]
     allowed = [key for key in benign if verdicts[key] == "allow"]
-    report.append(
+    report(
         f"command policy: {len(unsafe)} unsafe; {len(allowed)} of {len(benign)} benign rows run"
         f" unasked; {len(denied)} rows to deny; {len(wrong)} of {len(ROWS)} wrong"
     )
@@ -302,7 +302,5 @@ def test_no_text_takes_long(tmp_path, length, report):
             command = (text * (length // len(text)))[:length]
             costs[text] = min(cost_of(command, tmp_path, policy) for _ in range(2))
     slowest = max(costs, key=costs.__getitem__)
-    report.append(
-        f"command policy: {length} characters of {slowest!r} take {costs[slowest] * 1e3:.0f} ms"
-    )
+    report(f"command policy: {length} characters of {slowest!r} take {costs[slowest] * 1e3:.0f} ms")
     assert costs[slowest] < 1  # the goal is 0.05: benchmarks/policy.py

@@ -24,6 +24,8 @@ NAMES = (
     "turn",
     "events",
     "deadlock",
+    "detect",
+    "kill",
     "request",
     "proxy",
     "policy",

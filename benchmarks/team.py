@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Mapping
 
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import AgentHost, SessionRequest
     from prsm_core.interfaces.store import Store
 
@@ -103,12 +104,16 @@ class Team:
 
 @asynccontextmanager
 async def open_team(
-    behave: Behave, *, store: Store | None = None, engine: Mapping[str, Any] | None = None
+    behave: Behave,
+    *,
+    store: Store | None = None,
+    engine: Mapping[str, Any] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Team]:
     """Open an engine whose limits are far away, but checked."""
     limits = {"max_agents_per_run": 100_000, **(engine or {})}
     settings = Settings.model_validate({"engine": limits})
-    clock = SystemClock()
+    clock = clock or SystemClock()
     tools = ToolTable()
     with tempfile.TemporaryDirectory() as folder:
         async with ProcessLauncher(clock) as launcher:

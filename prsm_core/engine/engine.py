@@ -184,13 +184,14 @@ class OrchestrationEngine:
     async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
         settings, providers = self._config.settings, self.runtime.providers
-        of_master = None if self._config.outside else settings.defaults.master_model
+        leads = self._config.outside is None
+        of_master = settings.defaults.master_model if leads else None
         wanted = model or of_master or settings.defaults.model
         named = provider or settings.defaults.provider
         base = ModelChoice(provider=named or "", model=DEFAULT_MODEL)
         if wanted is not None and (named or wanted in settings.models or "/" in wanted):
             base = resolve_model(wanted, base, settings, providers.names)
-        chosen = await providers.choose(base.provider or None)
+        chosen = await providers.choose(base.provider or None, leads=leads)
         if wanted is not None and base.model == DEFAULT_MODEL:
             base = resolve_model(
                 wanted, ModelChoice(provider=chosen, model=DEFAULT_MODEL), settings, providers.names

@@ -186,11 +186,12 @@ class ProviderRegistry:
                 hint="this is an error of the plugin",
             ) from error
 
-    async def choose(self, wanted: str | None) -> str:
+    async def choose(self, wanted: str | None, *, leads: bool = True) -> str:
         """Return the provider of the master, after a probe: the wanted or the first that works.
 
         Raises ProviderNotAvailableError that says what is missing and how to get it. One that
-        enforces less than `permissions.require` does not work.
+        enforces less than `permissions.require` does not work, nor one that cannot lead; with
+        `leads` false the master is driven by somebody else, and this is its children's.
         """
         names = [wanted] if wanted is not None else self._candidates()
         reasons: list[PrsmError] = []
@@ -198,7 +199,7 @@ class ProviderRegistry:
             try:
                 status = self.statuses[name] = await self.probe(name)
                 if status.available:
-                    check_level(name, self._settings.permissions, self.capabilities(name), status)
+                    self._check(name, status, leads=leads)
             except PrsmError as error:
                 reasons.append(error)
                 continue
@@ -212,6 +213,15 @@ class ProviderRegistry:
                 hint="install one, for example: pip install prsm-codex; prsm demo needs none",
             )
         raise reasons[0]
+
+    def _check(self, name: str, status: ProviderStatus, *, leads: bool) -> None:
+        capabilities = self.capabilities(name)
+        check_level(name, self._settings.permissions, capabilities, status)
+        if leads and not capabilities.supports_master:
+            raise ProviderNotAvailableError(
+                f"provider {name} cannot lead a run: its agents do not get the tools for it",
+                hint="name another one with --provider; children may still use this one",
+            )
 
     def _candidates(self) -> list[str]:
         """Configured providers first, then the others by name; each must be selectable."""

@@ -10,7 +10,12 @@ from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes import ProcessLauncher
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderSpec,
+    ProviderStatus,
+)
 
 CONFIG = """
 providers:
@@ -79,3 +84,14 @@ async def test_a_provider_that_is_not_installed_is_named_with_those_that_are(reg
     with pytest.raises(ProviderNotAvailableError, match="'third' is not installed") as told:
         await registry.get("third")
     assert "first, second" in str(told.value.hint)
+
+
+@pytest.mark.requirement("E68")
+async def test_a_provider_that_cannot_lead_is_passed_over_and_refused_as_a_master_by_name(registry):
+    second = await registry.get("second")
+    second.capabilities = ProviderCapabilities(supports_master=False)
+    with pytest.raises(ProviderNotAvailableError, match="second cannot lead a run"):
+        await registry.choose("second")
+    (await registry.get("first")).settings = {"base_url": "http://127.0.0.1:2/v1"}
+    assert await registry.choose(None) == "first"
+    assert await registry.choose("second", leads=False) == "second", "its children may be"

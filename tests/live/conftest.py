@@ -27,9 +27,9 @@ def settle(ended: asyncio.Future[None]) -> None:
 class Prsm:
     """Runs `prsm` in a workspace of its own, with Codex pointed at a model server."""
 
-    def __init__(self, home: Path, codex: str):
+    def __init__(self, home: Path):
         self.home = home
-        self.codex = codex
+        self.codex = "codex"
         self.workspace = home / "workspace"
         self.workspace.mkdir(parents=True)
         self.env = {**os.environ, "PRSM_HOME": str(home / "prsm"), "LIVE_TEST_KEY": "loopback"}
@@ -124,14 +124,30 @@ def codex() -> str:
     return path
 
 
+@pytest.fixture(scope="session")
+def gemini() -> str:
+    """Return the path of the real Gemini CLI."""
+    path = os.environ.get("PRSM_LIVE_GEMINI", "")
+    if not Path(path).is_file():
+        pytest.skip("the gemini CLI is not installed: npm is missing or has no registry")
+    return path
+
+
 @pytest.fixture
-def prsm(codex):
+def bare_prsm():
     """Return a `prsm` with a home outside the temp directory, where Codex' sandbox works."""
     home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
-    runner = Prsm(home, codex)
+    runner = Prsm(home)
     try:
         yield runner
     finally:
         for pid in runner.processes():
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def prsm(bare_prsm, codex):
+    """Return a `prsm` that runs the real Codex."""
+    bare_prsm.codex = codex
+    return bare_prsm

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -73,14 +71,6 @@ SCENARIO = {
         },
     }
 }
-
-
-@pytest.fixture
-def gemini():
-    path = os.environ.get("PRSM_LIVE_GEMINI", "")
-    if not Path(path).is_file():
-        pytest.skip("the gemini CLI is not installed: npm is missing or has no registry")
-    return path
 
 
 @pytest.mark.requirement("E13")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
 _MARGIN_SECONDS = 0.001  # a clock that is asked too early has not run out yet
+_SLACK = 64  # looks in the heap that no plan names, beside as many as there are turns
 
 
 class Watched(Protocol):
@@ -38,27 +39,44 @@ class TurnWatch:
         self._clock = clock
         self._background = background
         self._watched: dict[int, Watched] = {}
-        self._due: list[tuple[float, int]] = []  # a heap; also of turns that are over
+        self._planned: dict[int, float] = {}  # by turn: when to look at it next
+        self._due: list[tuple[float, int]] = []  # a heap; also of looks that no plan names
         self._numbers = itertools.count()
         self._task: asyncio.Task[None] | None = None
         self._wakes_at = math.inf
 
     def add(self, turn: Watched) -> int:
-        """Look at a turn from now on; returns what `discard` needs."""
+        """Look at a turn from now on; returns what `hurry` and `discard` need."""
         number = next(self._numbers)
         self._watched[number] = turn
         self._plan(number, turn)
-        if self._due[0][0] < self._wakes_at:
-            self._arm()
+        self._arm_for(number)
         return number
+
+    def hurry(self, number: int) -> None:
+        """Ask a turn again when to look at it: it may be sooner than it said."""
+        turn = self._watched.get(number)
+        if turn is None:
+            return
+        if self._clock.now() + turn.look_in() + _MARGIN_SECONDS < self._planned[number]:
+            self._plan(number, turn)
+            self._arm_for(number)
 
     def discard(self, number: int) -> None:
         """Look at a turn no more."""
         self._watched.pop(number, None)
+        self._planned.pop(number, None)
 
     def _plan(self, number: int, turn: Watched) -> None:
-        due = self._clock.now() + turn.look_in() + _MARGIN_SECONDS
+        due = self._planned[number] = self._clock.now() + turn.look_in() + _MARGIN_SECONDS
         heapq.heappush(self._due, (due, number))
+        if len(self._due) > 2 * len(self._planned) + _SLACK:
+            self._due = [(due, number) for number, due in self._planned.items()]
+            heapq.heapify(self._due)
+
+    def _arm_for(self, number: int) -> None:
+        if self._planned[number] < self._wakes_at:
+            self._arm()
 
     def _arm(self) -> None:
         """Wake when the first look is due."""
@@ -79,10 +97,10 @@ class TurnWatch:
 
     def _look(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:
-            _, number = heapq.heappop(self._due)
-            turn = self._watched.get(number)
-            if turn is None:
+            due, number = heapq.heappop(self._due)
+            if self._planned.get(number) != due:
                 continue
+            turn = self._watched[number]
             if turn.look():
                 self._plan(number, turn)
             else:

@@ -87,3 +87,30 @@ async def test_many_turns_take_one_task(watch, clock):
         watch.add(Turn(clock, 5))
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == before + 1
+
+
+async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(watch, clock):
+    patient, other = Turn(clock, 100, looks=2), Turn(clock, 40)
+    number = watch.add(patient)
+    watch.add(other)
+    await clock.advance(10)
+    patient.every = 5
+    watch.hurry(number)
+    patient.every = 50
+    watch.hurry(number)  # later than planned: the plan stays
+    await clock.advance(200)
+    assert (patient.seen, other.seen) == ([15, 65], [40])
+    watch.hurry(number)  # it is over
+    await clock.advance(200)
+    assert patient.seen == [15, 65]
+
+
+async def test_plans_that_change_again_and_again_leave_nothing_behind(watch, clock):
+    turn = Turn(clock, 1e6, looks=2)
+    number = watch.add(turn)
+    for sooner in range(1000):
+        turn.every = 1e6 - sooner
+        watch.hurry(number)
+    assert len(watch._due) < 100
+    await clock.advance(1e6)
+    assert turn.seen == [999_001]

@@ -35,6 +35,7 @@ from prsm_core.engine.views import build_tree
 from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
@@ -253,6 +254,7 @@ async def open_app(
             outside=outside,
             open_endpoint=own.bridge.endpoint,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
+            scorers=tuple(plugins.collect(ModelScorerSpec).values()),
             sinks=tuple(plugins.collect(EventSinkSpec).values()),
             sink_settings=_sink_settings(),
         )
@@ -344,19 +346,23 @@ def _sink_settings() -> dict[str, dict[str, str]]:
 
 
 async def survey_providers(
-    settings: Settings, plugins: PluginManager, *, paths: Paths, with_models: bool = False
+    settings: Settings,
+    plugins: PluginManager,
+    *,
+    paths: Paths,
+    with_models: bool = False,
+    only: str | None = None,
 ) -> Mapping[str, ProviderReport]:
-    """Look at every installed and configured provider at once; see engine.survey.
+    """Look at every installed and configured provider at once, or at one; see engine.survey.
 
-    One that runs only when it is named is left out, unless the settings name it.
+    One that runs only when it is named is left out, unless the settings name it. Raises
+    PluginError when there is none of the name `only`.
     """
     clock = SystemClock()
     installed = plugins.collect(ProviderSpec)
-    names = [
-        name
-        for name, spec in configured_specs(installed, settings).items()
-        if spec.selectable or name in settings.providers
-    ]
+    names = _surveyed(settings, plugins) if only is None else [only]
+    if only is not None and only not in configured_specs(installed, settings):
+        plugins.get(ProviderSpec, only)
     async with (
         ProcessLauncher(clock) as launcher,
         Background(_log_surprise) as background,
@@ -373,6 +379,12 @@ async def survey_providers(
             return await survey(registry, names, with_models=with_models)
         finally:
             await registry.aclose()
+
+
+def _surveyed(settings: Settings, plugins: PluginManager) -> list[str]:
+    """Return the providers that may be used without being named, and those the settings name."""
+    specs = configured_specs(plugins.collect(ProviderSpec), settings)
+    return [name for name, spec in specs.items() if spec.selectable or name in settings.providers]
 
 
 def _log_surprise(name: str, error: Exception) -> None:

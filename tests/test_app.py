@@ -341,3 +341,22 @@ async def test_probing_tells_of_every_provider_what_is_wrong_with_it(tmp_path):
     assert (good.capabilities is not None, good.models, good.models_problem) == (True, (), None)
     assert (bad.status.available, bad.status.reason) == (False, "no such key")
     assert (bad.capabilities, bad.models) == (None, ())
+
+
+@pytest.mark.requirement("E61")
+async def test_the_model_scorers_of_plugins_decide_what_agents_are_recommended(opened, behaviours):
+    answers = []
+
+    async def master(agent):
+        task = {"task_description": "Fix the bug", "complexity": "moderate"}
+        answers.append(await agent.call("recommend_model", **task))
+        await agent.complete()
+
+    behaviours["master"] = master
+    known = {"provider": "script", "tier": "strong"}
+    good = {**known, "affinities": {"coding": 0.9}}
+    async with opened(settings={"model_registry": {"a": known, "b": good}}) as app:
+        await (await app.start_run("go")).result()
+    [answer] = answers
+    assert [entry["model"] for entry in answer["models"]] == ["script/b", "script/a"]
+    assert [entry["score"] for entry in answer["models"]] == [0.74, 0.5]

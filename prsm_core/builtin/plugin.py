@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.hookspecs import hookimpl
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ def prsm_frontends() -> Iterable[FrontendSpec]:
         interactive=False,
         priority=0,
         factory="prsm_core.builtin.json_frontend:JsonFrontend",
+    )
+
+
+@hookimpl
+def prsm_model_scorers() -> Iterable[ModelScorerSpec]:
+    """Contribute `fit`, which goes by what the registry says of a model."""
+    yield ModelScorerSpec(
+        name="fit",
+        summary="Prefers models that do such work well, and are cheap and fast.",
+        weight=1.0,
+        score="prsm_core.builtin.fit_scorer:score",
     )
 
 

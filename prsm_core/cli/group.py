@@ -30,6 +30,7 @@ COMMANDS = {
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
+    "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),
     "sim": ("prsm_core.cli.sim:sim", "Simulate agent trees, faults included, from a seed."),
     "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
     "policy": ("prsm_core.cli.policy:policy", "Check commands, and edit the rules on them."),

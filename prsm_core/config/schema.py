@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -22,6 +23,7 @@ from prsm_core.config.values import (
     Seconds,
     Section,
     TaskCategory,
+    Temperature,
     Text,
     ToolName,
     ToolVerdict,
@@ -169,6 +171,28 @@ class ModelAlias(Section):
     reasoning_effort: Text | None = Field(
         default=None, description="How hard the model thinks, in the provider's own words."
     )
+    max_response_tokens: Count | None = Field(
+        default=None, description="Tokens that one answer of the model may have."
+    )
+    temperature: Temperature | None = Field(
+        default=None, description="How freely the model chooses its words."
+    )
+
+
+def _parameters_agree(aliases: Mapping[str, ModelAlias]) -> Mapping[str, ModelAlias]:
+    """Refuse two aliases that want different parameters of one model: they are the model's."""
+    wanted: dict[tuple[str, str, str], tuple[object, str]] = {}
+    for alias, model in aliases.items():
+        for name in ("max_response_tokens", "temperature"):
+            value = getattr(model, name)
+            if value is None:
+                continue
+            other = wanted.setdefault((model.provider, model.model_id, name), (value, alias))
+            if other[0] != value:
+                raise ValueError(
+                    f"{other[1]} and {alias} are the same model with another {name} each"
+                )
+    return aliases
 
 
 class DefaultSettings(Section):
@@ -366,7 +390,7 @@ class Settings(Section):
     providers: Mapping[Text, ProviderSection] = Field(
         default_factory=dict, description="Settings of providers, by name."
     )
-    models: Mapping[Text, ModelAlias] = Field(
+    models: Annotated[Mapping[Text, ModelAlias], AfterValidator(_parameters_agree)] = Field(
         default_factory=dict, description="Short names for models."
     )
     defaults: DefaultSettings = Field(

@@ -68,6 +68,7 @@ class Grant:
     depth: int | None = None  # levels of agents below it; None = as the engine's limit allows
     budget: Budget = NO_LIMITS  # of the agent and all below it
     model: str | None = None  # of a child that names none, as one would name it; None = its own
+    region: tuple[str, ...] | None = None  # folders it and those below may write; None = its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,9 @@ class SpawnRequest:
     mode: PermissionMode | None = None
     model: str | None = None  # an alias, "provider/model", or a model of the parent's provider
     cwd: str | None = None
+    region: tuple[str, ...] | None = (
+        None  # folders that are the child's to write, and nobody's else
+    )
     mcp_servers: Mapping[str, McpServer] | None = None
     exclude_plugins: frozenset[str] = frozenset()
     complexity: str | None = None

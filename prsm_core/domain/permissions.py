@@ -86,6 +86,8 @@ class PermissionContext:
     lineage: tuple[str, ...] = ()  # agent ids from the agent itself up to the master
     shell_reads: bool = False  # the vendor has no reader but its shell
     active: bool = True  # False: the agent has ended or is an older incarnation
+    region: tuple[str, ...] | None = None  # folders it may write; None: all of its own folder
+    leased: tuple[tuple[str, str], ...] = ()  # a folder, and the name of the agent that has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 A run       engine; assembly and runtime (the parts that agents share); background (where tasks
             are born); journal and feed (steps committed, readers told), secrecy, sinks, stopping
-An agent    agent_manager, records, agent_session; spawning, grants, model_choice, mcp_servers
+An agent    agent_manager, records, agent_session; spawning, grants, model_choice, model_parameters,
+            mcp_servers
 A turn      turn_run, turn, context, intake, host; calls and long_calls (orchestration calls);
             watch and clocks (deadlines); slots; retry, breaker, profiles, failover, rebuild
 Between     knots (deadlocks), delivery (a person's prompts), human (requests to a person)

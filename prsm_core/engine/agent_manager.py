@@ -20,12 +20,9 @@ from prsm_core.engine.evidence import with_evidence
 from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.records import AgentRecord
+from prsm_core.engine.regions import check_still_free, leases_of
 from prsm_core.engine.retry import RetryPolicy
-from prsm_core.engine.spawning import (
-    Identity,
-    choose_alias,
-    describe_child,
-)
+from prsm_core.engine.spawning import Identity, choose_alias, describe_child
 from prsm_core.engine.stopping import leave_session, stop_session
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
@@ -210,6 +207,7 @@ class AgentManager:
                 explicit=request.mcp_servers,
                 exclude=request.exclude_plugins,
             ),
+            leases=leases_of(self.agents, request.parent_id),
         )
         return await self.admit(descriptor)
 
@@ -302,6 +300,7 @@ class AgentManager:
         parent = self.agents.get(record.descriptor.parent_id or "")
         if parent is not None and (parent.is_over or parent.is_condemned):
             raise AgentSpawnError("its parent has ended", code="agent_ended")
+        check_still_free(self.agents, record)
 
     def _begin_life(self, record: AgentRecord) -> None:
         """Open the mailbox and start the session of an agent whose row is committed."""

@@ -240,11 +240,10 @@ class AgentSession:
         if record.state is AgentState.PENDING:
             changes, events = manager.move(record, AgentState.STARTING, "slot taken")
             await manager.control(record, "state", changes=changes, events=events)
-        limit = manager.runtime.settings.engine.agent_timeout_seconds
         prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
         while prompt is not None and not self._is_stopped:
             prompt = replace(prompt, history=await self._lost_history())
-            request = session_request(record, limit)
+            request = session_request(record, manager.runtime.settings)
             await self.take_slot()
             self._must_reopen = False
             try:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
     from prsm_core.permissions import PermissionBroker
@@ -65,6 +66,7 @@ class EngineConfig:
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     trusted: bool = False
     outside: ProviderSpec | None = None
+    scorers: Sequence[ModelScorerSpec] = ()
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shell_env: Mapping[str, str] = field(default_factory=dict)
@@ -112,6 +114,7 @@ def build_runtime(
         shell_env=config.shell_env,
         sandbox=sandbox,
         open_endpoint=config.open_endpoint,
+        scorers=config.scorers,
     )
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import TokenBudget
+from prsm_core.engine.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import ExpertProfile
+    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.records import AgentRecord
 
@@ -49,6 +50,7 @@ def build_role_prompt(
     may_spawn: bool,
     experts: Iterable[ExpertProfile] = (),
     expert: ExpertProfile | None = None,
+    region: Sequence[str] | None = None,
 ) -> str:
     """Return the system prompt of an agent: its role's template and the experts it may consult.
 
@@ -60,6 +62,11 @@ def build_role_prompt(
     if role is AgentRole.WORKER and not may_spawn:
         text = text.replace("You may spawn children for independent parts. ", "")
     lines = [f"Your name is {name}.", text]
+    if region is not None:
+        lines.append(
+            f"You write only below {', '.join(region) or 'nothing'}. Anything else is others' to"
+            " change: ask_parent for it."
+        )
     known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
     if known:
         lines.append("Experts, for consult_expert:\n" + "\n".join(known))
@@ -84,6 +91,19 @@ def token_budget(model: str, settings: Settings) -> TokenBudget:
     """Return what the settings know of a model's window."""
     known = settings.model_registry.get(model)
     return TokenBudget(context_window=None if known is None else known.max_context)
+
+
+def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
+    """Return what a context says of an agent's model."""
+    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
+    effort = descriptor.reasoning_effort
+    return {
+        "model": descriptor.model,
+        "provider": descriptor.provider,
+        "thinking_config": {"effort": effort} if effort else None,
+        "token_budget": token_budget(descriptor.model, settings),
+        **parameters._asdict(),
+    }
 
 
 def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
@@ -119,9 +139,10 @@ def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
     return "You have not answered this question yet.\n" + _render(message, names)
 
 
-def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:
+def session_request(record: AgentRecord, settings: Settings) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
+    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
     return SessionRequest(
         agent_id=descriptor.agent_id,
         name=descriptor.name,
@@ -134,5 +155,7 @@ def session_request(record: AgentRecord, timeout_s: float) -> SessionRequest:
         reasoning_effort=descriptor.reasoning_effort,
         mcp_servers=descriptor.mcp_servers,
         resume_token=record.resume_token,
-        timeout_s=timeout_s,
+        timeout_s=settings.engine.agent_timeout_seconds,
+        max_response_tokens=parameters.max_response_tokens,
+        temperature=parameters.temperature,
     )

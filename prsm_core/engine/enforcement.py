@@ -1,6 +1,7 @@
 """What providers cannot enforce of the policy: told before their first turn, or refused.
 
-A provider's own word is taken: its capabilities, and the gaps that its probe names.
+So is what they ignore of a model's parameters. A provider's own word is taken: its capabilities,
+and the gaps that its probe names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.model_choice import resolve_model
+from prsm_core.engine.model_parameters import describe_ignored
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class Enforcement:
         used = {master, *providers_of_run(choice, self._settings, installed)}
         is_strict = self._permissions.require is not None
         await self._learn(used | installed if is_strict else used)
-        return [line for name in sorted(used) if (line := self._tell(name))]
+        return [line for name in sorted(used) for line in self._tell(name)]
 
     async def admit(self, name: str, agent_id: str) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -139,8 +141,7 @@ class Enforcement:
         """
         if name not in self._told:
             await self._learn((name,))
-            line = self._tell(name)
-            if line:
+            for line in self._tell(name):
                 await self._journal.fact("notice", agent_id, level="warning", text=line)
         if name in self.refused:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
@@ -164,12 +165,21 @@ class Enforcement:
         except PrsmError:
             return None  # whoever uses it hears why
 
-    def _tell(self, name: str) -> str:
-        """Return the line on a provider, blank if there is nothing to tell."""
+    def _tell(self, name: str) -> list[str]:
+        """Return what is to be told of a provider that can be used."""
         self._told.add(name)
         status, capabilities = self._known[name], self._providers.capabilities(name)
+        if status is None or not status.available:
+            return []
+        ignored = describe_ignored(name, self._settings, capabilities)
+        return [line for line in (self._describe(name, status, capabilities), ignored) if line]
+
+    def _describe(
+        self, name: str, status: ProviderStatus, capabilities: ProviderCapabilities
+    ) -> str:
+        """Return what a provider does not enforce and what becomes of it, blank if it does all."""
         short = describe_shortfall(self._permissions, self._mode, capabilities, status)
-        if status is None or not status.available or not short:
+        if not short:
             return ""
         done = "its agents run all the same"
         level, _ = needed_level(self._permissions, self._mode)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import Grant, PermissionMode
 from prsm_core.domain.budgets import NO_LIMITS
+from prsm_core.engine.regions import region_fits
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def narrow_grant(
     tools: frozenset[str],
     mode: PermissionMode,
     model: str,
+    region: tuple[str, ...] | None = None,
 ) -> Grant:
     """Return the grant of a child that uses `model` ("provider/model").
 
@@ -47,6 +49,7 @@ def narrow_grant(
         models=models,
         depth=min(depths, default=None),
         budget=(request.budget or NO_LIMITS).within(parent.budget),
+        region=region,
     )
 
 
@@ -58,6 +61,7 @@ def fits(child: Grant, parent: Grant) -> bool:
         and (parent.models is None or (child.models is not None and child.models <= parent.models))
         and (parent.depth is None or (child.depth is not None and child.depth < parent.depth))
         and child.budget.fits(parent.budget)
+        and region_fits(child.region, parent.region)
     )
 
 

@@ -22,6 +22,7 @@ from prsm_core.engine.human import (
     WHY_UNANSWERED,
 )
 from prsm_core.engine.intake import fit
+from prsm_core.engine.regions import leases_of
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -182,4 +183,6 @@ class SessionHost:
             lineage=tuple(lineage),
             shell_reads=runtime.providers.capabilities(descriptor.provider).shell_reads,
             active=not self._session.is_over,
+            region=descriptor.grant.region,
+            leased=leases_of(manager.agents, descriptor.agent_id),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import check_fit, choose_model
@@ -76,6 +76,28 @@ def inherited_model(
     return replace(handed, reasoning_effort=parent.reasoning_effort)
 
 
+class Peers(NamedTuple):
+    """The models that agents may use, and the configured ones that nobody can use here."""
+
+    names: frozenset[str] | None  # "provider/model"; None: none are configured, all may be used
+    missing: tuple[str, ...] = ()  # as they are configured
+
+
+def resolve_peers(parent: ModelChoice, settings: Settings, providers: Collection[str]) -> Peers:
+    """Return the models of `defaults.peer_models`; who names none of a provider means `parent`'s.
+
+    Those of providers that are not installed count for nothing, but they restrict all the same.
+    """
+    texts = settings.defaults.peer_models
+    names, missing = set(), []
+    for text in texts:
+        try:
+            names.add(resolve_model(text, parent, settings, providers).name)
+        except ModelNotAvailableError:
+            missing.append(text)
+    return Peers(frozenset(names) if texts else None, tuple(missing))
+
+
 def choose_child_model(
     request: SpawnRequest,
     parent: ModelChoice,
@@ -93,11 +115,7 @@ def choose_child_model(
 
     Raises ModelNotAvailableError.
     """
-    peers = {
-        resolve_model(text, parent, settings, providers).name
-        for text in settings.defaults.peer_models
-        if request.model is not None or request.complexity is not None
-    }
+    peers = resolve_peers(parent, settings, providers).names
     choice = resolve_model(request.model, parent, settings, providers)
     if request.model is not None and request.expert is None:
         _check_peer(choice, parent, peers)
@@ -110,10 +128,9 @@ def choose_child_model(
         return choice
 
     def is_allowed(model: ModelCapability) -> bool:
-        name = f"{model.provider}/{model.model_id}"
-        usable = model.provider in providers and model.provider not in avoid
-        usable = usable and (granted is None or name in granted)
-        return usable and (not peers or name in peers or name == parent.name)
+        name = _name(model)
+        is_peer = peers is None or name in peers or name == parent.name
+        return is_peer and _is_usable(model, providers, granted, avoid)
 
     best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)
     if best is None or best == known:
@@ -121,10 +138,44 @@ def choose_child_model(
     return ModelChoice(provider=best.provider, model=best.model_id)
 
 
-def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str]) -> None:
-    if peers and choice.name not in peers and choice.name != parent.name:
+def find_recommendable(
+    parent: ModelChoice,
+    settings: Settings,
+    providers: Collection[str],
+    granted: Collection[str] | None,
+    avoid: Collection[str] = (),
+) -> list[ModelCapability]:
+    """Return the models of the registry that children of `parent` may be recommended.
+
+    They are of installed providers but those to `avoid`, within the grant, and among
+    `defaults.peer_models` where there are any.
+    """
+    peers = resolve_peers(parent, settings, providers).names
+    return [
+        model
+        for model in build_model_registry(settings)
+        if (peers is None or _name(model) in peers) and _is_usable(model, providers, granted, avoid)
+    ]
+
+
+def _name(model: ModelCapability) -> str:
+    return f"{model.provider}/{model.model_id}"
+
+
+def _is_usable(
+    model: ModelCapability,
+    providers: Collection[str],
+    granted: Collection[str] | None,
+    avoid: Collection[str],
+) -> bool:
+    is_granted = granted is None or _name(model) in granted
+    return is_granted and model.provider in providers and model.provider not in avoid
+
+
+def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str] | None) -> None:
+    if peers is not None and choice.name not in peers and choice.name != parent.name:
         raise ModelNotAvailableError(
             f"model {choice.name} is not one that agents may use",
-            hint=f"they may use {', '.join(sorted(peers))}",
+            hint=f"they may use {', '.join(sorted({*peers, parent.name}))}",
             code="model_not_allowed",
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.views import ConversationStore
     from prsm_core.engine.watch import TurnWatch
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
 
@@ -58,3 +59,4 @@ class Runtime:
     shell_env: Mapping[str, str]
     sandbox: Sandbox
     open_endpoint: OpenEndpoint | None = None
+    scorers: Sequence[ModelScorerSpec] = ()

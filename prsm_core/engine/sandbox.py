@@ -89,15 +89,23 @@ class Sandbox:
             )
         return self._state
 
-    async def argv(self, argv: Sequence[str], cwd: str) -> tuple[str, ...]:
-        """Return the command line that runs `argv` in the sandbox; itself where there is none."""
-        state = await self.prepare()
-        return self._command(argv, cwd) if state.is_active else tuple(argv)
+    async def argv(
+        self, argv: Sequence[str], cwd: str, region: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the command line that runs `argv` in the sandbox; itself where there is none.
 
-    def _command(self, argv: Sequence[str], cwd: str) -> tuple[str, ...]:
+        With a `region` nothing of the workspace can be written but these folders.
+        """
+        state = await self.prepare()
+        return self._command(argv, cwd, region) if state.is_active else tuple(argv)
+
+    def _command(
+        self, argv: Sequence[str], cwd: str, region: Sequence[str] | None
+    ) -> tuple[str, ...]:
         inside = Path(os.path.realpath(cwd))
         root = self._workspace if inside.is_relative_to(self._workspace) else inside
-        return (PROGRAM, *self._options(root), "--chdir", os.fspath(inside), "--", *argv)
+        options = self._options(root, region)
+        return (PROGRAM, *options, "--chdir", os.fspath(inside), "--", *argv)
 
     def close(self) -> None:
         """Remove what was made: the temp folder, and the stand-ins that are still empty."""
@@ -131,7 +139,7 @@ class Sandbox:
             return SandboxState(is_active=False, reason=f"{PROGRAM} does not work here: {why}")
         return SandboxState(is_active=True, reason="bubblewrap")
 
-    def _options(self, root: Path) -> Iterator[str]:
+    def _options(self, root: Path, region: Sequence[str] | None = None) -> Iterator[str]:
         yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
         yield "--unshare-uts"
         if not self._settings.network:
@@ -140,7 +148,10 @@ class Sandbox:
         yield from _over("--tmpfs", _existing(Path("/"), ("var/tmp", "run/user")))
         yield from ("--bind", self._own_temp(), tempfile.gettempdir())
         yield from self._hidden()
-        yield from ("--bind", os.fspath(root), os.fspath(root))
+        yield from ("--bind" if region is None else "--ro-bind", os.fspath(root), os.fspath(root))
+        for folder in region or ():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            yield from ("--bind", folder, folder)
         writable = [Path(path).expanduser() for path in self._settings.writable]
         yield from self._protected(root, writable)
         for path in writable:

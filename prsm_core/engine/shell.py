@@ -51,20 +51,22 @@ async def run_shell(
     output_limit: int = OUTPUT_LIMIT,
     keep_end: bool = False,
     sandbox: Sandbox | None = None,
+    region: Sequence[str] | None = None,
 ) -> ShellResult:
     """Run exactly `command` by bash, without start-up files and without input.
 
     Its whole family has ended when this returns, and also when it is cancelled. `env` is added
     to the launcher's allow-list without the variables that make programs load code and without
     secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
-    `keep_end` the last bytes are kept instead of the first. Raises ProcessError when `cwd` does
+    `keep_end` the last bytes are kept instead of the first. In the sandbox a `region` is all of
+    the workspace that can be written. Raises ProcessError when `cwd` does
     not exist or the command is too long for the system, ConfigError when the sandbox is required
     and cannot be had.
     """
     _require_runnable(command)
     argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
     if sandbox is not None:
-        argv = await sandbox.argv(argv, cwd)
+        argv = await sandbox.argv(argv, cwd, region)
     return await run_captured(
         launcher,
         argv,

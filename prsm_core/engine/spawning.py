@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import (
     AgentDescriptor,
@@ -18,6 +18,7 @@ from prsm_core.engine.context import build_role_prompt
 from prsm_core.engine.enforcement import HINT
 from prsm_core.engine.grants import LADDER, narrow_grant
 from prsm_core.engine.model_choice import ModelChoice, choose_child_model, inherited_model
+from prsm_core.engine.regions import choose_region
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.regions import Leases
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _PREFIX = {
@@ -36,14 +38,15 @@ _PREFIX = {
 }
 
 
-def check_depth(depth: int, settings: Settings) -> None:
-    """Raise MaxDepthExceededError when an agent of this depth may not exist."""
+def check_depth(depth: int, settings: Settings) -> int:
+    """Return the depth of a new agent; raise MaxDepthExceededError when there may be none."""
     limit = settings.engine.max_agent_depth
     if depth > limit:
         raise MaxDepthExceededError(
             f"an agent of depth {depth} exceeds max_agent_depth {limit}",
             hint="do the work yourself or hand it to one of your children",
         )
+    return depth
 
 
 def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) -> str:
@@ -132,6 +135,16 @@ class Identity:
     run_id: str
     created_at: float
 
+    def fields(self) -> dict[str, Any]:
+        """Return what a descriptor takes of it."""
+        return {
+            "agent_id": self.agent_id,
+            "name": self.alias,
+            "session_id": self.session_id,
+            "run_id": self.run_id,
+            "created_at": self.created_at,
+        }
+
 
 def _choose_allowed(
     request: SpawnRequest,
@@ -157,24 +170,25 @@ def describe_child(
     refused: Mapping[str, str],
     workspace: str,
     mcp_servers: Mapping[str, McpServer],
+    leases: Leases = (),
 ) -> AgentDescriptor:
     """Return the descriptor of a child; raises the spawn errors of the specification.
 
-    `refused` are providers on which no agent is started, and why.
+    `refused` are providers that start no agent, and why; `leases` are the regions of others.
     """
-    depth = parent.depth + 1
-    check_depth(depth, settings)
+    depth = check_depth(parent.depth + 1, settings)
     choice = _choose_allowed(request, parent, settings, providers, refused)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
-    grant = narrow_grant(request, parent.grant, tools=tools, mode=mode, model=choice.name)
+    cwd = resolve_cwd(request.cwd, parent.cwd, workspace)
+    region = choose_region(request.region, cwd, parent.grant.region, leases)
+    grant = narrow_grant(
+        request, parent.grant, tools=tools, mode=mode, model=choice.name, region=region
+    )
     may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER
     return AgentDescriptor(
-        agent_id=identity.agent_id,
-        name=identity.alias,
-        session_id=identity.session_id,
-        run_id=identity.run_id,
+        **identity.fields(),
         role=request.role,
         provider=choice.provider,
         model=choice.model,
@@ -186,15 +200,15 @@ def describe_child(
             may_spawn=may_spawn,
             experts=settings.expert_profiles().values() if leads else (),
             expert=request.expert,
+            region=region,
         ),
-        cwd=resolve_cwd(request.cwd, parent.cwd, workspace),
+        cwd=cwd,
         tools=tools,
         grant=grant,
         mode=mode,
         parent_id=parent.agent_id,
         depth=depth,
         mcp_servers=mcp_servers,
-        created_at=identity.created_at,
     )
 
 
@@ -217,10 +231,7 @@ def describe_master(
     own_mode = mode if mode is PermissionMode.PLAN else PermissionMode.BYPASS
     grant_mode = PermissionMode.DEFAULT if mode is PermissionMode.DELEGATE else mode
     return AgentDescriptor(
-        agent_id=identity.agent_id,
-        name=identity.alias,
-        session_id=identity.session_id,
-        run_id=identity.run_id,
+        **identity.fields(),
         role=AgentRole.MASTER,
         provider=choice.provider,
         model=choice.model,
@@ -237,5 +248,4 @@ def describe_master(
         grant=Grant(tools=NATIVE_TOOLS, mode=grant_mode, budget=settings.budgets.to_budget()),
         mode=own_mode,
         mcp_servers=mcp_servers,
-        created_at=identity.created_at,
     )

@@ -29,7 +29,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
-from prsm_core.engine.context import describe_window, token_budget
+from prsm_core.engine.context import describe_window, model_config
 from prsm_core.engine.intake import fit
 from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
@@ -93,6 +93,7 @@ class TurnRun:
         )
         self._parent_turn = record.head_turn_id
         self._task: asyncio.Task[Any] | None = None  # the one that streams
+        self._watched: int | None = None  # under this number
         self._expired: str | None = None  # the clock that ran out
         self._cutting_off: asyncio.Task[None] | None = None
         self._is_cut_off = False  # the provider did not end the turn, so the engine did
@@ -106,18 +107,17 @@ class TurnRun:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
         self._task = asyncio.current_task()
         watch = self._session.manager.runtime.watch
-        watched: int | None = None
         try:
             context = await self._open()
-            watched = watch.add(self)
+            self._watched = watch.add(self)
             await self._stream(context)
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
-            if watched is not None:
-                watch.discard(watched)
+            if self._watched is not None:
+                watch.discard(self._watched)
             self._task = None
             if self._cutting_off is not None:
                 self._cutting_off.cancel()
@@ -206,18 +206,14 @@ class TurnRun:
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
         session, descriptor = self._session, self._session.record.descriptor
         role = "manager" if descriptor.role is AgentRole.MASTER else "worker"
+        settings = session.manager.runtime.settings
         return AssembledContext(
             system_prompt=descriptor.system_prompt,
             history=self._prompt.history,
             current_message=current,
             tools=session.tools.specs,
-            model=descriptor.model,
-            provider=descriptor.provider,
-            thinking_config=(
-                {"effort": descriptor.reasoning_effort} if descriptor.reasoning_effort else None
-            ),
-            token_budget=token_budget(descriptor.model, session.manager.runtime.settings),
-            timeout_ms=int(session.manager.runtime.settings.engine.agent_timeout_seconds * 1000),
+            **model_config(descriptor, settings),
+            timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
             run_id=session.manager.runtime.journal.run_id,
             session_label=session.record.label,
             parent_turn_id=self._parent_turn,
@@ -322,7 +318,7 @@ class TurnRun:
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
         if not self._has_open_call:
-            self.stream_ended = False
+            self._stream_goes_on()
 
     @property
     def _has_open_call(self) -> bool:
@@ -332,11 +328,21 @@ class TurnRun:
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
         if self.stream_ended:
-            self.stream_ended = False
+            self._stream_goes_on()
             await self._session.model_streams()
+
+    def _stream_goes_on(self) -> None:
+        self.stream_ended = False
+        self.clock.touch()  # silence counts from now
+        self._hurry()
+
+    def _hurry(self) -> None:
+        if self._watched is not None:
+            self._session.manager.runtime.watch.hurry(self._watched)
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
+        self._hurry()
         await self._session.manager.runtime.journal.fact(
             "tool_call_started",
             self._session.record.agent_id,
@@ -363,8 +369,6 @@ class TurnRun:
         )
         await self._session.calls_changed()
 
-    # --- time -----------------------------------------------------------------------------------
-
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
         return min(self.clock.remaining(), self._quiet_in())
@@ -374,11 +378,12 @@ class TurnRun:
 
         Returns whether to look again.
         """
-        session, background = self._session, self._session.manager.runtime.background
-        name = session.record.descriptor.name
         if self._quiet_in() <= 0:
             self.stream_ended = True
-            background.launch(session.calls_changed(), name=f"silence of {name}")
+            name = f"silence of {self._session.record.descriptor.name}"
+            self._session.manager.runtime.background.launch(
+                self._session.calls_changed(), name=name
+            )
         self._expired = self.clock.expired()
         if self._expired is None:
             return True
@@ -403,7 +408,9 @@ class TurnRun:
 
     def _quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
-        if self.stream_ended or not self._only_waits():
+        if self.stream_ended:
+            return math.inf
+        if not self._only_waits():
             return QUIET_SECONDS
         return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
 

@@ -34,6 +34,7 @@ class ProviderCapabilities:
     resume: call | native | rebuild | none — call: even a pending tool call can be answered later.
     shell_reads: the vendor has no file reader but its shell, so an agent with Read and without
     Bash may run safe commands.
+    parameters: which of max_response_tokens and temperature reach the model.
     """
 
     supports_master: bool = True
@@ -42,6 +43,7 @@ class ProviderCapabilities:
     steer: bool = False
     streams: bool = True
     shell_reads: bool = False
+    parameters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class SessionRequest:
     resume_token: str | None = None
     answers: Mapping[str, ToolOutcome] = field(default_factory=dict)  # call_id -> outcome
     timeout_s: float = 7200.0
+    max_response_tokens: int | None = None
+    temperature: float | None = None
 
 
 class Process(Protocol):

@@ -145,7 +145,7 @@ def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
 
 def _grant(row: sqlite3.Row) -> Grant:
     limits = decode(row["grant_limits"] or "{}")
-    models = limits.get("models")
+    models, region = limits.get("models"), limits.get("region")
     return Grant(
         tools=frozenset(decode(row["grant_tools"])),
         mode=PermissionMode(row["grant_mode"]),
@@ -153,6 +153,7 @@ def _grant(row: sqlite3.Row) -> Grant:
         depth=limits.get("depth"),
         budget=Budget(**limits.get("budget", {})),
         model=limits.get("model"),
+        region=None if region is None else tuple(region),
     )
 
 

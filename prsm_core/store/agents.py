@@ -234,6 +234,7 @@ def _grant_limits(grant: Grant) -> dict[str, Any] | None:
         "depth": grant.depth,
         "budget": grant.budget.to_dict() or None,
         "model": grant.model,
+        "region": grant.region,
     }
     known = {name: limit for name, limit in limits.items() if limit is not None}
     return known or None

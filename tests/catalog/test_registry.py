@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.config import Settings
 from prsm_core.domain.models import ModelTier
@@ -32,12 +34,14 @@ def test_without_a_tier_or_a_provider_a_model_is_not_in_it():
     assert list(registry(model_registry={"m1": {"provider": "p", "cost_factor": 2}})) == []
 
 
-def test_all_that_is_set_of_a_model_is_there():
+@pytest.mark.requirement("E87")
+@pytest.mark.parametrize("tier", ["frontier", "strong", "fast", "economy"])
+def test_all_that_is_set_of_a_model_is_there(tier):
     [model] = registry(
         model_registry={
             "m": {
                 "provider": "p",
-                "tier": "fast",
+                "tier": tier,
                 "cost_factor": 0.5,
                 "speed_factor": 3,
                 "max_context": 1000,
@@ -45,5 +49,6 @@ def test_all_that_is_set_of_a_model_is_there():
             }
         }
     )
+    assert model.tier is ModelTier(tier)
     assert (model.cost_factor, model.speed_factor, model.max_context) == (0.5, 3, 1000)
     assert model.affinities == {"coding": 0.9}

@@ -70,7 +70,12 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
         "hooks": ["prsm_frontends"],
         "error": None,
     }
-    assert by_name["builtin"]["hooks"] == ["prsm_event_sinks", "prsm_frontends", "prsm_providers"]
+    assert by_name["builtin"]["hooks"] == [
+        "prsm_event_sinks",
+        "prsm_frontends",
+        "prsm_model_scorers",
+        "prsm_providers",
+    ]
 
 
 def test_working_plugins_are_a_table_and_the_exit_code_is_0(prsm, plugin):

@@ -247,7 +247,8 @@ def test_all_sections_of_the_specification_are_read(place):
 engine: {max_agent_depth: 3, max_concurrent_agents: 4, agent_timeout_seconds: 60,
          tool_timeout_seconds: 30.5, command_policy: default}
 providers: {codex: {command: [codex, --flag], own: {key: 1}}}
-models: {fast: {provider: codex, model_id: small, reasoning_effort: low}}
+models: {fast: {provider: codex, model_id: small, reasoning_effort: low,
+                max_response_tokens: 500, temperature: 0.5}}
 defaults: {model: fast, cwd: /src, peer_model: a, peer_models: [b, a], master_model: big}
 experts:
   security: {system_prompt: Look for holes., model: fast, mcp_servers: {cve: {command: cve}}}
@@ -262,13 +263,38 @@ model_registry: {small: {tier: economy, affinities: {coding: 0.4, tool-use: 1}}}
         "command": ["codex", "--flag"],
         "own": {"key": 1},
     }
-    assert settings.models["fast"].reasoning_effort == "low"
+    fast = settings.models["fast"]
+    assert (fast.reasoning_effort, fast.max_response_tokens, fast.temperature) == ("low", 500, 0.5)
     assert settings.defaults.peers == ("a", "b")
     expert = settings.expert_profiles()["security"]
     assert (expert.expert_id, expert.name, expert.model) == ("security", "security", "fast")
     assert expert.mcp_servers["cve"].command == "cve"
     assert settings.mcp_servers["github"].tags == ("git", "review")
     assert settings.model_registry["small"].affinities == {"coding": 0.4, "tool-use": 1}
+
+
+def test_two_aliases_of_a_model_cannot_want_different_parameters_of_it(place):
+    path = place.user(
+        """
+models:
+  terse: {provider: codex, model_id: m, max_response_tokens: 100, temperature: 0}
+  cold: {provider: codex, model_id: m, temperature: 0, reasoning_effort: low}
+  other: {provider: claude, model_id: m, max_response_tokens: 200}
+  long: {provider: codex, model_id: m, max_response_tokens: 200}
+"""
+    )
+    with pytest.raises(ConfigError, match="models") as caught:
+        place.load()
+    told = "terse and long are the same model with another max_response_tokens each"
+    assert told in caught.value.message
+    assert caught.value.message.startswith(f"{path}:2: ")
+
+
+@pytest.mark.parametrize("wrong", ["temperature: 3", "temperature: -1", "max_response_tokens: 0"])
+def test_a_parameter_of_a_model_has_its_bounds(place, wrong):
+    place.user(f"models: {{fast: {{provider: codex, model_id: m, {wrong}}}}}\n")
+    with pytest.raises(ConfigError, match=r"models\.fast"):
+        place.load()
 
 
 def test_a_provider_that_no_plugin_offers_is_refused_once_the_plugins_are_known(place):

@@ -294,8 +294,10 @@ class HeldStore(SqliteStore):
     clock: FakeClock | None = None
     broken: Exception | None = None  # raised by every write
 
-    def stop_time(self, clock: FakeClock) -> None:
-        """Hold the clock during every read and write."""
+    def stop_time(self, clock: Any) -> None:
+        """Hold the clock during every read and write, if it is one that can be held."""
+        if not isinstance(clock, FakeClock):
+            return
         self.clock = clock
         read = self._reader.run
 
@@ -422,6 +424,7 @@ async def open_team(
     on_ask="deny",
     person: Mapping[str, Any] | None = None,
     outside=None,
+    scorers=(),
     sinks=(),
     others=(),
     broker=None,
@@ -435,8 +438,7 @@ async def open_team(
     all_settings = team_settings(engine, settings)
     provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
     store = await HeldStore.open(ledger.path)
-    if isinstance(clock, FakeClock):
-        store.stop_time(clock)
+    store.stop_time(clock)
     human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
@@ -453,6 +455,7 @@ async def open_team(
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
+            scorers=scorers,
             sinks=sinks,
             own_rules=own_rules,
             redactor=redactor or Redactor(()),

@@ -22,6 +22,7 @@ MODELS = ("script/default", "script/small", "script/large")
 TOOLS = st.frozensets(st.sampled_from(sorted(NATIVE_TOOLS)))
 LIMIT = st.none() | st.integers(0, 50)
 BUDGETS = st.builds(Budget, tokens=LIMIT, usd=LIMIT, turns=LIMIT, spawns=LIMIT)
+REGIONS = ("tmp", "tmp/a", "tmp/a/b", "var")
 REQUESTS = st.builds(
     SpawnRequest,
     prompt=st.just("work"),
@@ -32,6 +33,7 @@ REQUESTS = st.builds(
     models=st.none() | st.frozensets(st.sampled_from(MODELS)),
     depth=st.none() | st.integers(0, 4),
     budget=st.none() | BUDGETS,
+    region=st.none() | st.lists(st.sampled_from(REGIONS), max_size=2).map(tuple),
 )
 SETTINGS = Settings.model_validate({"engine": {"max_agent_depth": 4}})
 
@@ -69,6 +71,10 @@ def make_master(settings=SETTINGS, mode=PermissionMode.DEFAULT, **grant):
     return replace(master, grant=replace(master.grant, **grant))
 
 
+def absolute(region):
+    return tuple(f"/{folder}" for folder in region)
+
+
 GRANTS = st.fixed_dictionaries(
     {},
     optional={
@@ -76,6 +82,7 @@ GRANTS = st.fixed_dictionaries(
         "models": st.none() | st.frozensets(st.sampled_from(MODELS), min_size=1),
         "depth": st.none() | st.integers(0, 4),
         "budget": BUDGETS,
+        "region": st.none() | st.lists(st.sampled_from(REGIONS), max_size=2).map(absolute),
     },
 )
 

@@ -15,7 +15,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.requirement("E50", "E51")
+@pytest.mark.requirement("E50", "E51", "E64")
 async def test_the_complexity_of_a_task_chooses_the_childs_model(as_master):
     async def script(agent, team):
         for name, complexity in [("a", "simple"), ("b", "moderate"), ("c", "complex")]:
@@ -29,7 +29,7 @@ async def test_the_complexity_of_a_task_chooses_the_childs_model(as_master):
     assert models == ["small", "middle", "large", "large", team["master"].descriptor.model]
 
 
-@pytest.mark.requirement("E50", "E51")
+@pytest.mark.requirement("E50", "E51", "E64")
 async def test_a_named_model_must_fit_the_complexity(as_master):
     async def script(agent, team):
         weak = {"prompt": "x", "model": "little", "complexity": "complex"}
@@ -57,7 +57,7 @@ async def test_a_child_that_fits_by_its_model_is_used_again(as_master):
     await as_master(script, settings=SETTINGS)
 
 
-@pytest.mark.requirement("E50")
+@pytest.mark.requirement("E50", "E63")
 async def test_only_models_that_agents_may_use_are_named_or_chosen(as_master):
     async def script(agent, team):
         assert await agent.refused("spawn_child", prompt="x", model="large") == "model_not_allowed"

@@ -68,7 +68,7 @@ class Shell:
     sandbox: Sandbox
     workspace: Path
 
-    async def __call__(self, command, cwd=None):
+    async def __call__(self, command, cwd=None, region=None):
         return await run_shell(
             self.launcher,
             command,
@@ -76,6 +76,7 @@ class Shell:
             timeout_s=30,
             clock=SystemClock(),
             sandbox=self.sandbox,
+            region=region,
         )
 
 
@@ -158,6 +159,19 @@ async def test_secrets_of_the_home_and_the_ledger_are_not_there(opened, home, ou
     assert "password" not in done.stdout
     assert "ledger" not in done.stdout
     assert (await run(f"cat {home}/notes")).stdout == "notes"
+
+
+@needs_bwrap
+async def test_of_the_workspace_only_the_region_of_an_agent_can_be_written(opened, workspace):
+    run = opened()
+    region = (str(workspace / "src"), str(workspace / "new" / "part"))
+    done = await run("echo x > src/x && echo x > new/part/x && cat a.txt", region=region)
+    assert (done.exit_code, done.stdout) == (0, "a")
+    done = await run("echo x > a.txt; echo x > new/x; mkdir other", region=region)
+    assert done.stderr.count("Read-only file system") == 3
+    done = await run("echo x > a.txt", region=())
+    assert "Read-only file system" in done.stderr
+    assert (workspace / "a.txt").read_text() == "a"
 
 
 @needs_bwrap

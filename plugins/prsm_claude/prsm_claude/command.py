@@ -155,6 +155,12 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
     return {**env, **_login(config, environ)}
 
 
+def model_env(request: SessionRequest) -> dict[str, str]:
+    """Return the variables of the model's parameters; the CLI has no flags for them."""
+    limit = request.max_response_tokens
+    return {} if limit is None else {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(limit)}
+
+
 def _login(config: ClaudeConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the login; the user's own go to no other server."""
     variable = "ANTHROPIC_AUTH_TOKEN" if config.bearer else "ANTHROPIC_API_KEY"

@@ -144,6 +144,7 @@ class Conversation:
                 orchestrates=self._orchestrates,
             )
             env = command.cli_env(self._config, os.environ, self._home)
+            env |= command.model_env(request)
             return await Link.open(self._services, options, argv, cwd=request.cwd, env=env)
 
     async def _recall(self, path: Path | None) -> None:

@@ -37,7 +37,12 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> ClaudeProv
 class ClaudeProvider(Provider):
     """Claude Code by its SDK: the orchestration tools are an MCP server inside this process."""
 
-    capabilities = ProviderCapabilities(enforcement="pre_tool", resume="call", steer=True)
+    capabilities = ProviderCapabilities(
+        enforcement="pre_tool",
+        resume="call",
+        steer=True,
+        parameters=frozenset({"max_response_tokens"}),
+    )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:
         self._config = config

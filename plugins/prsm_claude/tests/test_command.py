@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_claude.command import cli_argv, cli_env, mcp_servers, start_files
+from prsm_claude.command import cli_argv, cli_env, mcp_servers, model_env, start_files
 from prsm_claude.config import ClaudeConfig
 
 from prsm_core.domain.tools import McpServer
@@ -118,6 +118,12 @@ def test_the_engines_retries_are_the_only_ones_where_a_server_is_configured(tmp_
     assert retries(base_url="http://x") == "0"
     assert retries() == "1"
     assert retries(env={"CLAUDE_CODE_MAX_RETRIES": 4}) == "4"
+
+
+def test_the_length_of_an_answer_is_limited_where_the_request_says_so(tmp_path):
+    assert model_env(session_request(tmp_path)) == {}
+    limited = model_env(session_request(tmp_path, max_response_tokens=4321, temperature=0.5))
+    assert limited == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4321"}
 
 
 def test_the_home_is_ours_whatever_the_configuration_says(tmp_path):

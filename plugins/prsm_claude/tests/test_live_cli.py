@@ -204,14 +204,17 @@ async def test_a_prompt_is_no_command_of_the_cli(real_claude):
         assert "xylophone" not in stage.last.conversation.text
 
 
-async def test_effort_and_model_are_those_of_the_request(real_claude):
+async def test_model_effort_and_length_are_those_of_the_request(real_claude):
     async with (
         real_claude({"say": "done"}) as stage,
-        stage.session(model="claude-haiku-5-5", reasoning_effort="low") as session,
+        stage.session(
+            model="claude-haiku-5-5", reasoning_effort="low", max_response_tokens=4321
+        ) as session,
     ):
         await run_turn(session, "hi")
         assert stage.last.body["model"] == "claude-haiku-5-5"
         assert stage.last.body["output_config"]["effort"] == "low"
+        assert stage.last.body["max_tokens"] == 4321
 
 
 async def test_a_cli_that_is_not_logged_in_says_so(real_claude, tmp_path, monkeypatch):

@@ -150,6 +150,7 @@ class VendorProvider(Provider):
             steer=one.steer and two.steer,
             streams=one.streams and two.streams,
             shell_reads=one.shell_reads or two.shell_reads,
+            parameters=one.parameters & two.parameters,
         )
 
     @asynccontextmanager

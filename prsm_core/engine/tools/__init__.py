@@ -8,6 +8,7 @@ family         spawn_child, spawn_children_parallel, restart_child
 advice         consult_expert, consult_peer
 progress       report_progress, task_complete, ask_user
 observation    get_child_history, check_child_status, get_children_status
+recommendation recommend_model
 shell          run_bash
 budget         get_budget
 """

@@ -9,6 +9,7 @@ from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.calls import Reply, Wait
 from prsm_core.engine.mcp_servers import configured_servers
+from prsm_core.engine.regions import leases_of
 from prsm_core.engine.spawning import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
     from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.regions import Leases
 
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 _REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
@@ -111,7 +113,7 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
 
 
 def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
-    tools = arguments.get("tools")
+    tools, region = arguments.get("tools"), arguments.get("region")
     if not arguments["prompt"].strip():
         raise AgentSpawnError("a child needs a task", hint="prompt must not be blank")
     return SpawnRequest(
@@ -122,6 +124,7 @@ def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
         tools=None if tools is None else frozenset(tools),
         model=arguments.get("model"),
         cwd=arguments.get("cwd"),
+        region=None if region is None else tuple(region),
         mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
         complexity=arguments.get("complexity"),
         budget=_budget(arguments.get("budget")),
@@ -153,6 +156,7 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
     """Raise what spawning any of these would raise, before anything is written."""
     taken: set[str] = set()
     names: set[str] = set()
+    also_leased: Leases = ()
     fresh = 0
     for arguments in children:
         request = _request(call, arguments)
@@ -163,7 +167,9 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
             )
         fitting = _find_reusable(call, request, taken)
         if fitting is None:
-            check_request(call, request)
+            child = check_request(call, request, also_leased)
+            leased = () if request.region is None else child.grant.region or ()
+            also_leased += tuple((folder, "another of these children") for folder in leased)
             fresh += 1
         else:
             taken.add(fitting.agent_id)
@@ -173,7 +179,7 @@ def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
     call.manager.runtime.budgets.check_launches(call.record.agent_id, len(children))
 
 
-def check_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
+def check_request(call: Call, request: SpawnRequest, also_leased: Leases = ()) -> AgentDescriptor:
     """Return the agent that a request would make; raises what spawning it would raise."""
     manager = call.manager
     return describe_child(
@@ -185,6 +191,7 @@ def check_request(call: Call, request: SpawnRequest) -> AgentDescriptor:
         refused=manager.runtime.enforcement.refused,
         workspace=manager.runtime.workspace,
         mcp_servers={},
+        leases=(*leases_of(manager.agents, request.parent_id), *also_leased),
     )
 
 

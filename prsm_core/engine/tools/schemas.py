@@ -37,6 +37,7 @@ _CHILD = {
     "model": {**_STR, "description": "alias, provider/model or model; default: yours"},
     "complexity": {"enum": list(FITTING), "description": "picks the model"},
     "cwd": _STR,
+    "region": {"type": "array", "items": _STR, "description": "folders only it may write"},
     "mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},
     "name": _STR,
@@ -122,6 +123,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
             options={"type": "array", "items": _STR},
             multiple={"type": "boolean"},
         ),
+    ),
+    "recommend_model": (
+        "The best models for a child's task, and why.",
+        _object(("task_description",), task_description=_STR, complexity={"enum": list(FITTING)}),
     ),
     "get_child_history": (
         "Read a child's conversation.",

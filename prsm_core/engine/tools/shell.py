@@ -41,6 +41,7 @@ async def run_bash(call: Call) -> Reply:
         clock=runtime.clock,
         env=runtime.shell_env,
         sandbox=runtime.sandbox,
+        region=record.descriptor.grant.region,
     )
     if result.timed_out:
         raise ToolCallTimeoutError(

@@ -19,6 +19,7 @@ from prsm_core.engine.tools import (
     family,
     observation,
     progress,
+    recommendation,
     shell,
 )
 from prsm_core.engine.tools.arguments import explain, fits
@@ -96,6 +97,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool("restart_child", family.restart_child, _LEADERS, waits=True, spawns=True),
     _tool("consult_expert", advice.consult_expert, _LEADERS, waits=True, spawns=True),
     _tool("consult_peer", advice.consult_peer, _LEADERS, waits=True, spawns=True),
+    _tool("recommend_model", recommendation.recommend_model, _LEADERS, spawns=True),
     _tool("report_progress", progress.report_progress, _CHILDREN_OF_SOMEONE),
     _tool("task_complete", progress.task_complete, _ALL),
     _tool("ask_user", progress.ask_user, _ALL, waits=True),

@@ -1,0 +1,136 @@
+"""The ranking of models for a task: by tier where its complexity is known, then by all scorers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.catalog.selection import FITTING
+from prsm_core.errors import PluginError
+from prsm_core.plugins import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.domain.models import ModelCapability, TaskProfile
+    from prsm_core.interfaces.scorer import ModelScorer, ModelScorerSpec
+
+RECOMMENDED = 3  # so many are told to whoever asks for the best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedModel:
+    """A model and what the scorers think of it; `score` is 0..1, None where none has an opinion."""
+
+    model: ModelCapability
+    score: float | None
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The model as agents name it, "provider/model"."""
+        return f"{self.model.provider}/{self.model.model_id}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "model": self.name,
+            "tier": self.model.tier.value,
+            "score": None if self.score is None else round(self.score, 4),
+            "cost_factor": self.model.cost_factor,
+            "speed_factor": self.model.speed_factor,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The models that fit, the best first, and which scorers were left out, and why."""
+
+    models: tuple[RankedModel, ...]
+    problems: tuple[str, ...] = ()
+
+
+def rank_models(
+    models: Iterable[ModelCapability], task: TaskProfile, scorers: Iterable[ModelScorerSpec]
+) -> Ranking:
+    """Rank the models whose tier fits the complexity of the task; without one all of them.
+
+    The tier that fits best comes first; within it the weighted mean of the scorers that have an
+    opinion decides, then the cheaper, the faster, and the name. A scorer that fails with any of
+    the models is left out for all: what is compared was measured alike.
+    """
+    tiers = None if task.complexity is None else FITTING[task.complexity]
+    fitting = [model for model in models if tiers is None or model.tier in tiers]
+    opinions, problems = _hear(fitting, task, scorers)
+    ranked = [
+        RankedModel(
+            model=model,
+            score=_weighted_mean([(weight, scores[index]) for weight, scores in opinions]),
+            reason=_reason(model, task),
+        )
+        for index, model in enumerate(fitting)
+    ]
+    ranked.sort(key=lambda entry: (tiers.index(entry.model.tier) if tiers else 0, *_order(entry)))
+    return Ranking(models=tuple(ranked), problems=tuple(problems))
+
+
+def _order(entry: RankedModel) -> tuple[float, float, float, str]:
+    """Return what sorts the models of a tier; one that nobody has an opinion on comes last."""
+    score = -1.0 if entry.score is None else entry.score
+    return -score, entry.model.cost_factor, -entry.model.speed_factor, entry.name
+
+
+def _reason(model: ModelCapability, task: TaskProfile) -> str:
+    tier, affinity = model.tier.value, model.affinities.get(task.category)
+    return "; ".join(
+        [
+            tier if task.complexity is None else f"{tier} fits a {task.complexity} task",
+            f"{task.category} {'unknown' if affinity is None else f'{affinity:g}'}",
+            f"cost {model.cost_factor:g}, speed {model.speed_factor:g}",
+        ]
+    )
+
+
+def _hear(
+    models: Sequence[ModelCapability], task: TaskProfile, scorers: Iterable[ModelScorerSpec]
+) -> tuple[list[tuple[float, Sequence[float | None]]], list[str]]:
+    """Return the weight and the scores of each scorer, and what is wrong with the others."""
+    heard: list[tuple[float, Sequence[float | None]]] = []
+    problems = []
+    for spec in scorers:
+        try:
+            heard.append((_checked_weight(spec.weight), _scores(spec, models, task)))
+        except PluginError as error:
+            problems.append(f"model scorer {spec.name} is left out: {error.message}")
+        except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own
+            problems.append(
+                f"model scorer {spec.name} is left out: {type(error).__name__}: {error}"
+            )
+    return heard, problems
+
+
+def _scores(
+    spec: ModelScorerSpec, models: Sequence[ModelCapability], task: TaskProfile
+) -> list[float | None]:
+    score: ModelScorer = load_object(spec.score, plugin=spec.name)
+    return [_checked_score(score(model, task)) for model in models]
+
+
+def _checked_weight(weight: float) -> float:
+    if not (weight > 0 and math.isfinite(weight)):
+        raise ValueError(f"its weight is {weight!r}, which is no positive number")
+    return weight
+
+
+def _checked_score(score: float | None) -> float | None:
+    if score is not None and not 0 <= score <= 1:  # which NaN is not
+        raise ValueError(f"it says {score!r}, which is not 0 to 1")
+    return score
+
+
+def _weighted_mean(opinions: Iterable[tuple[float, float | None]]) -> float | None:
+    known = [(weight, score) for weight, score in opinions if score is not None]
+    total = math.fsum(weight for weight, _ in known)
+    return math.fsum(weight * score for weight, score in known) / total if known else None

@@ -1,0 +1,247 @@
+"""`prsm models`: which there are, which are new, and which fits a task."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.catalog.categories import CATEGORIES, GENERAL
+from prsm_core.catalog.selection import FITTING
+from prsm_core.cli.options import json_option, workspace_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.catalog.ranking import Ranking
+    from prsm_core.cli.launch import Launch
+    from prsm_core.cli.setup import Setup
+    from prsm_core.domain.models import ModelCapability, TaskProfile
+    from prsm_core.engine.survey import ProviderReport
+
+NONE_COULD = 3  # no provider could be used
+_HEADERS = ("PROVIDER", "MODEL", "ALIASES", "TIER", "COST", "SPEED", "CONTEXT", "FROM")
+_NEW_HEADERS = ("PROVIDER", "MODEL", "NAME", "CONTEXT", "EFFORTS")
+
+complexity_option = click.option(
+    "--complexity", type=click.Choice(list(FITTING)), help="How hard the task is."
+)
+
+
+@click.group(short_help="List, discover, rank and recommend models.")
+def models() -> None:
+    """List, discover, rank and recommend models.
+
+    The registry is what the section model_registry of the configuration says of models; only
+    models in it are ranked and recommended.
+    """
+
+
+@models.command("list", short_help="List all models that are known.")
+@click.option("--provider", metavar="NAME", help="Only the models of this provider.")
+@workspace_option
+@json_option
+@click.pass_obj
+def list_models(launch: Launch, provider: str | None, workspace: str, as_json: bool) -> int:
+    """List all models: those of the configuration, and those that providers list just now.
+
+    A provider that cannot list its models is told of. Exits with 3 if none of them can.
+    """
+    from prsm_core.cli.model_rows import known_models, unused_entries
+    from prsm_core.cli.setup import load_setup
+
+    setup = load_setup(launch, workspace)
+    found = _discovered(setup, provider)
+    rows = known_models(setup.settings, found, provider)
+    cells = [
+        (
+            row["provider"],
+            row["model"],
+            " ".join(row["aliases"]) or None,
+            row["tier"],
+            _number(row["cost_factor"]),
+            _number(row["speed_factor"]),
+            _number(row["context_window"]),
+            " ".join(row["known_from"]),
+        )
+        for row in rows
+        if not row["hidden"]
+    ]
+    notes = unused_entries(setup.settings)
+    if not rows:
+        notes.append("no model is known")
+    return _print_found(rows, found, as_json, (_HEADERS, cells), notes)
+
+
+@models.command(short_help="Show models that the registry does not have.")
+@workspace_option
+@json_option
+@click.pass_obj
+def discover(launch: Launch, workspace: str, as_json: bool) -> int:
+    """Ask all providers at once for their models, and show those that are not in the registry.
+
+    A provider that cannot list its models is told of. Exits with 3 if none of them can.
+    """
+    from prsm_core.cli.model_rows import new_models
+    from prsm_core.cli.setup import load_setup
+
+    setup = load_setup(launch, workspace)
+    found = _discovered(setup, None)
+    rows = new_models(setup.settings, found)
+    cells = [
+        (
+            row["provider"],
+            row["model"],
+            row["display_name"],
+            _number(row["context_window"]),
+            " ".join(row["reasoning_efforts"]) or None,
+        )
+        for row in rows
+        if not row["hidden"]
+    ]
+    notes = [] if rows else ["no provider lists a model that the registry does not have"]
+    return _print_found(rows, found, as_json, (_NEW_HEADERS, cells), notes)
+
+
+@models.command(short_help="Rank the models of the registry.")
+@click.argument("category", type=click.Choice(CATEGORIES), required=False)
+@complexity_option
+@workspace_option
+@json_option
+@click.pass_obj
+def rank(
+    launch: Launch, category: str | None, complexity: str | None, workspace: str, as_json: bool
+) -> None:
+    """Rank the models of the registry for a CATEGORY of tasks, a complexity, or both.
+
+    With a complexity the tier that fits best comes first. The score is the weighted mean of all
+    model scorers.
+    """
+    from prsm_core.catalog.registry import build_model_registry
+    from prsm_core.cli.setup import load_setup
+    from prsm_core.domain.models import TaskProfile
+
+    if category is None and complexity is None:
+        raise click.UsageError("name a category of tasks, or give --complexity")
+    setup = load_setup(launch, workspace)
+    task = TaskProfile(description="", category=category or GENERAL, complexity=complexity)
+    registry = build_model_registry(setup.settings)
+    _print_ranking(_ranking(setup, registry, task), task, as_json)
+
+
+@models.command(short_help="Recommend models for a task.")
+@click.argument("task")
+@complexity_option
+@workspace_option
+@json_option
+@click.pass_obj
+def recommend(
+    launch: Launch, task: str, complexity: str | None, workspace: str, as_json: bool
+) -> None:
+    """Recommend the best models for TASK, as agents are: only those that they may use.
+
+    They are of installed providers, and among defaults.peer_models where there are any.
+    """
+    from prsm_core.catalog.categories import categorize
+    from prsm_core.catalog.ranking import RECOMMENDED
+    from prsm_core.cli.model_rows import usable_models
+    from prsm_core.cli.setup import load_setup
+    from prsm_core.domain.models import TaskProfile
+
+    if not task.strip():
+        raise click.UsageError("the task is blank")
+    setup = load_setup(launch, workspace)
+    profile = TaskProfile(description=task, category=categorize(task), complexity=complexity)
+    usable, notes = usable_models(setup.settings, setup.plugins)
+    ranking = _ranking(setup, usable, profile)
+    _print_ranking(ranking, profile, as_json, notes, RECOMMENDED)
+
+
+def _discovered(setup: Setup, provider: str | None) -> Mapping[str, ProviderReport]:
+    import asyncio
+
+    from prsm_core.app import survey_providers
+    from prsm_core.engine.processes import install_child_watcher
+
+    install_child_watcher()
+    return asyncio.run(
+        survey_providers(
+            setup.settings, setup.plugins, paths=setup.paths, with_models=True, only=provider
+        )
+    )
+
+
+def _print_found(
+    rows: Sequence[Mapping[str, Any]],
+    found: Mapping[str, ProviderReport],
+    as_json: bool,
+    table: tuple[Sequence[str], Sequence[Sequence[str | None]]],
+    notes: Sequence[str],
+) -> int:
+    """Print models and what kept providers from listing theirs; return the exit code."""
+    from prsm_core.cli.model_rows import listing_problems
+    from prsm_core.cli.table import format_table
+
+    problems = listing_problems(found)
+    if as_json:
+        told = [{"provider": name, "problem": why} for name, why in problems.items()]
+        click.echo(json.dumps({"models": rows, "problems": told, "notes": list(notes)}, indent=2))
+    else:
+        headers, cells = table
+        if cells:
+            click.echo(format_table(headers, cells))
+        _note(f"{name} cannot list its models: {why}" for name, why in problems.items())
+        _note(notes)
+    return NONE_COULD if found and len(problems) == len(found) else 0
+
+
+def _ranking(setup: Setup, known: Iterable[ModelCapability], task: TaskProfile) -> Ranking:
+    from prsm_core.catalog.ranking import rank_models
+    from prsm_core.interfaces.scorer import ModelScorerSpec
+
+    return rank_models(known, task, setup.plugins.collect(ModelScorerSpec).values())
+
+
+def _print_ranking(
+    ranking: Ranking,
+    task: TaskProfile,
+    as_json: bool,
+    notes: Sequence[str] = (),
+    limit: int | None = None,
+) -> None:
+    from prsm_core.cli.table import format_table
+
+    shown = [entry.to_dict() for entry in ranking.models[:limit]]
+    problems = [*ranking.problems, *notes]
+    if as_json:
+        about = {"category": task.category, "complexity": task.complexity}
+        click.echo(json.dumps({**about, "models": shown, "problems": problems}, indent=2))
+        return
+    if shown:
+        headers = ("MODEL", "TIER", "SCORE", "COST", "REASON")
+        rows = [
+            (
+                row["model"],
+                row["tier"],
+                None if row["score"] is None else f"{row['score']:.2f}",
+                _number(row["cost_factor"]),
+                row["reason"],
+            )
+            for row in shown
+        ]
+        click.echo(format_table(headers, rows))
+    else:
+        problems.append("no model fits; the section model_registry says what is known of models")
+    _note(problems)
+
+
+def _note(texts: Iterable[str]) -> None:
+    from prsm_core.builtin.text import escape_prose
+
+    for text in texts:
+        click.echo(f"prsm: note: {escape_prose(text)}", err=True)
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.10g}"

@@ -1,0 +1,165 @@
+"""recommend_model: the best models for a task, of those that a child may run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from prsm_core.builtin.plugin import prsm_model_scorers
+from prsm_core.domain.agents import SpawnRequest
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+
+BUILTIN = tuple(prsm_model_scorers())
+SETTINGS = {
+    "model_registry": {
+        "small": {"provider": "script", "tier": "economy", "cost_factor": 0.1},
+        "middle": {"provider": "script", "tier": "strong", "affinities": {"coding": 0.2}},
+        "coder": {"provider": "script", "tier": "strong", "affinities": {"coding": 0.9}},
+        "large": {"provider": "script", "tier": "frontier", "cost_factor": 3},
+        "far": {"provider": "elsewhere", "tier": "frontier", "cost_factor": 0.1},
+    },
+    "models": {"little": {"provider": "script", "model_id": "small"}},
+}
+CODING = "Implement the parser and fix the bug."
+
+
+def peers(*names):
+    return {**SETTINGS, "defaults": {"peer_models": list(names)}}
+
+
+async def recommended(agent, complexity=None, task=CODING):
+    """Return the names of the models, best first."""
+    given = {} if complexity is None else {"complexity": complexity}
+    answer = await agent.call("recommend_model", task_description=task, **given)
+    return [entry["model"].removeprefix("script/") for entry in answer["models"]]
+
+
+@pytest.mark.requirement("E61")
+async def test_the_best_models_for_a_task_are_told_with_tier_cost_and_reason(as_master):
+    async def script(agent, team):
+        told = {"task_description": CODING, "complexity": "moderate"}
+        answer = await agent.call("recommend_model", **told)
+        assert answer["category"] == "coding"
+        first, second, third = answer["models"]
+        assert [first["model"], second["model"]] == ["script/coder", "script/middle"]
+        assert first["score"] > second["score"]
+        assert (first["tier"], first["cost_factor"], first["speed_factor"]) == ("strong", 1, 1)
+        assert first["reason"] == "strong fits a moderate task; coding 0.9; cost 1, speed 1"
+        assert (third["model"], third["tier"]) == ("script/large", "frontier")
+
+    await as_master(script, settings=SETTINGS, scorers=BUILTIN)
+
+
+@pytest.mark.requirement("E61")
+async def test_the_complexity_comes_first_and_only_models_strong_enough_are_told(as_master):
+    async def script(agent, team):
+        assert await recommended(agent, "simple") == ["small", "coder", "middle"]
+        assert await recommended(agent, "complex") == ["large", "coder", "middle"]
+        assert len(await recommended(agent)) == 3
+
+    await as_master(script, settings=SETTINGS, scorers=BUILTIN)
+
+
+@pytest.mark.requirement("E61")
+async def test_a_recommended_model_is_one_that_a_child_may_be_given(as_master):
+    async def script(agent, team):
+        answer = await agent.call("recommend_model", task_description=CODING, complexity="moderate")
+        for entry in answer["models"]:
+            await agent.spawn(model=entry["model"], complexity="moderate")
+        await agent.collect(3)
+
+    team = await as_master(script, settings=SETTINGS, scorers=BUILTIN)
+    models = [team[name].descriptor.model for name in ("w1", "w2", "w3")]
+    assert models == ["coder", "middle", "large"]
+
+
+@pytest.mark.requirement("E63")
+async def test_where_there_are_peers_no_other_model_is_asked_for_or_recommended(as_master):
+    async def script(agent, team):
+        assert await recommended(agent, "moderate") == ["middle"]
+        assert await recommended(agent, "simple") == ["small", "middle"]
+        assert await recommended(agent) == ["small", "middle"]
+        for other in ("coder", "script/large", "unheard-of"):
+            refused = await agent.refused("spawn_child", prompt="x", model=other)
+            assert refused == "model_not_allowed"
+        several = [{"prompt": "x", "model": "middle"}, {"prompt": "y", "model": "large"}]
+        refused = await agent.refused("spawn_children_parallel", children=several)
+        assert refused == "model_not_allowed"
+        await agent.spawn(name="a", model="little")
+        await agent.spawn(name="b", model="script/middle")
+        await agent.collect(2)
+
+    team = await as_master(script, settings=peers("little", "middle"), scorers=BUILTIN)
+    assert [team[name].descriptor.model for name in ("a", "b")] == ["small", "middle"]
+    assert len(team.manager.agents) == 3
+
+
+@pytest.mark.requirement("E63")
+async def test_a_peer_that_is_not_installed_restricts_all_the_same(as_master):
+    async def script(agent, team):
+        answer = await agent.call("recommend_model", task_description=CODING)
+        assert answer["models"] == []
+        assert "no model is known that fits" in answer["hint"]
+        assert await agent.refused("spawn_child", prompt="x", model="large") == "model_not_allowed"
+        await agent.spawn(complexity="simple")
+        await agent.collect()
+
+    missing = {"gone": {"provider": "elsewhere", "model_id": "far"}}
+    settings = {**peers("gone"), "models": missing}
+    team = await as_master(script, settings=settings, scorers=BUILTIN)
+    assert team["w1"].descriptor.model == team["master"].descriptor.model
+
+
+async def test_only_installed_providers_that_enforce_enough_are_recommended(as_master):
+    async def script(agent, team):
+        assert await recommended(agent, "complex") == ["elsewhere/far", "large", "coder"]
+        team.runtime.enforcement.refused["elsewhere"] = "it enforces nothing"
+        assert await recommended(agent, "complex") == ["large", "coder", "middle"]
+
+    other = ProviderSpec(name="elsewhere", summary="", factory="never:built")
+    await as_master(script, settings=SETTINGS, scorers=BUILTIN, others=(other,))
+
+
+async def test_a_child_is_recommended_only_what_its_grant_has(as_master):
+    granted = frozenset({"script/middle", "script/small"})
+
+    async def script(agent, team):
+        request = SpawnRequest(prompt="x", parent_id=agent.id, model="middle", models=granted)
+        await team.manager.spawn_agent(request)
+        await agent.collect()
+
+    async def child(agent):
+        assert await recommended(agent) == ["small", "middle"]
+        assert await recommended(agent, "complex") == ["middle"]
+        await agent.complete()
+
+    await as_master(script, settings=SETTINGS, scorers=BUILTIN, team={"w1": child})
+
+
+async def test_a_scorer_that_fails_is_told_and_the_others_decide(as_master):
+    def fails(model, task):
+        raise LookupError("no rankings yet")
+
+    def likes_the_middle(model, task):
+        return 1.0 if model.model_id == "middle" else None
+
+    scorers = (
+        *BUILTIN,
+        ModelScorerSpec(name="broken", summary="", weight=5, score=fails),
+        ModelScorerSpec(name="own", summary="", weight=9, score=likes_the_middle),
+    )
+
+    async def script(agent, team):
+        assert await recommended(agent, "moderate") == ["middle", "coder", "large"]
+
+    team = await as_master(script, settings=SETTINGS, scorers=scorers)
+    notices = [notice["text"] for notice in team.ledger.events("notice")]
+    assert notices == ["model scorer broken is left out: LookupError: no rankings yet"]
+
+
+async def test_a_task_must_be_given(as_master):
+    async def script(agent, team):
+        assert await agent.refused("recommend_model", task_description=" ") == "spawn_failed"
+        assert await agent.refused("recommend_model") == "invalid_arguments"
+
+    await as_master(script)

@@ -13,7 +13,7 @@ from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
 from prsm_core.permissions.offers import with_rules
-from prsm_core.permissions.paths import why_not_read, why_not_write
+from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
 from prsm_core.permissions.policy import CommandSetting
 
 if TYPE_CHECKING:
@@ -164,7 +164,11 @@ class PermissionBroker:
             return "it does not say which file it writes"
         is_read = request.tool in LOOKING_TOOLS or self._is_safe(request, context)
         why_not = why_not_read if is_read else why_not_write
-        reasons = (why_not(path, request.cwd, context.workspace) for path in paths)
+        where = (request.cwd, context.workspace)
+        reasons = [why_not(path, *where) for path in paths]
+        if not is_read:
+            leases = (context.region, context.leased)
+            reasons += [why_not_region(path, *where, *leases) for path in paths]
         return next(filter(None, reasons), None)
 
     def _plan(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:

@@ -9,8 +9,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.words import Word, word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
@@ -81,6 +85,24 @@ def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
     return None
 
 
+def why_not_region(
+    path: str,
+    cwd: str,
+    workspace: str,
+    region: tuple[str, ...] | None,
+    leased: Sequence[tuple[str, str]],
+) -> str | None:
+    """Return why a path is not the agent's to write, by its region and those of others."""
+    folder = os.path.realpath(Path(workspace, cwd))
+    for resolved in _meanings(path, folder):
+        if region is not None and not any(is_within(resolved, own) for own in region):
+            return f"{resolved} is outside the agent's region, {', '.join(region)}"
+        for other, owner in leased:
+            if is_within(resolved, other):
+                return f"{resolved} is in the region of {owner}"
+    return None
+
+
 def why_not_read(path: str, cwd: str, workspace: str) -> str | None:
     """Return why a file tool may not read a path without asking, None if it may."""
     if "\0" in path:
@@ -111,34 +133,56 @@ def _below(path: str, workspace: str, folder: str) -> str:
 
 
 @dataclass(slots=True)
-class _Patience:
-    """How often one decision may still look at the file system."""
+class _Looks:
+    """What one decision sees of the file system, and how often it may still look."""
 
-    looks: int = MAX_LOOKS
+    workspace: str
+    left: int = MAX_LOOKS
+    root: str | None = None
 
     def spend(self) -> bool:
-        self.looks -= 1
-        return self.looks >= 0
+        self.left -= 1
+        return self.left >= 0
+
+    def resolved(self) -> str:
+        """Return where the workspace is."""
+        if self.root is None:
+            self.root = os.path.realpath(self.workspace)
+        return self.root
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a command may run: the workspace, and every folder it can be in by then."""
+    """Where a command may run: the workspace, and every folder it can be in by then.
 
-    root: str
-    folders: tuple[str, ...]
-    patience: _Patience = field(default_factory=_Patience, compare=False)
+    Many commands name no path, so that nothing is resolved before it matters; `elsewhere` are the
+    folders unless that is the workspace alone.
+    """
+
+    looks: _Looks = field(compare=False)
+    elsewhere: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, cwd: str, workspace: str) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace."""
-        root = os.path.realpath(workspace)
+        looks = _Looks(workspace)
+        if cwd in {workspace, ".", ""}:
+            return cls(looks)
         try:
-            is_root = cwd in {workspace, root, ".", ""}
-            folder = root if is_root else os.path.realpath(Path(root, cwd))
+            folder = os.path.realpath(Path(looks.resolved(), cwd))
         except ValueError:  # a NUL, or half a character
             return None
-        return cls(root, (folder,)) if is_within(folder, root) else None
+        return cls(looks, (folder,)) if is_within(folder, looks.resolved()) else None
+
+    @property
+    def root(self) -> str:
+        """The workspace, resolved."""
+        return self.looks.resolved()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders a command may run in, resolved."""
+        return self.elsewhere or (self.root,)
 
     def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
         """Return whether an argument is no path, or one inside the workspace without secrets.
@@ -165,7 +209,7 @@ class Place:
         folders = tuple(dict.fromkeys((*self.folders, *filter(None, targets))))
         if None in targets:
             return None
-        return replace(self, folders=folders) if len(folders) <= MAX_FOLDERS else None
+        return replace(self, elsewhere=folders) if len(folders) <= MAX_FOLDERS else None
 
     def is_outside(self, word: Word) -> bool:
         """Return whether an argument is a path that may lead out of the workspace.
@@ -175,7 +219,7 @@ class Place:
         text = word.text
         if word.tilde or text.startswith("~") or not word.exact:
             return True
-        if len(text) > MAX_PATH or not self.patience.spend():
+        if len(text) > MAX_PATH or not self.looks.spend():
             return True
         for folder in self.folders:
             resolved = os.path.realpath(Path(folder, text))
@@ -199,11 +243,11 @@ class Place:
         if len(text) > MAX_PATH or "\0" in text:
             return None
         if text.startswith("/"):
-            return os.path.realpath(text) if self.patience.spend() else None
+            return os.path.realpath(text) if self.looks.spend() else None
         path = folder
         for part in text.split("/"):
             path = f"{path}/{part}"
-            if not self.patience.spend():
+            if not self.looks.spend():
                 return None
             try:
                 mode = os.lstat(path).st_mode

@@ -14,7 +14,7 @@ from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.rules import Match, best_match, by_program, rule_words
+from prsm_core.permissions.rules import Match, best_match, by_program, concerns, rule_words
 from prsm_core.permissions.safe import all_acceptable, is_safe
 from prsm_core.permissions.shell import read_script
 from prsm_core.permissions.shell.mention import mentions
@@ -212,6 +212,8 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
     if not rules:
         return best
     for command in script.commands:
+        if not concerns(rules, command):
+            continue
         match, rule = best_match(rules, command)
         if match is Match.YES or (match and best is None):
             best = _Finding(match, " ".join(rule), command)

@@ -55,14 +55,17 @@ def best_match(rules: Rules, command: Command) -> tuple[Match, Rule]:
     """
     best, best_rule = Match.NO, _NO_RULE
     name = command.name
-    if not name:
-        return best, best_rule
     for program, words in _readings(name, command.words):
         for rule in rules.get(program, ()):
             match = _match(rule[1:], words, is_git=program == "git")
             if match > best:
                 best, best_rule = match, rule
     return best, best_rule
+
+
+def concerns(rules: Rules, command: Command) -> bool:
+    """Return whether any of the rules is on the program of a command."""
+    return command.name in rules or command.name.startswith("git-")
 
 
 def _readings(name: str, words: tuple[Word, ...]) -> Iterator[tuple[str, tuple[Word, ...]]]:

@@ -23,7 +23,8 @@ RULES = st.lists(st.sampled_from(["curl", "ls", "git push", "npm", "bash", "x"])
 MODES = st.sampled_from(list(PermissionMode))
 SEPARATORS = ["; ", " && ", " || ", " | ", "\n", " & "]
 WRAPPERS = [
-    "env {}", "env A=1 {}", "nohup {}", "timeout 5 {}", "nice -n 3 {}", "sudo {}", "xargs {}",
+    "env {}", "env A=1 {}", "env a.b=1 {}", "_=1 {}", "nohup {}", "timeout 5 {}", "nice -n 3 {}",
+    "sudo {}", "xargs {}",
     "command {}", "exec {}", "time {}", "stdbuf -o0 {}", "setsid {}", "! {}", "({})", "{{ {}; }}",
     "if true; then {}; fi", "while true; do {}; done", "f() {{ {}; }}; f", "ls $({})", 'ls "$({})"',
     "ls <({})", "A=1 {}", "{} &", "{} > out", "ls | {}", "find . -exec {} \\;", "ssh h {}",
@@ -35,7 +36,7 @@ STARTERS = (
     *("env", "exec", "command", "nohup", "timeout", "nice", "sudo", "xargs", "setsid", "stdbuf"),
     *("find", "ssh"),
 )
-GRAMMAR = ("! ", "A=1 ", "(", "{", "if ", "while ", "case ", "f()", "alias ", "coproc ")
+GRAMMAR = ("! ", "A=1 ", "_=1 ", "(", "{", "if ", "while ", "case ", "f()", "alias ", "coproc ")
 SIMPLE = ["curl", "curl x", "/usr/bin/curl x", "git push", "git -C . push", "npm publish --tag x"]
 DENY = CommandPolicyStore(deny=["curl", "git push", "npm publish"])
 

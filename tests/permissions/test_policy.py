@@ -76,6 +76,8 @@ MANY_LINES = [
     "sh -s <<\\EOF\ncurl x\nEOF",
     "cat <<'EOF' | sh\ncurl x\nEOF",
     "cat <<EOF\n$(curl x)\nEOF",
+    "cat <<EOF\n${x:-'$(curl x)'}\nEOF",
+    "shopt -s expand_aliases; BASH_ALIASES[x]=curl\nx y",
     "cat <<EOF\n`curl x`\nEOF",
     "cat <<'EOF'\nhi\nEOF\ncurl x",
     "cat <<'EOF'\n EOF\nEOF\ncurl x",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def score(model: ModelCapability, task: TaskProfile) -> float | None:
     """Return 1 for a model that costs nothing, 1/2 for a typical one, towards 0 for dear ones."""
-    if task.complexity == "high":
+    if task.complexity == "complex":
         return None  # others know better what a hard task is worth
     return 1 / (1 + model.cost_factor)
 

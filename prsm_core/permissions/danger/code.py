@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.shell.inline import inline_code
 from prsm_core.permissions.shell.opening import shell_call
-from prsm_core.permissions.shell.wrappers import INLINE, SHELLS
+from prsm_core.permissions.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
     from prsm_core.permissions.shell import Command
@@ -43,17 +44,12 @@ def _sourced(command: Command) -> str | None:
 
 
 def _interpreted(command: Command) -> str | None:
-    operand = None
-    for word in command.words[1:]:
-        if not word.exact or not word.text.startswith("-") or word.text == "-":
-            operand = word
-            break
-        if word.text == "-m":
-            return None
-        if INLINE.fullmatch(word.text) and word.text != "-help":
-            return "runs code given in the command"
+    inline = inline_code(command.name, command.words)
+    if inline.given:
+        return "runs code given in the command"
+    operand = inline.operand
     is_fed = bool(command.piped or command.reads or command.feeds or command.via == "xargs")
-    if is_fed and (operand is None or operand.text == "-"):
+    if is_fed and inline.reads_input:
         return "runs code that comes in"
     if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
         return "runs code given in the command"

@@ -43,7 +43,7 @@ _BY_REASON = {
     "runs code that cannot be judged": (
         "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
         " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"
-        " dbus-run-session at watchman entr busybox.exe"
+        " dbus-run-session at watchman entr busybox.exe run-parts"
     ),
     "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
     "starts an agent outside the tree": (

@@ -65,7 +65,7 @@ def _find(command: Command) -> str | None:
 
 def _sed(command: Command) -> str | None:
     texts = command.texts[1:]
-    if any(t in {"-f", "--file"} or t.startswith(("--file=", "-f")) for t in texts):
+    if sed.reads_file(texts):
         return "runs a script whose text is not known"
     is_running = any(map(sed.may_run, sed.scripts_of(texts)))
     return "a script of sed can run programs or write files" if is_running else None
@@ -120,7 +120,9 @@ def _make(command: Command) -> str | None:
         if _MAKE_RUNS.fullmatch(text) and ("/" in text or len(text) > 40):
             return "runs another makefile"
     following = zip(command.texts[1:], command.texts[2:], strict=False)
-    outside = any(b in {"-f", "-C", "-I"} and a.startswith(("/", "..", "~")) for b, a in following)
+    outside = any(
+        b in {"-f", "-C", "-I"} and a.startswith(("/", "..", "~", "-")) for b, a in following
+    )
     return "runs another makefile" if outside else None
 
 

@@ -40,9 +40,10 @@ def program_name(word: Word) -> str | None:
     """Return the bare name of a program, None for one that only a path or a pattern leads to."""
     if not word.known:
         return None
+    if "/" not in word.text:
+        return word.text
     match = _SYSTEM_FOLDER.fullmatch(word.text)
-    name = match[1] if match else word.text
-    return None if "/" in name else name
+    return match[1] if match else None
 
 
 def sets_only_harmless(command: Command) -> bool:

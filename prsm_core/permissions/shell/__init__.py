@@ -3,22 +3,27 @@
 words      what quotes and backslashes mean      grammar   parsing, its limits, its differences
 literals   the text of leaves and words          reader    a syntax tree as simple commands
 wrappers   tables of what runs other programs    opening   the commands inside a command
+opened     what is found inside one              others    … of programs that are no wrappers
+inline     code given to interpreters            sed       scripts of sed
+plain      texts that need no grammar
 script     what was read                         mention   names in a text that cannot be read
-sed        scripts of sed
 """
 
 from __future__ import annotations
 
+import re
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
+from prsm_core.permissions.shell.inline import bare_name
 from prsm_core.permissions.shell.opening import open_command
-from prsm_core.permissions.shell.reader import Reading, read_tree
-from prsm_core.permissions.shell.script import Command, Script
+from prsm_core.permissions.shell.plain import read_plain
+from prsm_core.permissions.shell.reader import read_tree
+from prsm_core.permissions.shell.script import Command, Reading, Script
 from prsm_core.permissions.shell.words import Word
-from prsm_core.permissions.shell.wrappers import CALLS
+from prsm_core.permissions.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +33,7 @@ __all__ = ["Command", "Script", "Word", "forget_scripts", "read_script"]
 MAX_PLAIN = 20_000  # characters; a longer text is not plain
 MAX_COMMANDS = 1_000
 MAX_WORDS = 4_000  # of all commands together: each wrapper repeats those of what it runs
+_ECHO_OPTION = re.compile(r"-[neE]+")
 _TELLERS = frozenset({"echo", "printf", "cat", "tee"})
 
 
@@ -51,7 +57,7 @@ class _Survey:
     """Reads a text and what is nested in it, until nothing new is found or it is too much."""
 
     def __init__(self, text: str) -> None:
-        self._deadline = time.thread_time() + MAX_SECONDS
+        self._deadline: float | None = None  # from the first text on that needs the grammar
         self._text = text
         self._texts = [text]
         self._seen = {text}
@@ -63,14 +69,20 @@ class _Survey:
         self._opaque: list[str] = []
         self._unresolved: str | None = None
         self._readings: list[Reading] = []
+        self._latent: list[str] = []  # what runs if values of variables are expanded again
 
     def script(self) -> Script:
         while self._texts:
             self._read(self._texts.pop())
             if not self._texts and self._hungry:
                 self._feed()
-        self._note_foreign()
+            if not self._texts and self._latent:
+                self._expand_latent()
         readings = self._readings
+        if self._curious:
+            self._note_foreign()
+        if any(reading.substitutes for reading in readings):
+            self._note_substituted()
         one = readings[0] if len(readings) == 1 else _together(readings)
         is_read = bool(readings) and self._text not in self._opaque
         return Script(
@@ -86,15 +98,26 @@ class _Survey:
 
     def _read(self, text: str) -> None:
         self._size += len(text)
-        if self._size > 2 * MAX_TEXT or time.thread_time() > self._deadline:
-            self._refuse(text, "too much is nested in it")
-            return
         try:
-            reading = read_tree(text, self._deadline)
+            reading = read_plain(text) or self._read_tree(text)
             self._readings.append(reading)
+            self._latent += reading.latent
             self._open(reading.commands)
         except RefusedError as error:
             self._refuse(text, str(error))
+
+    def _read_tree(self, text: str) -> Reading:
+        now = time.thread_time()
+        if self._deadline is None:
+            self._deadline = now + MAX_SECONDS
+        if self._size > 2 * MAX_TEXT or now > self._deadline:
+            raise RefusedError("too much is nested in it")
+        return read_tree(text, self._deadline)
+
+    def _expand_latent(self) -> None:
+        is_expanded = any(reading.computes for reading in self._readings)
+        if is_expanded or any(map(_evaluates, self._commands)):
+            self._add(self._latent)
 
     def _refuse(self, text: str, reason: str) -> None:
         self._opaque.append(text)
@@ -128,6 +151,8 @@ class _Survey:
         for command in self._commands:
             for word in command.feeds:
                 self._take(word.text, is_exact=word.exact)
+            if command.name == "exec" and command.reads:
+                self._take("", is_exact=False)  # from now on that comes in
         if any(command.piped for command in self._hungry):
             hungry = {id(command) for command in self._hungry}
             for command in self._commands:
@@ -148,16 +173,42 @@ class _Survey:
         ]
         self._opaque += [text for text in texts if CALLS.search(text)]
 
+    def _note_substituted(self) -> None:
+        """Note that an interpreter may read what a command writes."""
+        if any(
+            not word.exact and not word.text
+            for command in self._commands
+            if _runs_files(command.name)
+            for word in command.words[1:]
+        ):
+            self._unresolved = self._unresolved or "it runs what another command writes"
+
     def _take_said(self, command: Command) -> None:
-        text = " ".join(word.text for word in command.words[1:])
+        words = command.words[1:]
+        while command.name == "echo" and words and _ECHO_OPTION.fullmatch(words[0].text):
+            words = words[1:]
+        text = " ".join(word.text for word in words)
         is_said = command.name in _TELLERS and all(word.known for word in command.words)
         is_said = is_said and (command.name not in {"cat", "tee"} or bool(command.feeds))
+        if command.name == "printf":  # its format may put any of them first
+            self._add([word.text for word in words])
         self._take(text, is_exact=is_said and "\\" not in text and "%" not in text)
 
     def _take(self, text: str, *, is_exact: bool) -> None:
         if not is_exact:
             self._unresolved = self._unresolved or "a shell runs what is only known when it runs"
         self._add([text])
+
+
+def _evaluates(command: Command) -> bool:
+    """Return whether a command expands values of variables again."""
+    names = (each.name for each in command.assigned)
+    return command.name in EVALUATES or not EVALUATED.isdisjoint(names)
+
+
+def _runs_files(name: str) -> bool:
+    """Return whether a program may take the text of a file for a program."""
+    return bare_name(name) in INTERPRETERS or name in {"make", "gmake", "sed", "gsed"}
 
 
 def _together(readings: Sequence[Reading]) -> Reading:

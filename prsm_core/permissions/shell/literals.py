@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.permissions.shell.grammar import RefusedError
-from prsm_core.permissions.shell.words import UNKNOWN, Word, ansi_c, bare, double_quoted, word_set
+from prsm_core.permissions.shell.words import (
+    UNKNOWN,
+    Word,
+    ansi_c,
+    bare,
+    double_quoted,
+    is_simple,
+    word_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +35,8 @@ _DOUBLE = re.compile(r"(?:[^\"\\`$]++|\\.|\$(?![\w({\[@*#?$!'\"-]))*+", re.DOTAL
 _HEREDOC = re.compile(r"(?:[^\\`$]++|\\.|\$(?![\w({\[@*#?$!-]))*+", re.DOTALL)
 _SUBSTITUTES = re.compile(r"`|\$[({\[]|[<>]\(")
 # What bash finds in backquotes, and where they end, depends on what else stands in them.
+# What runs when a literal text is expanded after all.
+_LATENT = re.compile(r"`[^`]+`|\$\(|\$\{[ |\n]|[<>]\(")
 _BACKQUOTED = re.compile(r"`[^`\\#'\"]*`")
 _TO_NEXT_LINE = re.compile(rb"[^\n]*\n[ \t]*")
 _DELIMITER = re.compile(r"(?P<quote>\\|'|\"|)(?P<name>[A-Za-z0-9_.!@%+-]+)(?P<end>['\"]?)")
@@ -51,6 +61,7 @@ class Literals:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self.latent: list[str] = []  # literal texts that would run something if they were expanded
 
     def text(self, node: Node) -> str:
         """Return the text of a node."""
@@ -67,10 +78,14 @@ class Literals:
         text = self.text(node)
         if kind in BARE:
             fits = _WORD.fullmatch(text) is not None
+            if "\\" in text:
+                self._note(text.replace("\\", ""))
         elif kind == "raw_string":
             fits = _RAW.fullmatch(text) is not None
+            self._note(text[1:-1])
         elif kind == "ansi_c_string":
             fits = _ANSI_C.fullmatch(text) is not None
+            self._note(ansi_c(text[2:-1]).text)
         else:
             fits = not node.is_named or kind == "comment" or not _SUBSTITUTES.search(text)
         if not fits:
@@ -87,6 +102,11 @@ class Literals:
         pieces = self._pieces(node, inner, quoted=not is_heredoc)
         if not all(pattern.fullmatch(piece) for piece in pieces):
             raise RefusedError("what a quoted text does cannot be told")
+        self._note("".join(map(double_quoted, pieces)))
+
+    def _note(self, text: str) -> None:
+        if _LATENT.search(text):
+            self.latent.append(text)
 
     def word(self, node: Node) -> Word:
         """Return the word that a node of a literal, or of several, stands for."""
@@ -131,7 +151,7 @@ class Literals:
         last, last_kind, shape = -1, "", ""
         for node, kind, start, end in parts:
             text = self._data[start:end].decode() if kind in BARE else "q"
-            word = _checked_bare(text) if kind in BARE else self.word(node)
+            word = self._checked_bare(text) if kind in BARE else self.word(node)
             if start != last:
                 words.append(word)
                 shape = text
@@ -160,7 +180,22 @@ class Literals:
         after = self._data[end.end_byte : end.end_byte + 1]
         if early or not _TO_NEXT_LINE.fullmatch(before) or after not in {b"", b"\n"}:
             raise RefusedError("it cannot be told where a heredoc ends")
+        if match["quote"] and body is not None:
+            self._note(self.text(body))
         return bool(match["quote"])
+
+    def _checked_bare(self, text: str) -> Word:
+        if is_simple(text):
+            return Word(text)
+        if not _WORD.fullmatch(text):
+            raise RefusedError(f"what {text[:40]!r} does cannot be told")
+        if "\\" not in text:
+            return bare(text)
+        if text.count("\\") > _MAX_ESCAPES:
+            raise RefusedError("it is too long")
+        word = bare(text)
+        self._note(word.text)
+        return word
 
     def _pieces(self, node: Node, inner: Sequence[Node], *, quoted: bool) -> list[str]:
         """Return the literal texts between expansions."""
@@ -169,14 +204,6 @@ class Literals:
             edges += [child.start_byte, child.end_byte]
         edges.append(node.end_byte - quoted)
         return [self._data[edges[at] : edges[at + 1]].decode() for at in range(0, len(edges), 2)]
-
-
-def _checked_bare(text: str) -> Word:
-    if not _WORD.fullmatch(text):
-        raise RefusedError(f"what {text[:40]!r} does cannot be told")
-    if text.count("\\") > _MAX_ESCAPES:
-        raise RefusedError("it is too long")
-    return bare(text)
 
 
 def inner_of(node: Node) -> list[Node]:

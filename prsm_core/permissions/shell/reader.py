@@ -15,8 +15,9 @@ from prsm_core.permissions.shell.grammar import (
     parse,
 )
 from prsm_core.permissions.shell.literals import BARE, Literals, Part, inner_of
-from prsm_core.permissions.shell.script import Assignment, Command
+from prsm_core.permissions.shell.script import Assignment, Command, Reading
 from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.permissions.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +46,11 @@ _LONGER = {
     kind: frozenset({b";", b"&", b"|", *([b">"] if kind == "&" else [])}) for kind in _OPERATORS
 }
 _META = frozenset("<>()&|;")
+_PIPED = frozenset({"pipeline", "process_substitution"})
+# The values of variables are expanded in numbers, in subscripts and in offsets.
+_COMPUTING = word_set("arithmetic_expansion (( [[ c_style_for_statement subscript :")
+_QUOTES = frozenset("'\\")
+_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 
 _BETWEEN_WORDS = re.compile(rb"(?:[ \t]|\\\n)*")
 _EDGE = re.compile(rb"[ \t\n;|]|$")
@@ -83,22 +89,6 @@ class _Draft:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one tree says.
-
-    `plain` says that nothing but literal simple commands is in it, `functions` are the names it
-    defines, `variables` those it expands; `evaluates` says that an expansion runs text or reads a
-    variable by another's name.
-    """
-
-    commands: tuple[Command, ...]
-    plain: bool
-    functions: frozenset[str]
-    variables: frozenset[str]
-    evaluates: bool
-
-
 def read_tree(text: str, deadline: float) -> Reading:
     """Read a text until a moment in CPU seconds of this thread.
 
@@ -123,6 +113,7 @@ class _Reader:
         self._is_beside = False
         self._plain = True
         self._evaluates = False
+        self._computes = False
 
     def read(self) -> Reading:
         while self._stack:
@@ -138,14 +129,18 @@ class _Reader:
         plain = self._plain and self._kinds <= PLAIN_KINDS
         commands = tuple(draft.done(plain=plain) for draft in self._drafts.values())
         for command in commands:
-            if command.words and command.words[0].text in RESERVED and command.words[0].exact:
-                raise RefusedError(f"{command.words[0].text!r} stands where a program should")
+            first = command.words[0] if command.words else None
+            if first and first.exact and (first.text in RESERVED or _ASSIGNS.match(first.text)):
+                raise RefusedError(f"{first.text!r} stands where a program should")
         return Reading(
             commands,
             plain and all(map(_is_literal, commands)),
             frozenset(self._functions),
             frozenset(self._variables),
             self._evaluates,
+            tuple(self._literals.latent),
+            self._evaluates or self._computes or not _COMPUTING.isdisjoint(self._kinds),
+            "process_substitution" in self._kinds,
         )
 
     def _visit(self, node: Node, piped: bool, owner: int) -> None:
@@ -169,7 +164,7 @@ class _Reader:
             self._structure(node, kind, children, piped)
 
     def _push(self, nodes: Sequence[Node], piped: bool = False, owner: int = 0) -> None:
-        self._stack.extend((node, piped, owner) for node in reversed(nodes))
+        self._stack += [(node, piped, owner) for node in nodes[::-1]]
 
     def _structure(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
         if kind == "variable_assignment" and node.id not in self._taken:
@@ -181,7 +176,14 @@ class _Reader:
             self._literals.check_backquotes(node)
         elif kind in _EXPANSIONS:
             self._expansion(children)
-        self._push(children, piped or kind == "pipeline")
+            # In a quoted text bash takes single quotes inside an expansion for letters.
+            if len(children) > 3 and not _QUOTES.isdisjoint(self._literals.text(node)):
+                self._computes = True
+        elif kind == "for_statement":
+            name = node.child_by_field_name("variable")
+            if name is None or self._literals.text(name) in EVALUATED:
+                self._computes = True
+        self._push(children, piped or kind in _PIPED)
 
     def _expansion(self, children: Sequence[Node]) -> None:
         for child in children:

@@ -34,6 +34,7 @@ class Command:
     piped: bool = False
     via: str = ""
     name: str = field(init=False, compare=False)  # of the program, without its path; "" if unknown
+    texts: tuple[str, ...] = field(init=False, compare=False, repr=False)  # of its words
 
     def __post_init__(self) -> None:
         """Find the name."""
@@ -41,11 +42,28 @@ class Command:
         is_known = program is not None and program.exact and not program.glob
         name = program.text.rpartition("/")[2] if program is not None and is_known else ""
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "texts", tuple([word.text for word in self.words]))
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of its words."""
-        return tuple(word.text for word in self.words)
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one tree says.
+
+    `plain` says that nothing but literal simple commands is in it, `functions` are the names it
+    defines, `variables` those it expands; `evaluates` says that an expansion runs text or reads a
+    variable by another's name. `latent` are literal texts that would run something if they were
+    expanded, which a text that `computes` does with the values of variables. `substitutes` says
+    that what commands write stands for a file.
+    """
+
+    commands: tuple[Command, ...]
+    plain: bool
+    functions: frozenset[str]
+    variables: frozenset[str]
+    evaluates: bool
+    latent: tuple[str, ...] = ()
+    computes: bool = False
+    substitutes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

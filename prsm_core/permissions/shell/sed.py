@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ _STATEMENT = re.compile(
     )[ \t]*(?=[;}}\n{{#]|$|[a-zA-Z=])""",
     re.VERBOSE | re.DOTALL,
 )
-_EXPRESSIONS = frozenset({"-e", "--expression", "-ne", "-ie", "-Ee", "-re"})
 _RUNS = frozenset("ewE")
+_VALUED = frozenset("efl")
 
 
 def may_run(script: str) -> bool:
@@ -47,9 +46,44 @@ def may_run(script: str) -> bool:
 
 def scripts_of(arguments: Sequence[str]) -> list[str]:
     """Return the scripts in the arguments of sed."""
-    scripts = [after for before, after in pairwise(arguments) if before in _EXPRESSIONS]
-    scripts += [text.partition("=")[2] for text in arguments if text.startswith("--expression=")]
-    scripts += [text[2:] for text in arguments if text.startswith("-e") and len(text) > 2]
-    if scripts:
-        return scripts
-    return [text for text in arguments if text and not text.startswith("-")][:1]
+    return _read(arguments)[0]
+
+
+def reads_file(arguments: Sequence[str]) -> bool:
+    """Return whether sed is told to read a script from a file."""
+    return _read(arguments)[1]
+
+
+def _read(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the scripts, and whether there is one in a file."""
+    scripts: list[str] = []
+    operands: list[str] = []
+    has_file = False
+    rest = list(reversed(arguments))
+    while rest:
+        text = rest.pop()
+        if text == "--":
+            operands += reversed(rest)
+            break
+        kind, value = _option(text)
+        if kind is None:
+            operands.append(text)
+        elif kind in _VALUED:
+            value = value or (rest.pop() if rest else "")
+            scripts += [value] if kind == "e" else []
+            has_file = has_file or kind == "f"
+    return (scripts if scripts or has_file else operands[:1]), has_file
+
+
+def _option(text: str) -> tuple[str | None, str]:
+    """Return the letter of an option that takes a value with that value; None for an operand."""
+    if text.startswith("--"):
+        name, _, value = text[2:].partition("=")
+        found = (each[0] for each in ("expression", "file", "line-length") if each.startswith(name))
+        return next(found, ""), value
+    if not text.startswith("-") or text == "-":
+        return None, ""
+    for at, letter in enumerate(text[1:], start=2):
+        if letter in "efli":
+            return letter, text[at:]
+    return "", ""

@@ -69,9 +69,14 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def is_simple(raw: str) -> bool:
+    """Return whether unquoted text stands for itself."""
+    return _SIMPLE.fullmatch(raw) is not None
+
+
 def bare(raw: str) -> Word:
     """Return what unquoted text means; braces may expand, so that the word is not exact."""
-    if _SIMPLE.fullmatch(raw):
+    if is_simple(raw):
         return Word(raw)
     text = _ESCAPED.sub(r"\1", raw)
     if "{" in raw:

@@ -29,7 +29,10 @@ class Wrapper:
     assigns: bool = False
 
 
-SHELLS = word_set("sh bash dash ash zsh ksh mksh yash fish csh tcsh rbash")
+SHELLS = word_set(
+    "sh bash dash ash zsh ksh mksh yash fish csh tcsh rbash ksh93 lksh oksh loksh mksh-static posh"
+    " osh hush elvish nu xonsh"
+)
 
 WRAPPERS: Mapping[str, Wrapper] = {
     "timeout": Wrapper(
@@ -86,6 +89,12 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "toybox": Wrapper(),
 }
 
+# What some systems call these, beside programs of their own by these names.
+GNU_NAMES = word_set(
+    "gtimeout gnice gnohup gstdbuf genv gxargs gchroot gtime gfind gsort gsplit gtar"
+)
+# The loader of programs, which starts the one that it is told.
+LOADER = re.compile(r"ld(?:-(?:linux|musl))?[A-Za-z0-9_.-]*\.so(?:\.[0-9]+)*")
 # Anything in their arguments may be a command, or a text that a shell reads.
 LOOSE = word_set(
     "su runuser ssh ssh-agent dbus-run-session xvfb-run valgrind perf prlimit cpulimit gdb"
@@ -96,6 +105,9 @@ LOOSE = word_set(
     " faketime linux32 linux64 setarch numactl choom pidproxy chpst envdir softlimit tini dumb-init"
     " gosu su-exec eatmydata fakechroot proot distrobox toolbox dotenv dotenvx doppler op"
     " aws-vault chamber infisical concurrently npm-run-all run-s run-p bundle mise asdf sshpass"
+    " x86_64 i386 i486 i586 i686 uname26 capsh logsave dpkg-architecture cgexec execlineb chronic"
+    " ifne pee mispipe lckdo run-one xinit xterm konsole gnome-terminal kitty alacritty wezterm"
+    " zellij byobu nq tsp s6-setuidgid runsv"
 )
 # The same, behind one of these words.
 LOOSE_AFTER: Mapping[str, frozenset[str]] = {
@@ -105,12 +117,15 @@ LOOSE_AFTER: Mapping[str, frozenset[str]] = {
     "uv": word_set("run tool x"),
     "go": word_set("-exec --exec -toolexec"),
     "pipx": word_set("run"),
-    **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye", "conda", "mamba"), word_set("run")),
+    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "conda", "mamba"), word_set("run")),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx explore create")),
     "nix": word_set("run shell develop"),
     "vagrant": word_set("ssh"),
     "flatpak": word_set("run"),
     "snap": word_set("run"),
+    "rustup": word_set("run"),
+    **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
+    **dict.fromkeys(("pixi", "micromamba", "volta", "hatch", "tox"), word_set("run exec")),
     "git": word_set("bisect foreach"),
 }
 FINDERS: Mapping[str, frozenset[str]] = {
@@ -120,22 +135,20 @@ FINDERS: Mapping[str, frozenset[str]] = {
 # Builtins that evaluate names and numbers: a subscript in them runs commands, even quoted.
 EVALUATES = word_set(
     "test [ [[ let printf read declare typeset local export readonly unset mapfile readarray"
-    " getopts wait"
+    " getopts wait compgen complete"
 )
+# What a text of its own runs where a shell expands it again.
+SUBSTITUTES = re.compile(r"`|\$[({\[]")
 # Programs that take what they do from their arguments, in a language of their own; versions of
 # them have longer names. By what in such a text may start a program.
 AWK_RUNS = re.compile(
-    r"system\s*\(|getline|\|\s*[\"&]|print[^|;}>]{0,200}>|ENVIRON|@load|\bclose\("
+    r"system\s*\(|getline|\|\s*[\"&(]|print[^;}>|]{0,200}[>|]|ENVIRON|@load|\bclose\("
 )
 _QUERY_RUNS = re.compile(r"\\!|\.(?:shell|system)|\bprogram\b|load_extension", re.IGNORECASE)
 CALLS = re.compile(
-    r"system|exec|spawn|popen|subprocess|\bcall\b|\brun\b|shell|eval|import|`|!", re.IGNORECASE
-)
-# An option of an interpreter that takes code, maybe attached to it.
-INLINE = re.compile(
-    r"-[A-Za-z]{0,3}[ceEpr]|(?:-[ceEr]|--(?:eval|print|command|execute|expression)=)"
-    r"(?P<value>.+)|--(?:eval|print|command|execute|run|expression)",
-    re.DOTALL,
+    r"system|exec|spawn|popen|subprocess|\bcall\b|\brun\b|shell|eval|import|`|!|\bqx\b|\bprogram\b"
+    r"|\bopen\b[^;\n]{0,200}\|",
+    re.IGNORECASE,
 )
 INTERPRETERS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), AWK_RUNS),
@@ -157,7 +170,27 @@ RUNNING_OPTION = re.compile(
     r"|interpreter|open-files-in-pager|tool|eval)(?:=(?P<value>.*))?",
     re.DOTALL,
 )
-RUNNING_SHORT = {"rsync": "-e", "man": "-P", "scp": "-S", "sftp": "-S", "tar": "-I"}
+RUNNING_SHORT: Mapping[str, str] = {
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), "IF"),
+    "rsync": "e",
+    "man": "P",
+    "scp": "S",
+    "sftp": "S",
+}
+# Long ones that may be abbreviated.
+RUNNING_LONG: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("tar", "bsdtar", "gtar"),
+        word_set(
+            "--use-compress-program --to-command --info-script --new-volume-script --rsh-command"
+            " --rmt-command --checkpoint-action"
+        ),
+    ),
+    **dict.fromkeys(("sort", "gsort"), word_set("--compress-program")),
+    **dict.fromkeys(("split", "gsplit"), word_set("--filter")),
+    "zip": word_set("-TT --unzip-command"),
+    **dict.fromkeys(word_set("gcc g++ cc c++ clang clang++"), word_set("-wrapper")),
+}
 # Settings of git that start nothing.
 HARMLESS_GIT_KEYS = (
     "user.", "author.", "committer.", "color.", "advice.", "core.quotepath", "core.autocrlf",
@@ -173,4 +206,7 @@ PROGRAM_VARIABLES = word_set(
     " GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_PROXY_COMMAND"
     " SSH_ASKPASS SUDO_ASKPASS BROWSER LESSOPEN LESSCLOSE RSYNC_RSH SHELL CC CXX LD AR RUSTC"
     " RUSTC_WRAPPER MAKEFLAGS GOFLAGS TAR_OPTIONS FCEDIT HISTCMD VIMINIT EXINIT"
+    " BASH_ALIASES BASH_CMDS"
 )
+# Variables whose values the shell evaluates: as numbers, or as what it shows before a command.
+EVALUATED = PROGRAM_VARIABLES | word_set("RANDOM SECONDS LINENO OPTIND SRANDOM")

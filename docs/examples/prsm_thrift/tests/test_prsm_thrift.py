@@ -14,6 +14,6 @@ class TestThrift(ModelScorerContract):
     def test_the_cheaper_model_scores_higher(self):
         model = next(m for m in sample_models() if m.tier is ModelTier.FAST)
         cheap, dear = (replace(model, cost_factor=factor) for factor in (0.5, 5.0))
-        task = TaskProfile(description="Rename a variable.", complexity="low")
+        task = TaskProfile(description="Rename a variable.", complexity="simple")
         assert self.score(cheap, task) > self.score(dear, task)
-        assert self.score(dear, replace(task, complexity="high")) is None
+        assert self.score(dear, replace(task, complexity="complex")) is None

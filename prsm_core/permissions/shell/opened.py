@@ -1,0 +1,90 @@
+"""What is found inside a command, and the commands that it may be anywhere among its arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell.script import Assignment, Command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.permissions.shell.words import Word
+
+_MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
+# A setting of ssh whose value is a command line.
+SSH_SETTING = re.compile(r"(?:-o)?\w*Command[\s=]+(?P<value>.*)", re.DOTALL | re.IGNORECASE)
+# Files that are what comes in.
+INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|[0-9]+)/fd/[0-9]+")
+
+
+@dataclass(slots=True)
+class Opened:
+    """What is inside a command.
+
+    `codes` are texts that a shell reads, `opaque` texts in another language that may start
+    programs. `certain` says that `commands` is all there is, `reads_input` that what comes in is
+    run as well, by a shell or, with `interprets`, as another language; `unresolved` says why it
+    cannot be told which programs run.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
+    opaque: list[str] = field(default_factory=list)
+    unresolved: str | None = None
+    certain: bool = True
+    reads_input: bool = False
+    interprets: bool = False
+
+    def add_code(self, word: Word, reader: str) -> None:
+        """Note a text that will be read as commands."""
+        if not word.exact:
+            self.unresolved = f"{reader} runs a text that is only known when it runs"
+        if word.text:
+            self.codes.append(word.text)
+
+    def add_file(self, word: Word, reader: str) -> None:
+        """Note a file that will be read as commands."""
+        if not word.exact:
+            self.unresolved = f"{reader} runs a file that is only known when it runs"
+        elif INPUT_FILE.fullmatch(word.text):
+            self.reads_input = True
+
+
+def inner_command(
+    command: Command, words: Sequence[Word], assigned: Sequence[Assignment] = ()
+) -> Command:
+    """Return the command that these words of a command are, which runs it."""
+    return Command(
+        tuple(words),
+        (*command.assigned, *assigned),
+        command.reads,
+        (),
+        command.feeds,
+        piped=command.piped,
+        via=command.name or "?",
+    )
+
+
+def open_loose(command: Command, opened: Opened, start: int = 1) -> None:
+    """Take every argument for the beginning of a command, or for a text that a shell reads."""
+    words = command.words
+    opened.certain = False
+    if len(words) - start > _MAX_LOOSE:
+        opened.unresolved = f"{command.name} may run any of its many arguments"
+        opened.opaque.append(" ".join(command.texts[start:]))
+        return
+    for position in range(start, len(words)):
+        text = words[position].text
+        if text and not text.startswith("-") and not ASSIGNMENT.match(text):
+            opened.commands.append(inner_command(command, words[position:]))
+        if LOOKS_LIKE_CODE.search(text):
+            opened.codes.append(text)
+        if "=" in text:
+            opened.codes.append(text.partition("=")[2])
+        if setting := SSH_SETTING.fullmatch(text):
+            opened.codes.append(setting["value"])

@@ -1,0 +1,243 @@
+"""Finds the commands inside programs that are neither shells nor wrappers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.shell import sed
+from prsm_core.permissions.shell.inline import bare_name, inline_code
+from prsm_core.permissions.shell.opened import (
+    INPUT_FILE,
+    LOOKS_LIKE_CODE,
+    inner_command,
+    open_loose,
+)
+from prsm_core.permissions.shell.words import UNKNOWN, Word
+from prsm_core.permissions.shell.wrappers import (
+    AWK_RUNS,
+    CALLS,
+    EVALUATES,
+    FINDERS,
+    HARMLESS_GIT_KEYS,
+    INTERPRETERS,
+    LOOSE_AFTER,
+    RUNNING_LONG,
+    RUNNING_OPTION,
+    RUNNING_SHORT,
+    SUBSTITUTES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_core.permissions.shell.opened import Opened
+    from prsm_core.permissions.shell.script import Command
+
+_MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
+_MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
+_GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
+_GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
+
+
+def open_other(name: str, command: Command, opened: Opened) -> None:
+    """Note what is inside a command whose program is neither a shell nor a wrapper."""
+    words = command.words
+    if name in _SPECIAL:
+        _SPECIAL[name](command, opened)
+    triggers = LOOSE_AFTER.get(name)
+    if triggers is not None:
+        start = next((at for at, word in enumerate(words) if word.text in triggers), None)
+        if start is not None:
+            open_loose(command, opened, start + 1)
+    if name in EVALUATES:
+        opened.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
+    runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
+    if runs is not None:
+        _open_interpreter(name, runs, command, opened)
+    if name not in FINDERS:
+        _open_running_options(name, words, opened)
+
+
+def _open_interpreter(name: str, runs: re.Pattern[str], command: Command, opened: Opened) -> None:
+    words = command.words
+    if runs is CALLS:
+        inline = inline_code(name, words)
+        codes, reads = inline.codes, inline.reads_input
+    else:
+        codes = [word.text for word in words[1:]]
+        reads = runs is not AWK_RUNS
+    if any(map(runs.search, codes)):
+        # It may get from any argument what it runs.
+        opened.opaque.append(" ".join(command.texts[1:]))
+    opened.reads_input = opened.interprets = reads
+    if len(words) > 3 and words[1].text == "-m":
+        opened.commands.append(inner_command(command, words[2:]))
+
+
+def _open_running_options(name: str, words: Sequence[Word], opened: Opened) -> None:
+    short, long = RUNNING_SHORT.get(name, ""), RUNNING_LONG.get(name, ())
+    for position, word in enumerate(words[1:], start=1):
+        text = word.text
+        if text[:1] != "-" and not (position == 1 and name.endswith("tar")):
+            continue
+        if len(text) < 3 and not short:
+            continue
+        following = words[position + 1] if position + 1 < len(words) else None
+        option, equals, value = text.partition("=")
+        match = RUNNING_OPTION.fullmatch(text)
+        if match or (long and any(len(option) > 2 and it.startswith(option) for it in long)):
+            if equals:
+                opened.codes.append(value.removeprefix("exec="))
+            elif following is not None:
+                split = following.text.replace(",", " ") if option == "-wrapper" else following.text
+                opened.add_code(replace(following, text=split), name)
+        elif short and text[:2] != "--":
+            _open_short(text, short, words[position + 1 :], opened)
+
+
+def _open_short(text: str, short: str, rest: Sequence[Word], opened: Opened) -> None:
+    """Take what options of one letter run: it is attached, or one of the words behind them."""
+    found = [at for at, letter in enumerate(text) if letter in short]
+    if found and text[0] == "-":
+        attached = text[found[0] + 1 :]
+        opened.codes += [attached] if attached else [word.text for word in rest[:1]]
+    elif found:  # old style: all letters first, then their values
+        opened.codes += [word.text for word in rest[: len(text)]]
+
+
+def _eval(command: Command, opened: Opened) -> None:
+    words = command.words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    text = " ".join(word.text for word in words)
+    opened.add_code(Word(text, exact=all(word.known for word in words)), "eval")
+
+
+def _trap(command: Command, opened: Opened) -> None:
+    for word in command.words[1:2]:
+        if word.text not in {"-p", "-l", "-", "--"}:
+            opened.add_code(word, "trap")
+    if len(command.words) > 2 and command.words[1].text == "--":
+        opened.add_code(command.words[2], "trap")
+
+
+def _alias(command: Command, opened: Opened) -> None:
+    for word in command.words[1:]:
+        if "=" in word.text or not word.exact:
+            opened.add_code(replace(word, text=word.text.partition("=")[2]), "alias")
+
+
+def _callback(command: Command, opened: Opened) -> None:
+    """Take the values of -C and -x: mapfile, complete, bind."""
+    for before, word in zip(command.words[1:], command.words[2:], strict=False):
+        if before.text in {"-C", "-x", "-F"}:
+            opened.add_code(replace(word, text=word.text.rpartition('":')[2]), command.name)
+
+
+def _source(command: Command, opened: Opened) -> None:
+    for word in command.words[1:2]:
+        opened.add_file(word, command.name)
+
+
+def _hash(command: Command, opened: Opened) -> None:
+    """Take the program that a name is to stand for."""
+    for before, word in pairwise(command.words):
+        if before.text.startswith("-") and before.text.endswith("p"):
+            opened.add_code(word, "hash")
+
+
+def _find(command: Command, opened: Opened) -> None:
+    words, triggers = command.words, FINDERS[command.name]
+    position = 1
+    while position < len(words):
+        name, equals, value = words[position].text.partition("=")
+        position += 1
+        if name not in triggers:
+            continue
+        if equals:
+            opened.codes.append(value)
+            continue
+        end = position
+        while end < len(words) and words[end].text not in {";", "+"}:
+            end += 1
+        rest = [
+            replace(word, exact=word.exact and "{" not in word.text) for word in words[position:end]
+        ]
+        if rest:
+            opened.commands.append(inner_command(command, (*rest, UNKNOWN)))
+        position = end
+
+
+def _git(command: Command, opened: Opened) -> None:
+    texts = command.texts
+    runs_text = {"-c", "--config"} | {
+        option
+        for option, names in (("-x", {"rebase", "difftool"}), ("-u", {"clone"}))
+        if names & set(texts)
+    }
+    if any(text.startswith("--config-env") for text in texts):
+        opened.codes += [each.value.text.removeprefix("!") for each in command.assigned]
+    for before, word in pairwise(command.words):
+        if before.text in runs_text:
+            key, equals, value = word.text.partition("=")
+            if not equals:
+                opened.add_code(word, "git")
+            elif not key.lower().startswith(HARMLESS_GIT_KEYS):
+                opened.add_code(replace(word, text=value.removeprefix("!")), "git")
+        opened.codes += _git_codes(before.text, word.text)
+        if word.text[:2] in runs_text and word.text[:2] != "-c":
+            opened.codes.append(word.text[2:])
+    if "config" in texts:
+        opened.codes += [text.removeprefix("!") for text in texts[2:] if text.startswith("!")]
+        if not any(text.lower().startswith(HARMLESS_GIT_KEYS) for text in texts):
+            opened.codes.append(texts[-1])
+    if {"foreach", "filter-branch"} & set(texts):
+        opened.codes += [text for text in texts if LOOKS_LIKE_CODE.search(text)]
+
+
+def _git_codes(before: str, text: str) -> list[str]:
+    """Return what an argument of git lets run: a transport helper, or an option's value."""
+    if text.startswith("-O"):
+        return [text[2:]]
+    if text.startswith(_GIT_RUNS):
+        return [text.partition("=")[2]]
+    if before.startswith(_GIT_RUNS_NEXT) and "=" not in before:
+        return [text]
+    return [text.partition("::")[2]] if "::" in text else []
+
+
+def _make(command: Command, opened: Opened) -> None:
+    words = command.words
+    for position, word in enumerate(words[1:], start=1):
+        text = word.text
+        following = words[position + 1].text if position + 1 < len(words) else ""
+        if "=" in text:
+            opened.codes.append(text.partition("=")[2])
+        if match := _MAKE_CODE.fullmatch(text):
+            opened.opaque.append(match[1] or following)
+        elif match := _MAKE_FILE.fullmatch(text):
+            is_input = INPUT_FILE.fullmatch(match[1] or following) is not None
+            opened.reads_input = opened.reads_input or is_input
+
+
+def _sed(command: Command, opened: Opened) -> None:
+    running = [text for text in sed.scripts_of(command.texts[1:]) if sed.may_run(text)]
+    opened.opaque += running
+    opened.reads_input = bool(running)  # a line can be the command
+
+
+_SPECIAL: Mapping[str, Callable[[Command, Opened], None]] = {
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    **dict.fromkeys(("mapfile", "readarray", "complete", "compgen", "bind"), _callback),
+    **dict.fromkeys(("source", "."), _source),
+    "hash": _hash,
+    **dict.fromkeys(FINDERS, _find),
+    "git": _git,
+    **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(("make", "gmake"), _make),
+}

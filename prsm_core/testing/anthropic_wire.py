@@ -47,7 +47,9 @@ class AnthropicMessages:
         return path == "/v1/messages"
 
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
-        """Answer what no scenario knows: how many tokens a prompt has."""
+        """Answer what no scenario knows: is anybody there, and how many tokens a prompt has."""
+        if (method, path) == ("HEAD", "/"):
+            return b""
         if method == "POST" and path == "/v1/messages/count_tokens":
             return json.dumps({"input_tokens": _COUNTED_TOKENS}).encode()
         return None

@@ -33,6 +33,7 @@ _OURS = re.compile(
     rf"(?:mcp__{SERVER}__|mcp_{SERVER}_|{SERVER}_|Tool: {SERVER}/)(?P<prefixed>\w+)"
     rf"|(?P<named>\w+) \({SERVER} MCP Server\)"
 )
+_SERVED_KEYS = {"server", "tool", "arguments"}
 _WORD = re.compile(r"\w+")
 
 
@@ -120,6 +121,8 @@ def arguments_of(call: Json) -> dict[str, Any]:
     if diffs:
         return {"paths": list(paths_of(call)), "diff": "".join(map(_unified, diffs))}
     given = call.get("rawInput")
+    if _served(call):
+        given = mapping(given).get("arguments")
     if isinstance(given, Mapping) and given:
         return dict(given)
     paths = {"paths": list(paths_of(call))} if paths_of(call) else {}
@@ -143,11 +146,25 @@ def result_of(call: Json) -> str | None:
 
 
 def _kind(call: Json) -> str:
-    return str(call.get("kind") or "")
+    """Return the kind of a call; "other" for a server's tool, which codex-acp calls a command."""
+    return "other" if _served(call) else str(call.get("kind") or "")
+
+
+def _served(call: Json) -> str | None:
+    """Return the tool of an MCP server that a call names as its whole input, as `mcp__x__tool`.
+
+    Title and input must say the same, and nothing else: no text of a model has this shape.
+    """
+    given = mapping(call.get("rawInput"))
+    if given.keys() != _SERVED_KEYS or call.get("title") != "mcp.{server}.{tool}".format_map(given):
+        return None
+    return "mcp__{server}__{tool}".format_map(given)
 
 
 def _vendor_name(call: Json) -> str:
     """Return what the vendor calls the tool: its own name where it is told, else the title."""
+    if (served := _served(call)) is not None:
+        return served
     return str(call.get(OWN_NAME) or call.get("title") or _kind(call) or "tool")
 
 

@@ -19,6 +19,13 @@ def diff(path, old, new, **fields):
     return {"type": "diff", "path": path, "oldText": old, "newText": new, **fields}
 
 
+SERVED = {
+    "kind": "execute",
+    "title": "mcp.prsm.note",
+    "rawInput": {"server": "prsm", "tool": "note", "arguments": {"text": "x"}},
+}
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -33,6 +40,9 @@ def diff(path, old, new, **fields):
         ({"kind": "fetch"}, "WebFetch"),
         ({"kind": "other", "title": "find (docs MCP Server)"}, "find (docs MCP Server)"),
         ({"kind": "other", "title": "x", tools.OWN_NAME: "mcp__docs__find"}, "mcp__docs__find"),
+        (SERVED, "mcp__prsm__note"),
+        ({**SERVED, "title": "mcp.prsm.other"}, "Bash"),
+        ({**SERVED, "rawInput": {**SERVED["rawInput"], "cmd": "rm x"}}, "Bash"),
         ({"kind": "think"}, "think"),
         ({"kind": ["odd"]}, "['odd']"),
         ({}, "tool"),
@@ -71,6 +81,8 @@ def test_only_a_shell_has_a_command():
         ({"title": "prsm_note"}, "note"),
         ({"title": "Tool: prsm/note"}, "note"),
         ({"title": "echo", tools.OWN_NAME: "mcp_prsm_run_bash"}, "run_bash"),
+        (SERVED, "note"),
+        ({**SERVED, "title": "mcp.docs.note"}, None),
         ({"title": "note"}, None),
         ({"title": "prsm/note"}, None),  # as a command it would be a file of the workspace
         ({"title": "note (docs MCP Server)"}, None),

@@ -7,6 +7,7 @@ contract     a pytest class for each kind of plugin, and for stores; its docstri
 doubles      what the engine gives a provider; `ScriptedApp` is what it gives a frontend
 samples      events, permission requests, models and tasks of every kind
 ModelServer  a model that follows a scenario, at a port of this machine
+odd team     a run in which one agent's program misbehaves; `MisbehaviourContract` plays it
 """
 
 from __future__ import annotations
@@ -37,13 +38,23 @@ if TYPE_CHECKING:
     from prsm_core.testing.fake_clock import FakeClock
     from prsm_core.testing.frontend_contract import FrontendContract
     from prsm_core.testing.memory_store import MemoryStore
+    from prsm_core.testing.misbehaviour import Misbehaviour
+    from prsm_core.testing.misbehaviour_contract import (
+        MisbehaviourContract,
+        fake_command,
+    )
     from prsm_core.testing.model_server import ModelServer
+    from prsm_core.testing.odd_team import (
+        OddTeam,
+        Outcome,
+    )
     from prsm_core.testing.provider_contract import ProviderContract
     from prsm_core.testing.provider_scene import (
         Scene,
         ScriptedModel,
         Stage,
     )
+    from prsm_core.testing.rush_clock import RushClock
     from prsm_core.testing.samples import (
         later_events,
         sample_contexts,
@@ -66,12 +77,17 @@ __all__ = [
     "FrontendContract",
     "LocalServices",
     "MemoryStore",
+    "Misbehaviour",
+    "MisbehaviourContract",
     "ModelScorerContract",
     "ModelServer",
+    "OddTeam",
+    "Outcome",
     "PermissionCheckContract",
     "ProviderContract",
     "RecordedCall",
     "RecordingHost",
+    "RushClock",
     "Scene",
     "ScriptedApp",
     "ScriptedModel",
@@ -81,6 +97,7 @@ __all__ = [
     "Terminal",
     "answers",
     "completes",
+    "fake_command",
     "later_events",
     "only",
     "open_services",
@@ -122,13 +139,23 @@ _HOMES = {
     "prsm_core.testing.fake_clock": ("FakeClock",),
     "prsm_core.testing.frontend_contract": ("FrontendContract",),
     "prsm_core.testing.memory_store": ("MemoryStore",),
+    "prsm_core.testing.misbehaviour": ("Misbehaviour",),
+    "prsm_core.testing.misbehaviour_contract": (
+        "MisbehaviourContract",
+        "fake_command",
+    ),
     "prsm_core.testing.model_server": ("ModelServer",),
+    "prsm_core.testing.odd_team": (
+        "OddTeam",
+        "Outcome",
+    ),
     "prsm_core.testing.provider_contract": ("ProviderContract",),
     "prsm_core.testing.provider_scene": (
         "Scene",
         "ScriptedModel",
         "Stage",
     ),
+    "prsm_core.testing.rush_clock": ("RushClock",),
     "prsm_core.testing.samples": (
         "later_events",
         "sample_contexts",

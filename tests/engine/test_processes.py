@@ -188,8 +188,10 @@ async def test_last_words_after_term_are_kept(launcher):
 
 
 async def test_a_process_that_stops_itself_and_its_shim_is_killed(launcher):
-    program = "echo $$; kill -STOP $PPID; kill -STOP $$"
+    # Not before its start is known: a shim that is stopped tells of none.
+    program = "read; echo $$; kill -STOP $PPID; kill -STOP $$"
     process = await launcher.start(["bash", "-c", program], name="frozen")
+    await process.write(b"go on\n")
     pid = int(await first_line(process))
     async with asyncio.timeout(DEADLINE):
         await process.stop(grace=0.1)

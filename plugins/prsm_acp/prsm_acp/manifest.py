@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import PermissionMode
 
 DEFAULT_MODEL = "default"  # the agent's own choice
+NPM = "npm install -g "
 
 
 class ModelChoice(StrEnum):
@@ -113,3 +114,8 @@ class Manifest:
     gaps: tuple[str, ...] = ()
     tested: str | None = None
     quirks: Quirks = Quirks()
+
+    @property
+    def package(self) -> str | None:
+        """The npm package to install, None where it is installed in another way."""
+        return self.install.removeprefix(NPM) if self.install.startswith(NPM) else None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 
-from prsm_acp.manifest import Manifest, ModelChoice, Quirks, UsageFrom
+from prsm_acp.manifest import NPM, Manifest, ModelChoice, Quirks, UsageFrom
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError
 
-_NODE = "npm install -g "
 _LONG_WAIT = "86400000"  # ms; a call that waits for another agent may take a day
 
 
@@ -20,7 +19,7 @@ def _always(mode: str) -> dict[PermissionMode, str]:
 GEMINI = Manifest(
     name="gemini",
     command=("gemini", "--acp"),
-    install=f"{_NODE}@google/gemini-cli",
+    install=f"{NPM}@google/gemini-cli",
     login="set GEMINI_API_KEY, or run `gemini` once and log in",
     passes=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
     variables={
@@ -53,10 +52,14 @@ GEMINI = Manifest(
 CLAUDE = Manifest(
     name="claude-agent-acp",
     command=("claude-agent-acp",),
-    install=f"{_NODE}@agentclientprotocol/claude-agent-acp",
+    install=f"{NPM}@agentclientprotocol/claude-agent-acp",
     login="run `claude` once and log in, or set ANTHROPIC_API_KEY",
     passes=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-    variables={"MCP_TOOL_TIMEOUT": _LONG_WAIT},
+    variables={
+        "MCP_TOOL_TIMEOUT": _LONG_WAIT,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",  # a model request of its own
+    },
     key_variable="ANTHROPIC_API_KEY",
     url_variable="ANTHROPIC_BASE_URL",
     home_variable="CLAUDE_CONFIG_DIR",
@@ -67,7 +70,7 @@ CLAUDE = Manifest(
 CODEX = Manifest(
     name="codex-acp",
     command=("codex-acp",),
-    install=f"{_NODE}@agentclientprotocol/codex-acp",
+    install=f"{NPM}@agentclientprotocol/codex-acp",
     login="run `codex login`, or set OPENAI_API_KEY",
     passes=("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"),
     key_variable="OPENAI_API_KEY",
@@ -79,7 +82,7 @@ CODEX = Manifest(
 QWEN = Manifest(
     name="qwen",
     command=("qwen", "--acp"),
-    install=f"{_NODE}@qwen-code/qwen-code",
+    install=f"{NPM}@qwen-code/qwen-code",
     login="run `qwen` once and log in, or set OPENAI_API_KEY and OPENAI_BASE_URL",
     passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
     key_variable="OPENAI_API_KEY",
@@ -94,7 +97,7 @@ QWEN = Manifest(
 OPENCODE = Manifest(
     name="opencode",
     command=("opencode", "acp"),
-    install=f"{_NODE}opencode-ai",
+    install=f"{NPM}opencode-ai",
     login="run `opencode auth login`",
     passes=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
     needs_model=True,  # its own choice is a hosted model that nobody asked for
@@ -112,7 +115,7 @@ GOOSE = Manifest(
 COPILOT = Manifest(
     name="copilot",
     command=("copilot", "--acp"),
-    install=f"{_NODE}@github/copilot",
+    install=f"{NPM}@github/copilot",
     login="run `copilot` once and type /login",
     passes=("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
     model=ModelChoice.ARGUMENT,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.interfaces.deadline import deadline
+from prsm_core.interfaces.npm import packaged_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_acp.manifest import Manifest
-    from prsm_core.interfaces.provider import ProviderServices
+    from prsm_core.interfaces.provider import Process, ProviderServices
 
 GAPS = (
     "the agent itself decides which of its tools it asks leave for",
@@ -27,7 +28,8 @@ async def version(
 ) -> str | None:
     """Return what `--version` prints, None if it prints no version within four seconds.
 
-    Raises ProviderNotAvailableError when the program is missing or cannot run.
+    Where npm has installed the program its package tells the same at once: some take seconds of
+    CPU to start. Raises ProviderNotAvailableError when the program is missing or cannot run.
     """
     try:
         process = await services.start_process(
@@ -36,19 +38,26 @@ async def version(
     except ProviderNotAvailableError as error:
         hint = f"Install it: {manifest.install}." if manifest.install else "Set `command`."
         raise ProviderNotAvailableError(error.message, hint=hint) from error
-    text = ""
     try:
-        async with deadline(services, _SECONDS):
-            process.close_stdin()
-            async for line in process.lines():
-                text = text or line.decode(errors="replace")
-            await process.wait()
+        known = packaged_version(argv, manifest.package) if manifest.package else None
+        text = known or await _printed(process, services)
     except (TimeoutError, ProcessError):
         return None
     finally:
         process.kill()
     found = _VERSION.search(text)
     return found[0] if found else None
+
+
+async def _printed(process: Process, services: ProviderServices) -> str:
+    """Return the first line that a process prints; raise TimeoutError after four seconds."""
+    text = ""
+    async with deadline(services, _SECONDS):
+        process.close_stdin()
+        async for line in process.lines():
+            text = text or line.decode(errors="replace")
+        await process.wait()
+    return text
 
 
 def is_tested(found: str | None, manifest: Manifest) -> bool:

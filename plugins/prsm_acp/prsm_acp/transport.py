@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
+_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 _MAX_OPEN = 256  # requests of the agent that are being worked on
 
 Json = dict[str, Any]
@@ -108,7 +109,7 @@ class ProcessTransport:
         """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
             text = line.decode("utf-8", "replace").removeprefix("\ufeff")
-            return await self._route(json.loads(text, strict=False))
+            return await self._route(_DECODER.decode(text))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, AcpError):
             self.bad_lines += 1
             return None

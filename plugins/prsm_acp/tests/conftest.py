@@ -24,7 +24,9 @@ def scene(tmp_path):
     async def opened(*steps, fault=None, settings=(), manifest=MANIFEST, clock=None, **quirks):
         cwd = tmp_path / "work"
         cwd.mkdir(exist_ok=True)
-        command = [*FAKE, *([f"--fault={fault}"] if fault else [])]
+        marks = tmp_path / "marks"
+        marks.mkdir(exist_ok=True)
+        command = [*FAKE, *([f"--fault={fault}", f"--marks={marks}"] if fault else [])]
         known = replace(manifest, quirks=replace(manifest.quirks, **quirks))
         scenario = {"lanes": {"agent": {"marker": "", "steps": list(steps)}}}
         async with (

@@ -1,6 +1,7 @@
 """A small ACP agent in Python: the protocol over stdio, requests to a model, MCP servers.
 
-    FAKE_URL=http://127.0.0.1:PORT/v1 FAKE_HOME=DIR python -I -S fake_acp.py [--fault=NAME]
+    FAKE_URL=http://127.0.0.1:PORT/v1 FAKE_HOME=DIR python -I -S fake_acp.py
+        [--fault=NAME --marks=FOLDER]
 
 It keeps its sessions in FAKE_HOME, so that a new process can load them. With a fault it does at
 one point what `faults.py` says, and needs no model server.
@@ -11,7 +12,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -447,12 +447,20 @@ def _text(text: str) -> list[dict]:
     return [{"type": "content", "content": {"type": "text", "text": text}}]
 
 
+def _fault(arguments: list[str]) -> Any:
+    """Return what is to go wrong: nothing, unless the arguments begin with an order."""
+    if not arguments or not arguments[0].startswith("--fault="):
+        return {}
+    sys.path.insert(0, str(_HERE.parents[3]))
+    from plugins.prsm_acp.tests.faults import FAULTS
+    from prsm_core.testing.odd_faults import Marks
+
+    return FAULTS[str(Marks.take(arguments))]
+
+
 def main(arguments: list[str]) -> None:
     """Tell the version, or serve."""
-    fault = {}
-    if arguments and arguments[0].startswith("--fault="):
-        name = arguments.pop(0).partition("=")[2]
-        fault = runpy.run_path(str(_HERE.with_name("faults.py")))["FAULTS"][name]
+    fault = _fault(arguments)
     if "--version" in arguments:
         tell = fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n"))
         tell()

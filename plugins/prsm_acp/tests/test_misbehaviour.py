@@ -2,259 +2,78 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import re
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
+from prsm_acp.config import AcpConfig
+from prsm_acp.manifest import McpPlace
+from prsm_acp.provider import AcpProvider
 
-from plugins.prsm_acp.tests.faults import KEY
-from plugins.prsm_acp.tests.odd_team import OddTeam, fake_command, fake_home
-from prsm_core.engine.processes import install_child_watcher
+from plugins.prsm_acp.tests.fake_manifest import FAKE, MANIFEST
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.testing.misbehaviour import Misbehaviour
+from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each
 
-MEMORY_GROWTH = 100 * 2**20
-INHERITED = {"PATH", "HOME", "USER", "LANG", "TERM", "TZ", "TMPDIR", "SHELL", "LC_CTYPE"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _real_run():
-    """As a real run has it: one thread fewer per child, and the libraries loaded before."""
-    install_child_watcher()
-    importlib.import_module("acp.connection")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A fault, and what becomes of its agent."""
-
-    fault: str
-    error: str | None = None  # what the reason says, as a regular expression; None: it completes
-    said: str = ""  # what is kept of what it said
-    rush: float = 0.0  # how fast time passes once it has begun; 0: as the test says
-    engine: dict[str, Any] = field(default_factory=dict)
-
-
-# It never comes to a turn: the agent fails at once and is not tried again.
 NEVER_BEGAN = [
-    Row(
-        fault="dies_at_start", error=r"did not start: .*exit code 1.*: fatal: the key \[redacted\]"
+    Misbehaviour(
+        fault="never_greets", error="did not answer initialize within 60 s", turns=0, wait=60
     ),
-    Row(fault="leaves_at_start", error=r"did not start: .*exit code 0"),
-    Row(fault="never_greets", error="did not answer initialize within 60 s", rush=200),
-    Row(fault="never_opens_a_session", error="did not answer session/new within 120 s", rush=400),
-    Row(fault="opens_nonsense", error="opened a session without an id"),
-    Row(fault="wants_a_login", error="could not open a session: Authentication required"),
-    Row(fault="speaks_another_version", error="speaks version 7 of ACP, not 1"),
-    Row(fault="keeps_its_mode", error="refused the mode 'ask': no such mode"),
-]
-# It dies in the turn, again and again: tried as often as configured.
-DIES = [
-    Row(fault="leaves_in_the_turn", error="ended: exit code 0", said="said before"),
-    Row(fault="exits_3", error="ended: exit code 3.*: the disk is full", said="said before"),
-    Row(fault="is_killed", error=r"killed by signal 9, SIGKILL \(out of memory\?\)"),
-    Row(fault="crashes", error="killed by signal 11, SIGSEGV"),
-    Row(fault="kills_its_group", error="killed by signal 9"),
-    Row(fault="half_a_line", error="exit code 3; 1 of its lines", said="said before"),
-    Row(fault="endless_line", error="a line of more than 16777216 bytes", said="before"),
-    Row(fault="long_line", error="a line of more than 16777216 bytes", said="before"),
-    Row(fault="leaves_a_family", error="exit code 0"),
-    Row(fault="a_child_holds_the_pipe", error="exit code 0", said="said before"),
-    Row(fault="terminal_tricks", error=r"exit code 5: \[bold\]lost cause$"),
-]
-# It goes on running and is of no use: a deadline ends it.
-HANGS = [
-    Row(fault="closes_stdout", error="closed its output and went on running"),
-    Row(fault="silence", error="silent for too long"),
-    Row(fault="silence_after_output", error="silent for too long", said="said before"),
-    Row(fault="is_deaf_to_a_cancel", error="silent for too long"),
-    Row(fault="drips", error="silent for too long"),
-    Row(fault="stops_itself", error="silent for too long"),
-    Row(fault="hears_no_more", error="silent for too long"),
-    Row(
-        fault="a_command_never_ends",
-        error="a tool call ran for too long",
-        engine={"tool_timeout_seconds": 40},
+    Misbehaviour(
+        fault="never_opens_a_session",
+        error="did not answer session/new within 120 s",
+        turns=0,
+        wait=120,
     ),
-    Row(
-        fault="beats_for_ever",
-        error="used up its reasoning time",
-        engine={"agent_timeout_seconds": 40},
+    Misbehaviour(fault="opens_nonsense", error="opened a session without an id", turns=0),
+    Misbehaviour(
+        fault="wants_a_login", error="could not open a session: Authentication required", turns=0
     ),
+    Misbehaviour(fault="speaks_another_version", error="speaks version 7 of ACP, not 1", turns=0),
+    Misbehaviour(fault="keeps_its_mode", error="refused the mode 'ask': no such mode", turns=0),
 ]
-# It is a nuisance, but the turn ends well.
-ENDURED = [
-    Row(fault="garbage"),
-    Row(fault="says_all_twice"),
-    Row(fault="says_it_in_disorder"),
-    Row(fault="mad_usage"),
-    Row(fault="ignores_term"),
-    Row(fault="version_hangs"),
-    Row(fault="version_is_noise"),
-]
-# A lasting error: it is not tried again.
 LASTING = [
-    Row(fault="no_access", error="bad key"),
-    Row(fault="no_room", error="prompt is too long"),
-    Row(fault="refuses_to_go_on", error="the model refused to go on"),
-    Row(fault="refuses_at_once", error="Internal error"),
-    Row(fault="ends_with_nonsense", error="unknown stop reason", said="said before"),
-    Row(fault="says_nothing", error="no result"),
+    Misbehaviour(fault="refuses_to_go_on", error="the model refused to go on"),
+    Misbehaviour(fault="refuses_at_once", error="Internal error"),
+    Misbehaviour(fault="ends_with_nonsense", error="unknown stop reason", said="said before"),
 ]
-
-
-def named(rows: list[Row]) -> Any:
-    return pytest.mark.parametrize("row", rows, ids=lambda row: row.fault)
-
-
-async def run_row(folder, row, *, rush=1.0, **engine):
-    team = OddTeam(
-        folder=folder,
-        command=fake_command(row.fault),
-        rush=row.rush or rush,
-        said=row.said,
-        engine={**engine, **row.engine},
-    )
-    if row.error is None:
-        begin(folder)
-    outcome = await team.run()
-    if row.error is None:
-        assert outcome.odd.success, outcome.odd.error
-    else:
-        assert not outcome.odd.success
-        assert re.search(row.error, outcome.odd.error or ""), outcome.odd.error
-    if row.said:
-        assert row.said in "".join(outcome.texts)
-    return outcome
-
-
-def begin(folder):
-    """Let time pass from the start as the test says."""
-    fake_home(folder).mkdir(exist_ok=True)
-    (fake_home(folder) / "begun").touch()
-
-
-@pytest.mark.parametrize(
-    ("command", "reason"),
-    [(["no-such-agent"], "no-such-agent"), (["/dev/null"], "Permission denied")],
+DEAF = Misbehaviour(
+    fault="is_deaf_to_a_cancel",
+    error="silent for too long",
+    wait=60,
+    engine={"idle_timeout_seconds": 60, "retry_attempts": 1},
 )
-async def test_a_program_that_cannot_be_started_fails_its_agent_at_once(tmp_path, command, reason):
-    outcome = await OddTeam(folder=tmp_path, command=command).run()
-    assert reason in str(outcome.odd.error)
-    assert outcome.odd.duration < 5
-    assert outcome.retries == []
 
 
-@named(NEVER_BEGAN)
-async def test_an_agent_that_never_came_to_a_turn_fails_without_a_retry(tmp_path, row):
-    outcome = await run_row(tmp_path, row)
-    assert outcome.ledger.events("turn_finished", "odd") == []
-    assert outcome.retries == []
-
-
-@named(DIES)
-async def test_a_process_that_dies_is_started_again_as_often_as_configured(tmp_path, row):
-    outcome = await run_row(tmp_path, row, rush=5, retry_attempts=2)
-    assert len(outcome.retries) == 1
-
-
-@named(HANGS)
-async def test_a_process_of_no_use_is_ended_by_a_deadline(tmp_path, row):
-    outcome = await run_row(tmp_path, row, rush=100, idle_timeout_seconds=60, retry_attempts=1)
-    assert outcome.odd.duration < 120
-
-
-@named(ENDURED)
-async def test_what_can_be_endured_is_endured(tmp_path, row):
-    outcome = await run_row(tmp_path, row)
-    assert outcome.texts == ["all is well"]
-    assert outcome.odd.summary == "all is well"
-    assert len(outcome.ledger.events("turn_finished", "odd")) == 1
-    assert outcome.retries == []
-
-
-@named(LASTING)
-async def test_a_lasting_error_is_not_tried_again(tmp_path, row):
-    outcome = await run_row(tmp_path, row)
-    assert outcome.retries == []
-
-
-@named([Row(fault="stderr_flood"), Row(fault="event_flood")])
-async def test_what_the_process_wastes_costs_the_engine_nothing(tmp_path, row):
-    before = memory_from_now_on()
-    await run_row(tmp_path, row)
-    assert memory("VmHWM") - before < MEMORY_GROWTH
-
-
-def memory_from_now_on():
-    """Return what this process has in bytes; the peak begins anew."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory("VmRSS")
-
-
-def memory(key):
-    """Return a figure of this process in bytes: VmRSS is what it has, VmHWM the peak of that."""
-    (line,) = re.findall(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(line) * 1024
-
-
-async def test_broken_bytes_are_replaced_and_the_rest_is_kept(tmp_path):
-    outcome = await run_row(tmp_path, Row(fault="broken_bytes"))
-    assert outcome.texts == ["bytes \ufffd\ufffd \0 \ufffd \N{EURO SIGN}"]
-
-
-async def test_what_is_told_twice_counts_once(tmp_path):
-    outcome = await run_row(tmp_path, Row(fault="says_all_twice"))
-    assert outcome.usage.total_tokens == 110
-    assert len(outcome.ledger.events("tool_call_started", "odd")) == 1
-    (finished,) = outcome.ledger.events("tool_call_finished", "odd")
-    assert finished["status"] == "completed"
-
-
-async def test_a_count_that_cannot_be_is_unknown_and_poisons_no_total(tmp_path):
-    outcome = await run_row(tmp_path, Row(fault="mad_usage"))
-    assert (outcome.usage.output_tokens, outcome.usage.input_tokens) == (3, None)
-    assert outcome.usage.total_tokens is None
-
-
-async def test_a_secret_that_the_agent_tells_is_in_no_event(tmp_path, monkeypatch):
-    monkeypatch.setenv("VENDOR_KEY", KEY)
-    monkeypatch.setenv("OTHER_KEY", "another secret")
-    monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    team = OddTeam(
-        folder=tmp_path,
-        command=fake_command("echoes_secrets"),
-        settings={"api_key_env": "VENDOR_KEY"},
-    )
-    outcome = await team.run()
-    events = json.dumps(outcome.ledger.events())
-    assert KEY not in events
-    assert "another secret" not in events
-    assert str(outcome.odd.error).endswith("no access with [redacted]")
-    (said,) = outcome.texts
-    (names,) = re.findall(r"\[('.*')\]", said)
-    given = {name.strip("' ") for name in names.split(",")}
-    assert given - INHERITED == {"FAKE_HOME", "VENDOR_KEY"}
-    assert outcome.retries == []
+def build_odd(settings, services):
+    """Build the provider of the misbehaving agent, which takes no part in the tree."""
+    manifest = replace(MANIFEST, mcp=McpPlace.NONE)
+    return AcpProvider(AcpConfig.from_settings(settings), manifest, services)
 
 
 @pytest.mark.requirement("E27", "E28")
-async def test_a_model_that_stays_busy_is_given_up_and_its_provider_paused(tmp_path):
-    outcome = await run_row(
-        tmp_path, Row(fault="busy_for_ever", error="Rate limit"), rush=50, retry_attempts=5
-    )
-    assert len(outcome.ledger.events("turn_finished", "odd")) == 5
-    assert [delay > 15 for delay in outcome.retries] == [False, False, True, True]
+class TestMisbehaviour(MisbehaviourContract):
+    spec = ProviderSpec(name="odd", summary="", factory=build_odd)
+    fake = FAKE
+    version = "fake-acp 1.0.0"
+    differs: ClassVar = {"busy_for_ever": {"error": "Rate limit"}}
+    lacks: ClassVar = {
+        "transient_error": "ACP tells nothing of what an agent tries again by itself"
+    }
+    libraries = ("acp.connection",)
 
+    def settings(self, command):
+        return {"command": list(command)}
 
-async def test_what_a_killed_agent_had_said_is_kept_also_when_it_takes_its_time(tmp_path):
-    async def kill(team):
-        await team.manager.kill_agent(team["odd"].agent_id, "not wanted any more")
+    @each(NEVER_BEGAN)
+    async def test_an_agent_that_answers_nothing_or_nonsense_fails_without_a_retry(
+        self, tmp_path, row
+    ):
+        await self.play(tmp_path, row)
 
-    team = OddTeam(folder=tmp_path, command=fake_command("flushes_late"), said="begun", meddle=kill)
-    outcome = await team.run()
-    assert outcome.ledger.states("odd")[-1] == "killed"
-    assert outcome.odd.summary.startswith("begun")
-    assert outcome.texts[0].startswith("begun")
+    async def test_an_agent_that_is_deaf_to_a_cancel_is_ended(self, tmp_path):
+        await self.play(tmp_path, DEAF)
+
+    @each(LASTING)
+    async def test_what_the_agent_itself_refuses_is_not_tried_again(self, tmp_path, row):
+        await self.play(tmp_path, row)

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from plugins.prsm_acp.tests.rush_clock import RushClock
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
 from prsm_core.domain.turns import (
@@ -35,13 +34,14 @@ from prsm_core.testing.doubles import (
     until,
 )
 from prsm_core.testing.provider_scene import call, end, error, failure, reason
+from prsm_core.testing.rush_clock import RushClock
 
 LOST = "session-that-is-gone"
 
 
 async def rush_once_begun(scene, clock):
     """Let time pass a hundred times as fast once the fault of a scene has begun."""
-    await until(lambda: (scene.services.state_dir / "begun").exists())
+    await until(lambda: (scene.services.state_dir.parent / "marks" / "begun").exists())
     clock.rush(100)
 
 

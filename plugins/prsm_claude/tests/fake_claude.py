@@ -1,6 +1,7 @@
 """A small Claude CLI in Python: the same talk over stdio, the same requests to a model.
 
-    python -I -S fake_claude.py [--fault=NAME] --session-id=ID --append-system-prompt-file=FILE …
+    python -I -S fake_claude.py [--fault=NAME --marks=FOLDER] --session-id=ID
+        --append-system-prompt-file=FILE …
 
 It keeps its transcripts in CLAUDE_CONFIG_DIR, so that a new process can resume them. With a fault
 it does at one point what `faults.py` says, and needs no model server.
@@ -11,7 +12,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -452,12 +452,19 @@ class Cli:
         return self._tools
 
 
+def _fault(arguments: list[str]) -> Any:
+    """Return what is to go wrong: nothing, unless the arguments begin with an order."""
+    if not arguments or not arguments[0].startswith("--fault="):
+        return {}
+    from plugins.prsm_claude.tests.faults import FAULTS
+    from prsm_core.testing.odd_faults import Marks
+
+    return FAULTS[str(Marks.take(arguments))]
+
+
 def main(arguments: list[str]) -> None:
     """Tell the version, or serve."""
-    fault = {}
-    if arguments and arguments[0].startswith("--fault="):
-        name = arguments.pop(0).partition("=")[2]
-        fault = runpy.run_path(str(_HERE.with_name("faults.py")))["FAULTS"][name]
+    fault = _fault(arguments)
     if "--version" in arguments:
         tell = fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n"))
         tell()

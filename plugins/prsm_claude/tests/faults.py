@@ -1,9 +1,7 @@
-"""What the fake CLI can do wrong, by name.
+"""What the fake CLI can do wrong beside the faults of every program, by name.
 
 A fault replaces what the CLI does at one point: `version`, `start` (before it reads anything), the
 answer to a request of the SDK, `turn`, which plays a whole turn, or `end` (after the SDK has gone).
-It writes the file `begun` into CLAUDE_CONFIG_DIR when it begins, and into `family` the pids of the
-processes it leaves about.
 """
 
 from __future__ import annotations
@@ -12,105 +10,61 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.testing.odd_faults import KEY, begun, fine, shared_faults, stay, times
+
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
-Turn = Any  # of fake_claude.py
-Cli = Any
+Cli = Any  # of fake_claude.py
 
-FAULTS: dict[str, dict[str, Any]] = {}
-KEY = "sk-live-0123456789abcdef0123"
 NOISE = "[claude-code:unrecognized_model] {}\n"
-LATE_SECONDS = 0.3
-DRIP_SECONDS = 0.02
-FLOOD = 100 * 2**20  # bytes of stderr
-LONG_LINE = 20 * 2**20
-MANY_EVENTS = 20_000
 LIMIT_SECONDS = 25
-HOG = 512 * 2**20
-NAP = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
+
+
+class Turn:
+    """A turn of fake_claude.py, as the faults know turns."""
+
+    def __init__(self, turn: Any) -> None:
+        self._of = turn
+        self.interrupted: threading.Event = turn.interrupted
+        self.raw = turn.cli.wire.raw
+        self.say = turn.say_text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def finish(self) -> None:
+        self.use(input_tokens=100, output_tokens=10)
+        self.end()
+
+    def abort(self) -> None:
+        self.end("aborted_streaming", is_error=True, subtype="error_during_execution")
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    name: dict(fault) for name, fault in shared_faults(Turn, subprocess.Popen, NOISE).items()
+}
 
 
 def fault(point: str) -> Callable[[Callable], Callable]:
     """Add a function to the table under its own name."""
 
     def add(fn: Callable) -> Callable:
-        FAULTS[fn.__name__] = {"turn": fine, point: fn}
+        if point == "turn":
+            FAULTS[fn.__name__] = {point: lambda turn: fn(Turn(turn))}
+        else:
+            FAULTS[fn.__name__] = {"turn": lambda turn: fine(Turn(turn)), point: fn}
         return fn
 
     return add
 
 
-def begun() -> None:
-    home().joinpath("begun").touch()
-
-
-def home() -> Path:
-    return Path(os.environ["CLAUDE_CONFIG_DIR"])
-
-
-def times(name: str) -> int:
-    """Return how often any process of this home has come here, this time included."""
-    mark = home() / name
-    count = len(mark.read_text()) + 1 if mark.exists() else 1
-    mark.write_text("x" * count)
-    return count
-
-
-def die(signum: int) -> None:
-    os.kill(os.getpid(), signum)
-    signal.pause()
-
-
-def fine(turn: Turn, text: str = "all is well") -> None:
-    """End a turn as a good CLI does."""
-    turn.say_text(text)
-    turn.use(input_tokens=100, output_tokens=10)
-    turn.end()
-
-
-def aborted(turn: Turn) -> None:
-    turn.end("aborted_streaming", is_error=True, subtype="error_during_execution")
-
-
-def stay(turn: Turn) -> None:
-    """Say nothing any more; an interrupt is obeyed."""
-    begun()
-    turn.interrupted.wait()
-    aborted(turn)
-
-
 # --- before the first turn -------------------------------------------------------------------
-
-
-@fault("version")
-def version_hangs() -> None:
-    signal.pause()
-
-
-@fault("version")
-def version_is_noise() -> None:
-    sys.stdout.write("lorem ipsum\n")
-    sys.exit(7)
-
-
-@fault("start")
-def dies_at_start(cli: Cli) -> None:
-    sys.stderr.write(NOISE * 500)
-    sys.stderr.write(f"\x1b[31mfatal: the key {KEY} is not valid\x1b[0m\n{NOISE}")
-    sys.exit(1)
-
-
-@fault("start")
-def leaves_at_start(cli: Cli) -> None:
-    sys.exit(0)
 
 
 @fault("initialize")
@@ -159,7 +113,7 @@ def garbage(turn: Turn) -> None:
         b"",
         b"\0\0",
     ):
-        turn.cli.wire.raw(line + b"\r\n")
+        turn.raw(line + b"\r\n")
     turn.tell("assistant", message={"content": [{"type": "text", "text": 5}], "model": []})
     turn.tell("user", message={"content": [{"type": "tool_result", "tool_use_id": {}}]})
     turn.stream(type="content_block_delta", delta=[])
@@ -175,48 +129,9 @@ def broken_bytes(turn: Turn) -> None:
     told = json.dumps({"type": "assistant", "parent_tool_use_id": None, "message": message})
     text = b"bytes \xff\xfe \0 \\ud83d \xe2\x82\xac"
     line = b"\xef\xbb\xbf" + told.encode().replace(b"TEXT", text) + b"\r\n"
-    turn.cli.wire.raw(line[:-12])  # also cut within a write
-    turn.cli.wire.raw(line[-12:])
+    turn.raw(line[:-12])  # also cut within a write
+    turn.raw(line[-12:])
     turn.end()
-
-
-@fault("turn")
-def long_line(turn: Turn) -> None:
-    begun()
-    turn.say_text("before")
-    turn.say_text("x" * LONG_LINE)
-    fine(turn)
-
-
-@fault("turn")
-def endless_line(turn: Turn) -> None:
-    begun()
-    turn.delta("before")
-    turn.cli.wire.raw(b"x" * LONG_LINE)
-    os._exit(0)
-
-
-@fault("turn")
-def half_a_line(turn: Turn) -> None:
-    begun()
-    turn.delta("said before")
-    turn.cli.wire.raw(b'{"type": "assistant", "mess')
-    os._exit(3)
-
-
-@fault("turn")
-def stderr_flood(turn: Turn) -> None:
-    block = b"noise " * 10_000 + b"\n"
-    for _ in range(FLOOD // len(block)):
-        os.write(2, block)
-    fine(turn)
-
-
-@fault("turn")
-def event_flood(turn: Turn) -> None:
-    for number in range(MANY_EVENTS):
-        turn.delta(f"{number} ")
-    fine(turn)
 
 
 @fault("turn")
@@ -235,7 +150,7 @@ def says_all_twice(turn: Turn) -> None:
     wire.say = say
     fine(turn)
     turn.end("api_error", "a contradiction", is_error=True)
-    turn.say_text("too late")
+    turn.say("too late")
 
 
 @fault("turn")
@@ -250,30 +165,15 @@ def says_it_in_disorder(turn: Turn) -> None:
 
 
 @fault("turn")
-def says_nothing(turn: Turn) -> None:
-    os.write(2, b"a warning\n")
-    turn.end()
-
-
-@fault("turn")
 def mad_usage(turn: Turn) -> None:
     totals: tuple[Any, ...] = (-5, 10**30, 1e30, "many", None, [], True)
     for total in totals:
         turn.stream(type="message_start", message={"usage": {"input_tokens": total}})
         turn.stream(type="message_delta", usage={"output_tokens": total})
         turn.stream(type="message_stop")
-    turn.say_text("all is well")
+    turn.say("all is well")
     mad = {"input_tokens": -5, "output_tokens": 10**30}
     turn.end(usage=mad, modelUsage=[5], total_cost_usd=1e300)
-
-
-@fault("turn")
-def terminal_tricks(turn: Turn) -> None:
-    begun()
-    os.write(
-        2, "\x1b]52;c;cm0=\x07\x1b]0;title\x07\x1b[2J[bold]lost\u202e \x1b[31mcause\n".encode()
-    )
-    os._exit(5)
 
 
 @fault("turn")
@@ -283,7 +183,7 @@ def echoes_secrets(turn: Turn) -> None:
     turn.tell("system", subtype="informational", content=f"{secrets} {KEY}")
     turn.tool_started("c1", "Bash", {"command": f"echo {KEY}"})
     turn.tool_result("c1", KEY, is_error=True)
-    turn.say_text(f"it is {KEY}; {sorted(os.environ)}")
+    turn.say(f"it is {KEY}; {sorted(os.environ)}")
     turn.fail("api_error", f"no access with {KEY}", 401)
 
 
@@ -296,15 +196,6 @@ def transient_error(turn: Turn) -> None:
 # --- what it does not say --------------------------------------------------------------------
 
 
-FAULTS["silence"] = {"turn": stay}
-
-
-@fault("turn")
-def silence_after_output(turn: Turn) -> None:
-    turn.delta("said before")
-    stay(turn)
-
-
 @fault("turn")
 def a_command_never_ends(turn: Turn) -> None:
     turn.tool_started("c1", "Bash", {"command": "sleep inf"})
@@ -312,56 +203,15 @@ def a_command_never_ends(turn: Turn) -> None:
 
 
 @fault("turn")
-def spins(turn: Turn) -> None:
-    begun()
-    while True:
-        pass
-
-
-@fault("turn")
-def drips(turn: Turn) -> None:
-    begun()
-    while not turn.interrupted.wait(DRIP_SECONDS):
-        turn.cli.wire.raw(b"x")
-    turn.cli.wire.raw(b"\n")
-    aborted(turn)
-
-
-@fault("turn")
-def beats_for_ever(turn: Turn) -> None:
-    begun()
-    while not turn.interrupted.wait(DRIP_SECONDS):
-        turn.delta(". ")
-    aborted(turn)
-
-
-@fault("turn")
-def stops_itself(turn: Turn) -> None:
-    begun()
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-@fault("turn")
 def hears_no_more(turn: Turn) -> None:
     """Ask for tools whose answers are never read, until the pipe to us is full."""
     turn.cli.wire.settle = lambda _: signal.pause()
-    begun()
-    for number in range(50):
+    for number in range(20):
         message = {"id": number, "jsonrpc": "2.0", "method": "x" * 10_000}
         request = {"subtype": "mcp_message", "server_name": "none", "message": message}
         asked = {"type": "control_request", "request_id": f"r{number}", "request": request}
         turn.cli.wire.say(asked)
-
-
-@fault("turn")
-def flushes_late(turn: Turn) -> None:
-    """Say one thing more after an interrupt."""
-    turn.delta("begun")
     begun()
-    turn.interrupted.wait()
-    threading.Event().wait(LATE_SECONDS)
-    turn.say_text("begun, and the last words")
-    aborted(turn)
 
 
 @fault("interrupt")
@@ -369,104 +219,15 @@ def ignores_interrupts(cli: Cli, message: dict) -> None:
     cli.wire.answer(message, {})
 
 
-FAULTS["ignores_interrupts"]["turn"] = stay
+FAULTS["ignores_interrupts"] |= FAULTS["silence"]
 
 
 # --- how it ends -----------------------------------------------------------------------------
 
 
 @fault("turn")
-def closes_stdout(turn: Turn) -> None:
-    begun()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-@fault("turn")
-def leaves_in_the_turn(turn: Turn) -> None:
-    begun()
-    turn.say_text("said before")
-    os._exit(0)
-
-
-@fault("turn")
-def exits_3(turn: Turn) -> None:
-    begun()
-    turn.delta("said before")
-    os.write(2, f"the disk is full\n{NOISE}".encode())
-    os._exit(3)
-
-
-@fault("turn")
-def is_killed(turn: Turn) -> None:
-    begun()
-    turn.cli.wire.raw(b'{"type": "assist')
-    die(signal.SIGKILL)
-
-
-@fault("turn")
-def crashes(turn: Turn) -> None:
-    begun()
-    __import__("ctypes").string_at(0)
-
-
-@fault("turn")
-def kills_its_group(turn: Turn) -> None:
-    begun()
-    os.killpg(0, signal.SIGKILL)
-
-
-@fault("turn")
-def dies_once(turn: Turn) -> None:
-    if times("died") == 1:
-        begun()
-        die(signal.SIGKILL)
-    fine(turn)
-
-
-@fault("start")
-def ignores_term(cli: Cli) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-FAULTS["ignores_term"]["end"] = lambda _: signal.pause()
-
-
-@fault("turn")
-def leaves_a_family(turn: Turn) -> None:
-    """Start children in our group, in sessions of their own, and a daemon; then go."""
-    begun()
-    pids = [subprocess.Popen(NAP).pid for _ in range(5)]
-    pids += [subprocess.Popen(NAP, start_new_session=True).pid for _ in range(5)]
-    daemon = "import os, signal; print(os.getpid(), flush=True); os.setsid(); signal.pause()"
-    script = (
-        f"import os\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0: exec({daemon!r})\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", script], stdout=subprocess.PIPE, text=True
-    ) as middle:
-        pids.append(int(middle.stdout.readline()))  # type: ignore[union-attr]
-        (home() / "family").write_text(json.dumps(pids))
-        os._exit(0)
-
-
-@fault("turn")
-def a_child_holds_the_pipe(turn: Turn) -> None:
-    begun()
-    child = subprocess.Popen(NAP, start_new_session=True, stdout=1, stderr=2)
-    (home() / "family").write_text(json.dumps([child.pid]))
-    turn.say_text("said before")
-    os._exit(0)
-
-
-@fault("turn")
-def hogs_memory(turn: Turn) -> None:
-    hog = bytearray(HOG)
-    hog[:: os.sysconf("SC_PAGESIZE")] = b"x" * len(range(0, HOG, os.sysconf("SC_PAGESIZE")))
-    fine(turn)
-
-
-@fault("turn")
 def busy_twice(turn: Turn) -> None:
+    begun()
     if times("turns") < 3:
         turn.fail("api_error", "API Error: 503", 503)
     else:

@@ -36,6 +36,8 @@ _NEVER_ENDED = "still running when the turn ended"
 class ExecTranslator:
     """Turns the lines of one turn into events, and remembers how it ended.
 
+    What is told of an item after its end, or of the turn after its own, is not heard.
+
     began: each of the vendor's own calls as it begins, by the key it was allowed by.
     """
 
@@ -43,6 +45,7 @@ class ExecTranslator:
         self._thread = ""
         self._thinking: list[str] = []
         self._open: dict[str, str] = {}  # the vendor's own calls, by item: the event's id
+        self._done: set[str] = set()  # items that have ended
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
             "thread.started": self._thread_started,
             "item.started": self._item_started,
@@ -57,10 +60,15 @@ class ExecTranslator:
         self.completed = False
         self.error: AgentError | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has told its end."""
+        return self.completed or self.error is not None
+
     def feed(self, line: Json) -> list[ProviderEvent]:
         """Return the events of a line; an unknown one has none."""
         handler = self._handlers.get(str(line.get("type")))
-        return handler(line) if handler else []
+        return handler(line) if handler and not self.is_over else []
 
     def finish(self) -> list[ProviderEvent]:
         """Return what a turn that has ended leaves open."""
@@ -89,8 +97,8 @@ class ExecTranslator:
         return self._begin(str(item.get("id")), tool) if tool else []
 
     def _begin(self, item_id: str, tool: tuple[str, dict[str, Any]]) -> list[ProviderEvent]:
-        if item_id in self._open:
-            return []  # told twice
+        if item_id in self._open or item_id in self._done:
+            return []  # told twice, or too late
         self.has_acted = True
         self.began.append(allowed_key(*tool))
         call_id = self._open[item_id] = f"{self._thread}/{item_id}"  # items count from 0 each turn
@@ -99,6 +107,8 @@ class ExecTranslator:
     def _item_completed(self, line: Json) -> list[ProviderEvent]:
         item = _mapping(line.get("item"))
         item_id, kind, tool = str(item.get("id")), item.get("type"), _tool(item)
+        if item_id in self._done:
+            return []  # told twice
         if kind == "agent_message":
             text = str(item.get("text") or "")
             return [AssistantMessage(text, thinking=self._thoughts())] if text else []
@@ -108,6 +118,7 @@ class ExecTranslator:
             return [Notice("warning", str(item.get("message") or ""))]
         elif tool is not None:
             begun = self._begin(item_id, tool)
+            self._done.add(item_id)
             return [*begun, _finished(self._open.pop(item_id), item)]
         elif kind == "mcp_tool_call":
             self.has_acted = True

@@ -157,13 +157,24 @@ class ExecSession(ProviderSession):
                 bad_lines += 1
                 continue
             await self._take(turn, translator, line)
-        try:
-            async with deadline(self._services, _EXIT_SECONDS):
-                code = await process.wait()
-        except TimeoutError:
-            raise ProcessError("codex exec closed its output and went on running") from None
+            if translator.is_over:
+                break
+        code = await self._exit_code(process, translator)
         error = translator.error or _ended(translator, code, process.stderr_tail, bad_lines)
         await self._finish(turn, translator, error)
+
+    async def _exit_code(self, process: Process, translator: ExecTranslator) -> int:
+        """Return the exit code; 0 of a process that lingers after the end of its turn.
+
+        Raises ProcessError when it went on without having told an end.
+        """
+        try:
+            async with deadline(self._services, _EXIT_SECONDS):
+                return await process.wait()
+        except TimeoutError:
+            if translator.is_over:
+                return 0
+            raise ProcessError("codex exec closed its output and went on running") from None
 
     async def _take(self, turn: Turn, translator: ExecTranslator, line: Mapping[str, Any]) -> None:
         events = translator.feed(line)
@@ -235,7 +246,7 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
     if told is not None and told.kind is not ErrorKind.UNKNOWN:
         return told
     skipped = f"; {bad_lines} of its lines were not understood" if bad_lines else ""
-    how = f": {ended_how(code)}" if code else " without a result"
+    how = f": {ended_how(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
     return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=code > SIGNALLED)
 

@@ -21,6 +21,7 @@ REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
+_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 
 Json = dict[str, Any]
 METHOD_NOT_FOUND = -32601
@@ -178,7 +179,7 @@ class Rpc:
         """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
             text = line.decode("utf-8", "replace").removeprefix("\ufeff")
-            await self._route(json.loads(text, strict=False))
+            await self._route(_DECODER.decode(text))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, RpcError):
             self.bad_lines += 1
 

@@ -1,17 +1,44 @@
 """Stands in for `codex exec`: says what a file holds, and keeps what it is asked.
 
     python exec_script.py FOLDER exec …
+    python exec_script.py --fault=NAME --marks=FOLDER exec …
 
 FOLDER holds `turns.json`, a list of {"lines", "stderr", "code"} of which each run takes the next.
+With a fault it does what `exec_faults.py` says.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+
+def misbehave(arguments: list[str]) -> int:
+    """Do what an order says, the first of the arguments."""
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+    from plugins.prsm_codex.tests.exec_faults import FAULTS
+    from prsm_core.testing.odd_faults import Marks
+
+    fault = FAULTS[str(Marks.take(arguments))]
+    if "--version" in arguments:
+        fault["version"]()
+    if "app-server" in arguments:  # by which the hook comes to be trusted
+        sys.argv = ["fake_codex.py", *arguments]
+        runpy.run_path(str(Path(__file__).with_name(sys.argv[0])), run_name="__main__")
+        return 0
+    if "start" in fault:
+        fault["start"]()
+    with suppress(OSError):  # it may have closed it
+        sys.stdin.read()
+    code = int(fault["turn"](None))
+    if "end" in fault:
+        fault["end"]()
+    return code
 
 
 def main(folder: Path, arguments: list[str]) -> int:
@@ -35,4 +62,8 @@ def main(folder: Path, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1].startswith("--fault="):
+        code = misbehave(sys.argv[1:])
+        sys.stdout.flush()
+        os._exit(code)  # also where its input was closed
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

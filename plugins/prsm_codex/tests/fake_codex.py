@@ -1,6 +1,7 @@
 """A small `codex app-server` in Python: the same talk over stdio, the same requests to a model.
 
-    python -I -S fake_codex.py [--fault=NAME] app-server -c 'model_providers.prsm={ base_url = … }'
+    python -I -S fake_codex.py [--fault=NAME --marks=FOLDER] app-server
+        -c 'model_providers.prsm={ base_url = … }'
 
 It keeps its threads in CODEX_HOME, so that a new process can resume them. With a fault it does at
 one point what `faults.py` says, and needs no model server.
@@ -439,6 +440,17 @@ class Server:
         return {}
 
 
+def _fault(arguments: list[str]) -> Any:
+    """Return what is to go wrong: nothing, unless the arguments begin with an order."""
+    if not arguments or not arguments[0].startswith("--fault="):
+        return {}
+    sys.path.insert(0, str(_HERE.parents[3]))
+    from plugins.prsm_codex.tests.faults import FAULTS
+    from prsm_core.testing.odd_faults import Marks
+
+    return FAULTS[str(Marks.take(arguments))]
+
+
 def _load(name: str) -> dict[str, Any]:
     return runpy.run_path(str(_HERE.with_name(name)))
 
@@ -464,10 +476,7 @@ def _total(usage: dict) -> dict:
 
 def main(arguments: list[str]) -> None:
     """Tell the version, or serve."""
-    fault = {}
-    if arguments and arguments[0].startswith("--fault="):
-        name = arguments.pop(0).partition("=")[2]
-        fault = _load("faults.py")["FAULTS"][name]
+    fault = _fault(arguments)
     if "--version" in arguments:
         tell = fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n"))
         tell()

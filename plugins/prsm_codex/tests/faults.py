@@ -1,9 +1,7 @@
-"""What the fake app-server can do wrong, by name.
+"""What the fake app-server can do wrong beside the faults of every program, by name.
 
 A fault replaces what the server does at one point: `version`, `start` (before it reads anything),
-the answer to a method, `turn`, which plays a whole turn, or `end` (after its client has gone). It
-writes the file `begun` into CODEX_HOME when it begins, and into `family` the pids of the processes
-it leaves about.
+the answer to a method, `turn`, which plays a whole turn, or `end` (after its client has gone).
 """
 
 from __future__ import annotations
@@ -12,74 +10,60 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.testing.odd_faults import KEY, begun, die, fine, shared_faults, stay, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Turn = Any  # of fake_codex.py
-Server = Any
+Server = Any  # of fake_codex.py
 
-FAULTS: dict[str, dict[str, Any]] = {}
-KEY = "sk-live-0123456789abcdef0123"
 NOISE = "ERROR state db missing rollout path for thread 0a1b2c\n"
-LATE_SECONDS = 0.3
-DRIP_SECONDS = 0.02
-FLOOD = 100 * 2**20  # bytes of stderr
-LONG_LINE = 20 * 2**20
-MANY_EVENTS = 20_000
-HOG = 512 * 2**20
-NAP = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
 MATE_WAITS = threading.Event()
+
+
+class Turn:
+    """A turn of fake_codex.py, as the faults know turns."""
+
+    def __init__(self, turn: Any) -> None:
+        self._of = turn
+        self.interrupted: threading.Event = turn.interrupted
+        self.raw = turn.server.wire.raw
+        self.say = turn.say_text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def delta(self, text: str) -> None:
+        self.tell("item/agentMessage/delta", itemId="msg", delta=text)
+
+    def finish(self) -> None:
+        self.use(input=100, output=10)
+        self.end("completed")
+
+    def abort(self) -> None:
+        self.end("interrupted")
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    name: dict(fault) for name, fault in shared_faults(Turn, subprocess.Popen, NOISE).items()
+}
 
 
 def fault(point: str) -> Callable[[Callable], Callable]:
     """Add a function to the table under its own name."""
 
     def add(fn: Callable) -> Callable:
-        FAULTS[fn.__name__] = {"turn": fine, point: fn}
+        if point == "turn":
+            FAULTS[fn.__name__] = {point: lambda turn: fn(Turn(turn))}
+        else:
+            FAULTS[fn.__name__] = {"turn": lambda turn: fine(Turn(turn)), point: fn}
         return fn
 
     return add
-
-
-def begun() -> None:
-    home().joinpath("begun").touch()
-
-
-def home() -> Path:
-    return Path(os.environ["CODEX_HOME"])
-
-
-def first_time(name: str) -> bool:
-    """Whether no process of this home has come here before."""
-    mark = home() / name
-    known = mark.exists()
-    mark.touch()
-    return not known
-
-
-def die(signum: int) -> None:
-    os.kill(os.getpid(), signum)
-    signal.pause()
-
-
-def fine(turn: Turn, text: str = "all is well") -> None:
-    """End a turn as a good server does."""
-    turn.say_text(text)
-    turn.use(input=100, output=10)
-    turn.end("completed")
-
-
-def stay(turn: Turn) -> None:
-    """Say nothing any more; an interrupt is obeyed."""
-    begun()
-    turn.interrupted.wait()
-    turn.end("interrupted")
 
 
 def deaf(server: Server, _: dict) -> None:
@@ -96,29 +80,6 @@ for name, method in (
 
 
 # --- before the first turn -------------------------------------------------------------------
-
-
-@fault("version")
-def version_hangs() -> None:
-    signal.pause()
-
-
-@fault("version")
-def version_is_noise() -> None:
-    sys.stdout.write("lorem ipsum\n")
-    sys.exit(7)
-
-
-@fault("start")
-def dies_at_start(server: Server) -> None:
-    sys.stderr.write(NOISE * 500)
-    sys.stderr.write(f"\x1b[31mfatal: the key {KEY} is not valid\x1b[0m\n{NOISE}")
-    sys.exit(1)
-
-
-@fault("start")
-def leaves_at_start(server: Server) -> None:
-    sys.exit(0)
 
 
 @fault("thread/start")
@@ -150,7 +111,7 @@ def garbage(turn: Turn) -> None:
         b"",
         b"\0\0",
     ):
-        turn.server.wire.raw(line + b"\r\n")
+        turn.raw(line + b"\r\n")
     turn.tell("item/started", item=5)
     turn.tell("item/completed", item={"type": "reasoning", "id": "r", "summary": 5})
     turn.tell("item/agentMessage/delta", itemId=[], delta={})
@@ -165,53 +126,14 @@ def broken_bytes(turn: Turn) -> None:
     place = json.dumps({"threadId": turn.thread.id, "turnId": turn.id, "itemId": "b"})[1:-1]
     line = b'{"method": "item/agentMessage/delta", "params": {%s, "delta": "%s"}}\n'
     marked = b"\xef\xbb\xbf" + line % (place.encode(), b"one \xff\xfe two \0 three \\ud83d four ")
-    turn.server.wire.raw(marked[:-12])  # also cut within a write
-    turn.server.wire.raw(marked[-12:])
+    turn.raw(marked[:-12])  # also cut within a write
+    turn.raw(marked[-12:])
     item = {"type": "agentMessage", "id": "b", "text": "TEXT"}
     done = json.dumps({"threadId": turn.thread.id, "turnId": turn.id, "item": item})
     told = f'{{"method": "item/completed", "params": {done}}}\r\n'
     text = b"bytes \xff\xfe \0 \\ud83d \xe2\x82\xac"
-    turn.server.wire.raw(told.encode().replace(b"TEXT", text))
+    turn.raw(told.encode().replace(b"TEXT", text))
     turn.end("completed")
-
-
-@fault("turn")
-def long_line(turn: Turn) -> None:
-    begun()
-    turn.say_text("before")
-    turn.say_text("x" * LONG_LINE, "long")
-    fine(turn)
-
-
-@fault("turn")
-def endless_line(turn: Turn) -> None:
-    begun()
-    turn.tell("item/agentMessage/delta", itemId="m", delta="before")
-    turn.server.wire.raw(b"x" * LONG_LINE)
-    os._exit(0)
-
-
-@fault("turn")
-def half_a_line(turn: Turn) -> None:
-    begun()
-    turn.tell("item/agentMessage/delta", itemId="m", delta="said before")
-    turn.server.wire.raw(b'{"method": "item/agentMessage/del')
-    os._exit(3)
-
-
-@fault("turn")
-def stderr_flood(turn: Turn) -> None:
-    block = b"noise " * 10_000 + b"\n"
-    for _ in range(FLOOD // len(block)):
-        os.write(2, block)
-    fine(turn)
-
-
-@fault("turn")
-def event_flood(turn: Turn) -> None:
-    for number in range(MANY_EVENTS):
-        turn.tell("item/agentMessage/delta", itemId="m", delta=f"{number} ")
-    fine(turn)
 
 
 @fault("turn")
@@ -231,7 +153,7 @@ def says_all_twice(turn: Turn) -> None:
     fine(turn)
     wire.say = say
     turn.end("failed", {"message": "a contradiction"})
-    turn.say_text("too late")
+    turn.say("too late")
 
 
 @fault("turn")
@@ -245,14 +167,7 @@ def says_it_in_disorder(turn: Turn) -> None:
     turn.tell("rawResponse/completed", responseId="r")
     older = {"threadId": turn.thread.id, "turn": {"id": "turn-99", "status": "failed"}}
     turn.server.wire.say({"method": "turn/completed", "params": older})
-    turn.use(input=100, output=10)
-    turn.end("completed")
-
-
-@fault("turn")
-def says_nothing(turn: Turn) -> None:
-    os.write(2, b"a warning\n")
-    turn.end("completed")
+    turn.finish()
 
 
 @fault("turn")
@@ -261,17 +176,8 @@ def mad_usage(turn: Turn) -> None:
     for total in totals:
         usage = {"total": {"totalTokens": total, "inputTokens": total, "outputTokens": 3}}
         turn.tell("thread/tokenUsage/updated", tokenUsage=usage)
-    turn.say_text("all is well")
+    turn.say("all is well")
     turn.end("completed")
-
-
-@fault("turn")
-def terminal_tricks(turn: Turn) -> None:
-    begun()
-    os.write(
-        2, "\x1b]52;c;cm0=\x07\x1b]0;title\x07\x1b[2J[bold]lost\u202e \x1b[31mcause\n".encode()
-    )
-    os._exit(5)
 
 
 @fault("turn")
@@ -283,7 +189,7 @@ def echoes_secrets(turn: Turn) -> None:
     turn.tell("item/started", item={**item, "status": "inProgress"})
     done = {**item, "status": "failed", "exitCode": 1, "aggregatedOutput": KEY}
     turn.tell("item/completed", item=done)
-    turn.say_text(f"it is {KEY}; {sorted(os.environ)}")
+    turn.say(f"it is {KEY}; {sorted(os.environ)}")
     turn.end("failed", {"message": f"no access with {KEY}", "codexErrorInfo": "unauthorized"})
 
 
@@ -296,15 +202,6 @@ def transient_error(turn: Turn) -> None:
 # --- what it does not say --------------------------------------------------------------------
 
 
-FAULTS["silence"] = {"turn": stay}
-
-
-@fault("turn")
-def silence_after_output(turn: Turn) -> None:
-    turn.tell("item/agentMessage/delta", itemId="m", delta="said before")
-    stay(turn)
-
-
 @fault("turn")
 def a_command_never_ends(turn: Turn) -> None:
     item = {"type": "commandExecution", "id": "c1", "command": "/bin/bash -lc 'sleep inf'"}
@@ -313,42 +210,10 @@ def a_command_never_ends(turn: Turn) -> None:
 
 
 @fault("turn")
-def spins(turn: Turn) -> None:
-    turn.server.turn_interrupt = lambda _: None
-    begun()
-    while True:
-        pass
-
-
-@fault("turn")
-def drips(turn: Turn) -> None:
-    begun()
-    while not turn.interrupted.wait(DRIP_SECONDS):
-        turn.server.wire.raw(b"x")
-    turn.server.wire.raw(b"\n")
-    turn.end("interrupted")
-
-
-@fault("turn")
-def beats_for_ever(turn: Turn) -> None:
-    begun()
-    while not turn.interrupted.wait(DRIP_SECONDS):
-        turn.tell("item/agentMessage/delta", itemId="m", delta=". ")
-    turn.end("interrupted")
-
-
-@fault("turn")
-def stops_itself(turn: Turn) -> None:
-    begun()
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-@fault("turn")
 def hears_no_more(turn: Turn) -> None:
     """Ask for tools whose answers are never read, until the pipe to us is full."""
     turn.server.wire.settle = lambda _: signal.pause()
-    begun()
-    for number in range(50):
+    for number in range(20):
         turn.server.wire.say(
             {
                 "id": number,
@@ -362,66 +227,16 @@ def hears_no_more(turn: Turn) -> None:
                 },
             }
         )
-
-
-@fault("turn")
-def flushes_late(turn: Turn) -> None:
-    """Say one thing more after an interrupt."""
-    turn.tell("item/agentMessage/delta", itemId="m", delta="begun")
     begun()
-    turn.interrupted.wait()
-    threading.Event().wait(LATE_SECONDS)
-    turn.say_text("begun, and the last words")
-    turn.end("interrupted")
 
 
 # --- how it ends -----------------------------------------------------------------------------
 
 
 @fault("turn")
-def closes_stdout(turn: Turn) -> None:
-    begun()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-@fault("turn")
-def leaves_in_the_turn(turn: Turn) -> None:
-    begun()
-    turn.say_text("said before")
-    os._exit(0)
-
-
-@fault("turn")
-def exits_3(turn: Turn) -> None:
-    begun()
-    turn.tell("item/agentMessage/delta", itemId="m", delta="said before")
-    os.write(2, f"{NOISE}the disk is full\n".encode())
-    os._exit(3)
-
-
-@fault("turn")
-def is_killed(turn: Turn) -> None:
-    begun()
-    turn.server.wire.raw(b'{"method": "item/ag')
-    die(signal.SIGKILL)
-
-
-@fault("turn")
-def crashes(turn: Turn) -> None:
-    begun()
-    __import__("ctypes").string_at(0)
-
-
-@fault("turn")
-def kills_its_group(turn: Turn) -> None:
-    begun()
-    os.killpg(0, signal.SIGKILL)
-
-
-@fault("turn")
-def dies_once(turn: Turn) -> None:
+def dies_under_two(turn: Turn) -> None:
     """Die under all agents that run, the first time only."""
-    if "[[dies]]" in str(turn.text) and first_time("died"):
+    if "[[dies]]" in str(turn.text) and times("died") == 1:
         MATE_WAITS.wait()
         begun()
         die(signal.SIGKILL)
@@ -432,54 +247,13 @@ def dies_once(turn: Turn) -> None:
         turn.interrupted.wait()  # until the other one takes the server with it
 
 
-@fault("start")
-def ignores_term(server: Server) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-FAULTS["ignores_term"]["end"] = lambda _: signal.pause()
-
-
-@fault("turn")
-def leaves_a_family(turn: Turn) -> None:
-    """Start children in our group, in sessions of their own, and a daemon; then go."""
-    begun()
-    pids = [subprocess.Popen(NAP).pid for _ in range(5)]
-    pids += [subprocess.Popen(NAP, start_new_session=True).pid for _ in range(5)]
-    daemon = "import os, signal; print(os.getpid(), flush=True); os.setsid(); signal.pause()"
-    script = (
-        f"import os\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0: exec({daemon!r})\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", script], stdout=subprocess.PIPE, text=True
-    ) as middle:
-        pids.append(int(middle.stdout.readline()))  # type: ignore[union-attr]
-        (home() / "family").write_text(json.dumps(pids))
-        os._exit(0)
-
-
-@fault("turn")
-def a_child_holds_the_pipe(turn: Turn) -> None:
-    begun()
-    child = subprocess.Popen(NAP, start_new_session=True, stdout=1, stderr=2)
-    (home() / "family").write_text(json.dumps([child.pid]))
-    turn.say_text("said before")
-    os._exit(0)
-
-
-@fault("turn")
-def hogs_memory(turn: Turn) -> None:
-    hog = bytearray(HOG)
-    hog[:: os.sysconf("SC_PAGESIZE")] = b"x" * len(range(0, HOG, os.sysconf("SC_PAGESIZE")))
-    fine(turn)
-
-
 def fails(turn: Turn, message: str, info: Any) -> None:
     turn.end("failed", {"message": message, "codexErrorInfo": info})
 
 
 @fault("turn")
 def busy_twice(turn: Turn) -> None:
+    begun()
     if len(turn.thread.state["turns"]) < 3:
         fails(turn, "unexpected status 503", {"httpConnectionFailed": {"httpStatusCode": 503}})
     else:

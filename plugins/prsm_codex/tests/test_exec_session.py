@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from prsm_codex.provider import build
 
-from plugins.prsm_codex.tests.rush_clock import RushClock
 from prsm_core.domain.tools import McpEndpoint
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
 from prsm_core.testing.doubles import (
@@ -24,6 +23,7 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
+from prsm_core.testing.rush_clock import RushClock
 
 SCRIPT = Path(__file__).with_name("exec_script.py")
 THREAD = {"type": "thread.started", "thread_id": "t1"}

@@ -81,7 +81,8 @@ class Translator:
         if not line.strip():
             return []
         try:
-            event = json.loads(line.decode(errors="replace").lstrip("\ufeff"))
+            text = line.decode(errors="replace").lstrip("\ufeff")
+            event = json.loads(text, strict=False)  # a control character spoils no message
             handler = self._handlers[event["type"]]
         except (ValueError, RecursionError, TypeError, KeyError):
             self.bad_lines += 1

@@ -1,7 +1,9 @@
 """A small `gemini` in Python, headless: the same files, hooks, events, and requests to a model.
 
-    python -I -S fake_gemini.py [--fault=NAME] -m MODEL --skip-trust --policy FILE -o stream-json
-        --approval-mode default (--session-id | --resume) ID        # the prompt comes on stdin
+    python -I -S fake_gemini.py [--fault=NAME --marks=FOLDER] -m MODEL --skip-trust
+        --policy FILE -o stream-json --approval-mode default (--session-id | --resume) ID
+
+The prompt comes on stdin.
 
 It keeps conversations below GEMINI_CLI_HOME as the real one does, every answer twice included.
 With a fault it does at one point what `faults.py` says, and needs no model server.
@@ -13,7 +15,6 @@ import argparse
 import http.client
 import json
 import os
-import runpy
 import subprocess
 import sys
 import threading
@@ -328,22 +329,43 @@ class Turn:
         USAGE["total_tokens"] += told.get("totalTokenCount", 0)
 
 
+def _fault(arguments: list[str]) -> Any:
+    """Return what is to go wrong: nothing, unless the arguments begin with an order."""
+    if not arguments or not arguments[0].startswith("--fault="):
+        return {}
+    sys.path.insert(0, str(_HERE.parents[3]))
+    from plugins.prsm_gemini.tests.faults import FAULTS
+    from prsm_core.testing.odd_faults import Marks
+
+    return FAULTS[str(Marks.take(arguments))]
+
+
+def _misbehave(fault: Any, out: Out) -> int:
+    code = fault["turn"](out) or 0
+    if "end" in fault:
+        sys.stdout.flush()
+        fault["end"]()
+    return int(code)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", action="store_true")
-    parser.add_argument("--fault")
     for flag in ("-m", "-o", "--policy", "--session-id", "--resume", "--approval-mode"):
         parser.add_argument(flag)
     parser.add_argument("--skip-trust", action="store_true")
-    options = parser.parse_args()
+    arguments = sys.argv[1:]
+    fault = _fault(arguments)
+    options = parser.parse_args(arguments)
     out = Out()
-    if options.version and options.fault != "version_hangs":
-        sys.stdout.write(f"{VERSION}\n")
+    if options.version:
+        (fault.get("version") or (lambda: sys.stdout.write(f"{VERSION}\n")))()
         return 0
+    if "start" in fault:
+        fault["start"]()
     prompt = sys.stdin.read()
-    if options.fault:
-        faults = runpy.run_path(str(_HERE.with_name("faults.py")))
-        return faults["FAULTS"][options.fault](out, options) or 0
+    if fault:
+        return _misbehave(fault, out)
     try:
         Turn(options, prompt, out).run()
     except FailedError as error:

@@ -1,4 +1,4 @@
-"""What the fake `gemini` can do wrong, by name: each plays a whole run, without a model."""
+"""What the fake `gemini` can do wrong beside the faults of every program, by name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,47 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.testing.odd_faults import KEY, begun, fine, linger, shared_faults, stay, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Out = Any  # of fake_gemini.py
-
-FAULTS: dict[str, Callable[[Any, Any], int | None]] = {}
-FLOOD = 30 * 2**20  # bytes of stderr
-LONG_LINE = 20 * 2**20
-MANY_EVENTS = 20_000
-NAP = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
+NOISE = "Ripgrep is not available. Falling back to GrepTool.\n"
+NAP = ["sh", "-c", "trap '' TERM; exec sleep infinity"]
+LIMIT = {"code": 429, "message": "Resource has been exhausted", "status": "RESOURCE_EXHAUSTED"}
 
 
-def fault(fn: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Add a function to the table under its own name."""
-    FAULTS[fn.__name__] = fn
+class Turn:
+    """A turn that its hook has let begin; a signal is all that interrupts it."""
+
+    def __init__(self, out: Any) -> None:
+        self.interrupted = threading.Event()
+        self.out = out
+        self.raw = out.raw
+        self.say = self.delta = out.text
+        begin(out)
+
+    def finish(self) -> int:
+        used = {"input_tokens": 100, "output_tokens": 10, "cached": 0, "total_tokens": 110}
+        self.out.result(stats=used)
+        return 0
+
+    def abort(self) -> int:
+        return 0
+
+
+FAULTS: dict[str, dict[str, Callable[..., Any]]] = {
+    name: dict(fault) for name, fault in shared_faults(Turn, subprocess.Popen, NOISE).items()
+}
+
+
+def fault(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Add a function that plays a whole run to the table, under its own name."""
+    FAULTS[fn.__name__] = {"turn": fn}
     return fn
 
 
@@ -41,7 +64,7 @@ def ask(event: str, **fields: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def begin(out: Out) -> None:
+def begin(out: Any) -> None:
     """Do what a run does before its model speaks."""
     out.say("init", session_id="s", model="m")
     Path(os.environ["GEMINI_CLI_HOME"], "asking").touch()
@@ -49,32 +72,14 @@ def begin(out: Out) -> None:
     Path(os.environ["GEMINI_CLI_HOME"], "begun").touch()
 
 
-def fine(out: Out, text: str = "all is well") -> None:
-    out.text(text)
-    out.result(stats={"input_tokens": 100, "output_tokens": 10, "cached": 0, "total_tokens": 110})
-
-
 @fault
-def no_events(out: Out, _: Any) -> int:
-    return 0
-
-
-@fault
-def cause_on_stderr(out: Out, _: Any) -> int:
-    for _n in range(500):
-        sys.stderr.write("Ripgrep is not available. Falling back to GrepTool.\n")
-    sys.stderr.write("\x1b[31mfatal:\x1b[0m the disk is full\n")
-    return 1
-
-
-@fault
-def not_logged_in(out: Out, _: Any) -> int:
+def not_logged_in(out: Any) -> int:
     sys.stderr.write("Invalid auth method selected.\n")
     return 41
 
 
 @fault
-def error_but_exit_0(out: Out, _: Any) -> int:
+def error_but_exit_0(out: Any) -> int:
     begin(out)
     out.text("said before")
     out.say("error", severity="error", message="Model stream ended without a finish reason.")
@@ -83,146 +88,69 @@ def error_but_exit_0(out: Out, _: Any) -> int:
 
 
 @fault
-def error_then_success(out: Out, _: Any) -> int:
+def error_then_success(out: Any) -> int:
     """A result of success counts for nothing beside an error."""
-    begin(out)
+    turn = Turn(out)
     out.say("error", severity="error", message="it went wrong")
-    fine(out)
+    fine(turn)
     return 0
 
 
 @fault
-def warning_then_success(out: Out, _: Any) -> None:
-    begin(out)
+def warning_then_success(out: Any) -> None:
+    turn = Turn(out)
     out.say("error", severity="warning", message="Loop detected, stopping execution")
-    fine(out)
+    fine(turn)
 
 
 @fault
-def exit_0_without_result(out: Out, _: Any) -> int:
+def exit_0_without_result(out: Any) -> int:
     begin(out)
     out.text("said before")
     return 0
 
 
 @fault
-def success_but_exit_3(out: Out, _: Any) -> int:
-    begin(out)
-    fine(out)
+def success_but_exit_3(out: Any) -> int:
+    fine(Turn(out))
     return 3
 
 
 @fault
-def is_killed(out: Out, _: Any) -> None:
-    begin(out)
-    out.raw(b'{"type":"message","role":"assist')
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@fault
-def flood_of_stderr(out: Out, _: Any) -> None:
-    begin(out)
-    sys.stderr.write("x" * FLOOD)
-    fine(out)
-
-
-@fault
-def many_events(out: Out, _: Any) -> None:
-    begin(out)
-    line = json.dumps({"type": "message", "role": "assistant", "content": "a "}).encode() + b"\n"
-    out.raw(line * MANY_EVENTS)
-    fine(out)
-
-
-@fault
-def long_line(out: Out, _: Any) -> None:
-    begin(out)
-    out.text("before")
-    out.raw(b'{"type":"message","content":"' + b"x" * LONG_LINE + b'"}\n')
-    fine(out)
-
-
-@fault
-def garbage(out: Out, _: Any) -> None:
-    begin(out)
-    out.raw(b"\xff\xfe no event\n[1]\nnull\n{}\n" + b"[" * 100_000 + b"\n")
-    out.raw(b'{"type":["odd"]}\n{"type":"message","role":"assistant","content":7}\n')
-    out.raw(b'\xef\xbb\xbf{"type":"message","role":"assistant","content":"all "}\r\n')
-    out.raw(b'{"type":"tool_result"}\n{"type":"tool_use","parameters":3,"tool_id":"odd"}\n')
-    fine(out, "is \udcff well".encode(errors="surrogateescape").decode(errors="replace"))
-
-
-@fault
-def says_all_twice(out: Out, _: Any) -> None:
-    begin(out)
-    for _n in range(2):
-        out.say("tool_use", tool_name="update_topic", tool_id="t", parameters={})
-        error = {"type": "tool_not_registered", "message": "no such tool"}
-        out.say("tool_result", tool_id="t", status="error", error=error)
-    fine(out)
-    fine(out, "again")
-
-
-@fault
-def mad_usage(out: Out, _: Any) -> None:
-    begin(out)
-    out.text("all is well")
-    out.result(stats={"input_tokens": -1, "output_tokens": 1e30, "total_tokens": True})
-
-
-@fault
-def silence(out: Out, _: Any) -> None:
+def never_begins(out: Any) -> None:
     Path(os.environ["GEMINI_CLI_HOME"], "begun").touch()
     signal.pause()
 
 
 @fault
-def ignores_term(out: Out, _: Any) -> None:
+def lingers_after_its_result(out: Any) -> None:
+    fine(Turn(out))
+    signal.pause()
+
+
+@fault
+def reads_no_prompt(out: Any) -> None:
+    os.close(0)
+    fine(Turn(out))
+
+
+@fault
+def heeds_no_term(out: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    begin(out)
-    out.text("still here ")
+    Turn(out).say("still here ")
     while True:
         signal.pause()
 
 
 @fault
-def a_child_holds_the_pipe(out: Out, _: Any) -> None:
-    begin(out)
-    subprocess.Popen(NAP, start_new_session=True)
-    fine(out)
-
-
-@fault
-def closes_stdout(out: Out, _: Any) -> None:
-    begin(out)
-    out.text("said before")
-    os.close(1)
-    signal.pause()
-
-
-@fault
-def lingers_after_its_result(out: Out, _: Any) -> None:
-    begin(out)
-    fine(out)
-    signal.pause()
-
-
-@fault
-def reads_no_prompt(out: Out, _: Any) -> None:
-    os.close(0)
-    begin(out)
-    fine(out)
-
-
-@fault
-def runs_no_hooks(out: Out, _: Any) -> None:
+def runs_no_hooks(out: Any) -> None:
     out.say("init", session_id="s", model="m")
     out.text("I do as I like ")
     signal.pause()
 
 
 @fault
-def runs_a_tool_unasked(out: Out, _: Any) -> None:
+def runs_a_tool_unasked(out: Any) -> None:
     begin(out)
     out.say("tool_use", tool_name="run_shell_command", tool_id="c", parameters={"command": "rm"})
     out.say("tool_result", tool_id="c", status="success", output="gone")
@@ -230,21 +158,142 @@ def runs_a_tool_unasked(out: Out, _: Any) -> None:
 
 
 @fault
-def terminal_tricks(out: Out, _: Any) -> int:
-    sys.stderr.write("\x1b]52;c;aGk=\x07\x1b[2J\u202e[bold]lost cause\n")
-    return 5
-
-
-@fault
-def dies_with_its_family(out: Out, _: Any) -> int:
-    begin(out)
-    nap = [*NAP[:-1], "import signal; signal.signal(15, signal.SIG_IGN)\nsignal.pause()"]
-    pids = [subprocess.Popen(nap, start_new_session=True).pid for _n in range(3)]
+def dies_with_its_family(out: Any) -> int:
+    turn = Turn(out)
+    pids = [subprocess.Popen(NAP, start_new_session=True).pid for _n in range(3)]
     Path(os.environ["GEMINI_CLI_HOME"], "family").write_text(json.dumps(pids))
-    fine(out)
+    fine(turn)
     return 0
 
 
 @fault
-def version_hangs(out: Out, _: Any) -> None:
-    signal.pause()
+def garbage(out: Any) -> int:
+    turn = Turn(out)
+    for line in (
+        b"lorem ipsum",
+        b"\xff\xfe no event",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[1]",
+        b"null",
+        b"{}",
+        b'{"type":["odd"]}',
+        b'{"type":"message","role":"assistant","content":7}',
+        b'{"type":"tool_result"}',
+        b'{"type":"tool_use","parameters":3,"tool_id":"odd","tool_name":[]}',
+        b'{"type":"error","severity":"warning","message":{}}',
+        b"",
+        b"\0\0",
+    ):
+        turn.raw(line + b"\r\n")
+    return int(fine(turn))
+
+
+@fault
+def broken_bytes(out: Any) -> int:
+    turn = Turn(out)
+    text = b"bytes \xff\xfe \0 \\ud83d \xe2\x82\xac"
+    line = b'\xef\xbb\xbf{"type":"message","role":"assistant","content":"%s"}\r\n' % text
+    turn.raw(line[:-12])  # also cut within a write
+    turn.raw(line[-12:])
+    return turn.finish()
+
+
+@fault
+def says_all_twice(out: Any) -> int:
+    """Tell a call twice, and the end; then a contradiction."""
+    turn = Turn(out)
+    for _n in range(2):
+        out.say("tool_use", tool_name="update_topic", tool_id="t", parameters={})
+    for _n in range(2):
+        error = {"type": "tool_not_registered", "message": "no such tool"}
+        out.say("tool_result", tool_id="t", status="error", error=error)
+    fine(turn)
+    turn.finish()
+    out.text("too late")
+    out.result("error")
+    return 0
+
+
+@fault
+def says_it_in_disorder(out: Any) -> int:
+    turn = Turn(out)
+    error = {"type": "tool_not_registered", "message": "no such tool"}
+    out.say("tool_result", tool_id="t", status="error", error=error)
+    out.say("tool_use", tool_name="update_topic", tool_id="t", parameters={})
+    return int(fine(turn))
+
+
+@fault
+def mad_usage(out: Any) -> None:
+    Turn(out).say("all is well")
+    out.result(stats={"input_tokens": -1, "output_tokens": 1e30, "total_tokens": True})
+
+
+@fault
+def transient_error(out: Any) -> int:
+    turn = Turn(out)
+    out.say("error", severity="warning", message="Retrying with backoff")
+    return int(fine(turn))
+
+
+@fault
+def a_command_never_ends(out: Any) -> int:
+    turn = Turn(out)
+    ask("BeforeTool", tool_name="run_shell_command", tool_input={"command": "sleep inf"})
+    arguments = {"command": "sleep inf"}
+    out.say("tool_use", tool_name="run_shell_command", tool_id="c", parameters=arguments)
+    return int(stay(turn))
+
+
+@fault
+def echoes_secrets(out: Any) -> int:
+    turn = Turn(out)
+    begun()
+    out.say("error", severity="warning", message=f"a warning with {KEY}")
+    out.say("tool_use", tool_name="update_topic", tool_id="t", parameters={"title": KEY})
+    error = {"type": "tool_not_registered", "message": KEY}
+    out.say("tool_result", tool_id="t", status="error", output=KEY, error=error)
+    turn.say(f"it is {KEY}; {sorted(os.environ)}")
+    return fails(turn, {"code": 401, "message": f"no access with {KEY}"})
+
+
+def fails(turn: Turn, error: dict) -> int:
+    told = f"[API Error: {json.dumps({'error': error})}]"
+    turn.out.result("error", error={"type": "unknown", "message": told})
+    return int(error["code"]) & 0xFF
+
+
+@fault
+def busy_twice(out: Any) -> int:
+    turn = Turn(out)
+    begun()
+    if times("turns") < 3:
+        return fails(turn, {"code": 503, "message": "The model is overloaded."})
+    return int(fine(turn))
+
+
+@fault
+def busy_for_ever(out: Any) -> int:
+    turn = Turn(out)
+    begun()
+    return fails(turn, LIMIT)
+
+
+@fault
+def no_access(out: Any) -> int:
+    return fails(Turn(out), {"code": 401, "message": "bad key"})
+
+
+@fault
+def no_room(out: Any) -> int:
+    told = "The input token count exceeds the maximum number of tokens allowed"
+    return fails(Turn(out), {"code": 400, "message": told})
+
+
+def deaf(*_: object) -> None:
+    """Never read the prompt."""
+    linger()
+
+
+FAULTS["hears_no_more"] = {"start": deaf}

@@ -1,227 +1,61 @@
-"""What becomes of a headless turn whose program misbehaves."""
+"""What the engine makes of a headless Gemini that misbehaves, in every way that one can."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from prsm_gemini.headless import agent_home
-from prsm_gemini.provider import build
+from prsm_gemini.plugin import prsm_providers
 
-from plugins.prsm_gemini.tests.rush_clock import RushClock
-from plugins.prsm_gemini.tests.test_contract import FAKE
-from prsm_core.domain.turns import (
-    AssistantMessage,
-    ErrorKind,
-    Notice,
-    StopReason,
-    TextDelta,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    UsageReported,
-)
-from prsm_core.engine.processes import is_alive, process_identity
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    only,
-    open_services,
-    run_turn,
-    session_request,
-    until,
-)
-from prsm_core.testing.provider_scene import end, error, reason, streaming
+from plugins.prsm_gemini.tests.fake_gemini import VERSION
+from prsm_core.testing.misbehaviour import Misbehaviour
+from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, fake_command
+
+FAKE = Path(__file__).with_name("fake_gemini.py")
+LONG_PROMPT = "x" * 200_000  # more than a pipe holds
+ONCE = {"tries": 1, "kind": "unknown"}  # only a signal's victim is started again
+NO_RESULT = {"error": r"without a result \(exit code 0\)$", "kind": "unknown"}
 
 
-@asynccontextmanager
-async def opened(tmp_path, fault, host=None, *, clock=None):
-    """Yield a session whose program has a fault, the home of its agent, and the services."""
-    async with open_services(tmp_path / "state", clock=clock) as services:
-        settings = {
-            "backend": "headless",
-            "command": [*FAKE, f"--fault={fault}"],
-            "api_key_env": "LOOPBACK_KEY",
-        }
-        provider = build(settings, services)
-        request = session_request(tmp_path)
-        async with provider.open_session(request, host or RecordingHost()) as session:
-            yield session, agent_home(services.state_dir, request.agent_id).root, services
-        await provider.aclose()
-        assert services.live == []
+@pytest.mark.requirement("E27", "E28")
+class TestMisbehaviour(MisbehaviourContract):
+    """Each turn is a process of its own: what one does at its start it does in a turn."""
 
+    spec = next(iter(prsm_providers()))
+    fake = fake_command(FAKE)
+    version = VERSION
+    differs: ClassVar = {
+        "dies_at_start": {"error": r"exit code 1\): fatal: the key \[redacted\]", "turns": 1},
+        "leaves_at_start": {**NO_RESULT, "turns": 1},
+        "leaves_in_the_turn": {**NO_RESULT, **ONCE},
+        "exits_3": {"error": r"exit code 3\): the disk is full$", **ONCE},
+        "is_killed": {"error": r"\(killed by signal 9; out of memory\?\)$"},
+        "crashes": {"error": r"\(killed by signal 11\)$"},
+        "half_a_line": {"error": r"\(exit code 3\)$", **ONCE},
+        "endless_line": ONCE,
+        "long_line": ONCE,
+        "leaves_a_family": ONCE,
+        "a_child_holds_the_pipe": ONCE,
+        "terminal_tricks": {"error": r"exit code 5\): \[bold\]lost cause$", **ONCE},
+        "closes_stdout": {"error": "it closed its output and went on"},
+        "ignores_term": {"wait": 5},
+        "busy_for_ever": {"error": "Resource has been exhausted"},
+        "no_room": {"error": "exceeds the maximum number of tokens"},
+    }
+    key_variable = "GEMINI_API_KEY"
+    own_variables = ("COLORTERM", "GEMINI_CLI_HOME", "NO_COLOR", "TMPDIR")
+    own_prefixes = ("GEMINI_",)
 
-async def played(tmp_path, fault):
-    async with opened(tmp_path, fault) as (session, _, _):
-        return await run_turn(session, "Go.")
+    def settings(self, command):
+        return {"command": list(command), "backend": "headless", "api_key_env": "LOOPBACK_KEY"}
 
-
-@pytest.mark.parametrize(
-    ("fault", "kind", "said", "kept"),
-    [
-        ("no_events", ErrorKind.UNKNOWN, r"without a result \(exit code 0\)", ""),
-        ("cause_on_stderr", ErrorKind.UNKNOWN, r"exit code 1\): fatal: the disk is full$", ""),
-        ("not_logged_in", ErrorKind.AUTH_FAILURE, "not logged in: Invalid auth method", ""),
-        ("error_but_exit_0", ErrorKind.MODEL_ERROR, "without a finish reason", "said before"),
-        ("error_then_success", ErrorKind.MODEL_ERROR, "it went wrong", "all is well"),
-        ("exit_0_without_result", ErrorKind.UNKNOWN, "without a result", "said before"),
-        ("is_killed", ErrorKind.UNKNOWN, "killed by signal 9; out of memory", ""),
-        ("long_line", ErrorKind.UNKNOWN, "more than 16777216 bytes", "before"),
-        ("terminal_tricks", ErrorKind.UNKNOWN, r"exit code 5\): \[bold\]lost cause$", ""),
-        ("runs_a_tool_unasked", ErrorKind.UNKNOWN, "ran run_shell_command without asking", ""),
-    ],
-)
-async def test_a_run_that_went_wrong_is_an_error_with_its_cause(tmp_path, fault, kind, said, kept):
-    events = await played(tmp_path, fault)
-    assert reason(events) is StopReason.ERROR
-    assert error(events).kind is kind
-    assert re.search(said, error(events).message), error(events).message
-    assert "".join(message.text for message in only(AssistantMessage, events)) == kept
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "warning_then_success",
-        "success_but_exit_3",
-        "flood_of_stderr",
-        "a_child_holds_the_pipe",
-        "reads_no_prompt",
-    ],
-)
-async def test_a_nuisance_does_not_spoil_a_turn(tmp_path, fault):
-    events = await played(tmp_path, fault)
-    assert end(events) == TurnEnded(StopReason.END_TURN)
-    assert [message.text for message in only(AssistantMessage, events)] == ["all is well"]
-
-
-async def test_lines_that_are_no_events_are_counted_and_skipped(tmp_path):
-    events = await played(tmp_path, "garbage")
-    assert reason(events) is StopReason.END_TURN
-    text = "".join(message.text for message in only(AssistantMessage, events))
-    assert text.startswith("all ")
-    assert text.endswith("well")
-    assert any("6 lines" in notice.text for notice in only(Notice, events))
-
-
-async def test_what_is_told_twice_counts_once(tmp_path):
-    events = await played(tmp_path, "says_all_twice")
-    assert [message.text for message in only(AssistantMessage, events)] == ["all is well"]
-    assert len(only(ToolCallStarted, events)) == len(only(ToolCallFinished, events)) == 1
-    assert len(only(UsageReported, events)) == 1
-
-
-async def test_nonsense_about_tokens_is_unknown(tmp_path):
-    events = await played(tmp_path, "mad_usage")
-    assert reason(events) is StopReason.END_TURN
-    assert only(UsageReported, events) == []
-
-
-async def test_many_events_all_arrive(tmp_path):
-    events = await played(tmp_path, "many_events")
-    assert len(only(TextDelta, events)) == 20_001
-    assert reason(events) is StopReason.END_TURN
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected", "said"),
-    [
-        ("silence", ErrorKind.TIMEOUT, "did not begin within 60 seconds"),
-        ("closes_stdout", ErrorKind.UNKNOWN, "closed its output and went on"),
-        ("lingers_after_its_result", None, ""),
-    ],
-)
-async def test_a_run_that_hangs_is_ended(tmp_path, fault, expected, said):
-    clock = RushClock()
-    async with (
-        opened(tmp_path, fault, clock=clock) as (session, home, _),
-        asyncio.TaskGroup() as group,
-    ):
-        turn = group.create_task(run_turn(session, "Go."))
-        await until((home / "begun").exists)
-        clock.rush(100)
-        events = await turn
-    if expected is None:
-        assert end(events) == TurnEnded(StopReason.END_TURN)
-    else:
-        assert error(events).kind is expected
-        assert said in error(events).message
-
-
-async def test_a_term_that_is_ignored_is_followed_by_a_kill(tmp_path):
-    async with (
-        opened(tmp_path, "ignores_term") as (session, _, services),
-        asyncio.TaskGroup() as group,
-    ):
-        turn = group.create_task(run_turn(session, "Go."))
-        await until(lambda: any(p.name == "gemini" for p in services.live))
-        home = agent_home(services.state_dir, "a" * 32).root
-        await until((home / "begun").exists)
-        async with asyncio.timeout(5):
-            await session.interrupt()
-            events = await turn
-    assert end(events) == TurnEnded(StopReason.ABORTED)
-
-
-@pytest.mark.requirement("F11")
-async def test_children_of_the_program_end_with_it(tmp_path):
-    async with opened(tmp_path, "dies_with_its_family") as (session, home, _):
-        events = await run_turn(session, "Go.")
-        family = json.loads((home / "family").read_text())
-        await until(lambda: not any(map(is_running, family)))
-    assert reason(events) is StopReason.END_TURN
-
-
-def is_running(pid):
-    found = process_identity(pid)
-    return found is not None and is_alive(found)
-
-
-@pytest.mark.requirement("F5")
-async def test_a_program_that_runs_no_hooks_is_stopped(tmp_path):
-    async with opened(tmp_path, "runs_no_hooks") as (session, _, services):
-        with pytest.raises(ProviderNotAvailableError, match="does not run its hooks") as caught:
-            await run_turn(session, "Go.")
-        assert "hooksConfig" in (caught.value.hint or "")
-        await until(lambda: not services.live)
-
-
-async def test_a_turn_does_not_begin_without_the_proxy(tmp_path):
-    """The fault runs the hooks, but starts no MCP server."""
-    clock = RushClock()
-    host = RecordingHost(note=answers("noted"))
-    async with opened(tmp_path, "success_but_exit_3", host, clock=clock) as (
-        session,
-        home,
-        services,
-    ):
-        async with streaming(session, "Go.") as turn:
-            reading = asyncio.ensure_future(anext(turn))
-            await until((home / "asking").exists)
-            clock.rush(20)
-            with pytest.raises(ProviderNotAvailableError, match="did not start the server"):
-                await reading
-        await until(lambda: not services.live)
-
-
-async def test_a_version_that_never_comes_is_unknown_and_the_provider_usable(tmp_path):
-    clock = RushClock()
-    async with open_services(tmp_path / "state", clock=clock) as services:
-        settings = {
-            "backend": "headless",
-            "command": [*FAKE, "--fault=version_hangs"],
-            "api_key_env": "LOOPBACK_KEY",
-        }
-        provider = build(settings, services)
-        async with asyncio.TaskGroup() as group:
-            probing = group.create_task(provider.probe())
-            await until(lambda: services.live)
-            clock.rush(100)
-        status = probing.result()
-        await provider.aclose()
-        assert services.live == []
-    assert (status.available, status.version) == (True, None)
+    async def test_a_prompt_that_nobody_reads_keeps_no_deadline_from_its_end(self, tmp_path):
+        row = Misbehaviour(
+            fault="hears_no_more",
+            error="did not begin within 60 s",
+            kind="timeout",
+            wait=60,
+            engine={"retry_attempts": 1},
+        )
+        await self.play(tmp_path, row, prompts={"odd": LONG_PROMPT})

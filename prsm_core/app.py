@@ -21,14 +21,14 @@ from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.control import ControlServer
+from prsm_core.engine.control.server import ControlServer
+from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.delivery import prompt_agent
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.human import HumanPolicy
-from prsm_core.engine.orphans import recorded_processes
-from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers import build_provider_registry, configured_specs
-from prsm_core.engine.session_lock import SessionLock
 from prsm_core.engine.survey import survey
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree

@@ -18,7 +18,8 @@ MAX_FILE, MEDIAN_FILE = 500, 150
 MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
 
 # The only modules that may start a process: the engine's own, and the shim it starts.
-STARTERS = (CORE / "engine" / "processes.py", CORE / "engine" / "reaper_shim.py")
+_STARTERS = CORE / "engine" / "processes"
+STARTERS = (_STARTERS / "launcher.py", _STARTERS / "reaper_shim.py")
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")
 _OS_CALLS = ("fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "startfile", "system")
 

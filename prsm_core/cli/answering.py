@@ -14,14 +14,14 @@ from prsm_core.cli.control import GONE, running_sessions, state_dir
 from prsm_core.cli.table import format_table
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
-from prsm_core.engine.control_client import open_control
+from prsm_core.engine.control.client import open_control
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.engine.control_client import ControlClient
+    from prsm_core.engine.control.client import ControlClient
 
 T = TypeVar("T")
 

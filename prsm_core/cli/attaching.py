@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
-    from prsm_core.engine.control_client import ControlClient
+    from prsm_core.engine.control.client import ControlClient
     from prsm_core.interfaces.store import SessionInfo, Store
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there

@@ -9,15 +9,15 @@ import click
 from prsm_core.builtin.text import escape_exact
 from prsm_core.cli.ledger import choose_session, open_ledger
 from prsm_core.cli.places import workspace_paths
-from prsm_core.engine.control_client import open_control
-from prsm_core.engine.session_lock import find_owner
+from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from prsm_core.engine.control_client import ControlClient
+    from prsm_core.engine.control.client import ControlClient
 
 GONE = frozenset({"no_answer", "no_owner"})  # codes of errors: the owner of a session has ended
 

@@ -25,7 +25,7 @@ from prsm_core.cli.setup import Setup
 from prsm_core.config import Settings
 from prsm_core.domain.agents import AgentState
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.interfaces.frontend import Frontend, RunOptions
 from prsm_core.plugins import PluginManager
 

@@ -17,7 +17,7 @@ from prsm_core.cli.running import PRIVATE, run_log
 from prsm_core.cli.setup import load_setup
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.calls import with_notice
-from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.toolserver.stdio import serve_stdio, take_stdio

@@ -162,7 +162,7 @@ def _discovered(setup: Setup, provider: str | None) -> Mapping[str, ProviderRepo
     import asyncio
 
     from prsm_core.app import survey_providers
-    from prsm_core.engine.processes import install_child_watcher
+    from prsm_core.engine.processes.launcher import install_child_watcher
 
     install_child_watcher()
     return asyncio.run(

@@ -29,7 +29,7 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
 
     from prsm_core.app import survey_providers
     from prsm_core.cli.setup import load_setup
-    from prsm_core.engine.processes import install_child_watcher
+    from prsm_core.engine.processes.launcher import install_child_watcher
 
     setup = load_setup(launch, workspace)
     install_child_watcher()

@@ -13,7 +13,7 @@ from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.table import format_table
-from prsm_core.engine.session_lock import find_owner
+from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.setup import load_setup
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.permissions import Redactor
 

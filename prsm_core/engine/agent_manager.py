@@ -16,7 +16,7 @@ from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
 from prsm_core.engine.agent_session import AgentSession
 from prsm_core.engine.clocks import first_of
-from prsm_core.engine.evidence import with_evidence
+from prsm_core.engine.judging.evidence import with_evidence
 from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.records import AgentRecord

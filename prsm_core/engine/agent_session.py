@@ -15,14 +15,14 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
 from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat, session_request
-from prsm_core.engine.evidence import Proof
 from prsm_core.engine.failover import Failover
 from prsm_core.engine.host import SessionHost
 from prsm_core.engine.intake import fit
+from prsm_core.engine.judging.evidence import Proof
+from prsm_core.engine.judging.stuck_watch import StuckWatch
 from prsm_core.engine.outside import settle_left
 from prsm_core.engine.rebuild import rebuilt_history
 from prsm_core.engine.slots import SlotLease, Slots
-from prsm_core.engine.stuck_watch import StuckWatch
 from prsm_core.engine.turn_run import Prompt, TurnRun
 from prsm_core.errors import (
     BudgetExceededError,

@@ -30,7 +30,7 @@ from prsm_core.engine.journal import Journal
 from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.model_choice import DEFAULT_MODEL, ModelChoice, resolve_model
 from prsm_core.engine.outside import describe_outside
-from prsm_core.engine.process_table import process_identity
+from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.sinks import SinkGroup
 from prsm_core.engine.spawning import (
     describe_master,

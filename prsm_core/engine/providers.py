@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.engine.background import Background
-    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
         BackgroundTask,

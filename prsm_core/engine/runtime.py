@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.background import Background
     from prsm_core.engine.breaker import Breakers
-    from prsm_core.engine.budgets import BudgetLedger
     from prsm_core.engine.enforcement import Enforcement
-    from prsm_core.engine.gates import GateRunner
     from prsm_core.engine.host import OpenEndpoint
     from prsm_core.engine.human import HumanDesk
     from prsm_core.engine.journal import Journal
-    from prsm_core.engine.processes import ProcessLauncher
+    from prsm_core.engine.judging.gates import GateRunner
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.sandbox import Sandbox
     from prsm_core.engine.providers import ProviderRegistry
-    from prsm_core.engine.sandbox import Sandbox
     from prsm_core.engine.slots import Slots
+    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.views import ConversationStore
     from prsm_core.engine.watch import TurnWatch

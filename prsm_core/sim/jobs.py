@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import prsm_core
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
 from prsm_core.sim.outcome import Outcome
 from prsm_core.sim.world import simulate
@@ -19,7 +19,7 @@ from prsm_core.sim.world import simulate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from prsm_core.engine.process_child import ChildProcess
+    from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.sim.plan import Plan
 
     OnOutcome = Callable[[Outcome], bool]  # whether to go on

@@ -26,7 +26,7 @@ from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.interfaces.provider import SessionRequest
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.process_child import ChildProcess
+    from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import BackgroundTask, ProviderSession
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.testing import misbehaviour
 from prsm_core.testing.misbehaviour import TABLE, Misbehaviour
 from prsm_core.testing.odd_faults import KEY

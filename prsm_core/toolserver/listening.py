@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
-from prsm_core.engine.control_wire import short_name
+from prsm_core.engine.control.wire import short_name
 from prsm_core.errors import ConfigError
 from prsm_core.toolserver.wire import TCP_PREFIX
 

@@ -12,8 +12,8 @@ import pytest
 
 from prsm_core.cli.checkup.folders import FULL_BYTES, LOW_BYTES, format_size, judge_space
 from prsm_core.cli.checkup.system import check_packages, check_terminal
-from prsm_core.engine.process_table import process_identity
-from prsm_core.engine.session_lock import SessionLock
+from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.processes.table import process_identity
 from tests.cli.conftest import command
 
 CHECKS = [

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from prsm_core.engine.processes import is_alive, process_identity
+from prsm_core.engine.processes.launcher import is_alive, process_identity
 
 DEADLINE = 20.0  # seconds; far above what anything here takes on an idle machine
 POLL = 0.01
@@ -41,7 +41,7 @@ LEAVES = "sys.exit(9)\n"
 ENGINE = """
 import asyncio, sys
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes import ProcessLauncher, install_child_watcher
+from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 
 async def main():
     async with ProcessLauncher(SystemClock()) as launcher:

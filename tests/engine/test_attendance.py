@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
-from prsm_core.engine.control_client import open_control
+from prsm_core.engine.control.client import open_control
 from prsm_core.testing import ScriptedApp
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import SESSION, serving

@@ -7,7 +7,7 @@ import pytest
 from prsm_core.config import load_settings, resolve_paths
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes import ProcessLauncher
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import (

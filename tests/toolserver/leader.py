@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mcp
 
-from prsm_core.engine.control_client import open_control
+from prsm_core.engine.control.client import open_control
 from prsm_core.toolserver.streams import open_streams
 from prsm_core.toolserver.wire import LineReader
 

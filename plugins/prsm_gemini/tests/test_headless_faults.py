@@ -18,7 +18,7 @@ from prsm_core.domain.turns import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.engine.processes import is_alive, process_identity
+from prsm_core.engine.processes.launcher import is_alive, process_identity
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.doubles import (
     RecordingHost,

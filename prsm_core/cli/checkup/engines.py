@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.checkup.folders import format_size
-from prsm_core.engine.orphans import find_orphans
-from prsm_core.engine.process_table import is_alive
-from prsm_core.engine.session_lock import find_owner
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.processes.orphans import find_orphans
+from prsm_core.engine.processes.table import is_alive
 from prsm_core.errors import ControlError, StoreError
 from prsm_core.store.inspection import inspect_ledger
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.app import survey_providers
 from prsm_core.cli.checkup.finding import broken, ok, warning
-from prsm_core.engine.processes import install_child_watcher
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.engine.providers import configured_specs
 from prsm_core.interfaces.provider import ProviderSpec
 

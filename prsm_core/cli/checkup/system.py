@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
-from prsm_core.engine.sandbox import PROGRAM as SANDBOX_PROGRAM
+from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.errors import StoreError
 from prsm_core.plugins.discovery import GROUP
 from prsm_core.plugins.pins import core_pins, core_version, satisfies

@@ -9,8 +9,8 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.steps import CallCloseStep, ControlStep
 from prsm_core.engine.calls import Reply, success
-from prsm_core.engine.evidence import Level
 from prsm_core.engine.human import NO_ANSWER, WHY_UNANSWERED
+from prsm_core.engine.judging.evidence import Level
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
 

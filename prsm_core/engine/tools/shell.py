@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.engine.calls import Reply
-from prsm_core.engine.shell import run_shell
+from prsm_core.engine.processes.shell import run_shell
 from prsm_core.engine.spawning import resolve_cwd
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 

@@ -1,0 +1,5 @@
+"""A running session and the other processes of its user.
+
+session_lock  one owner a session        server, client  a Unix socket beside the lock
+wire          what goes over it
+"""

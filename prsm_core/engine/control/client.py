@@ -1,0 +1,157 @@
+"""The client of a control server: acts on a session that another process owns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.control.wire import (
+    ANSWER_LIMIT,
+    decode_answer,
+    encode_request,
+    short_name,
+)
+from prsm_core.errors import ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.control.session_lock import Owner
+
+CONNECT_SECONDS = 5.0  # for an owner that has only just begun
+ANSWER_SECONDS = 60.0
+_POLL_SECONDS = 0.02
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class ControlClient:
+    """Asks the owner of a session, one request at a time.
+
+    The methods are those of AppHandle that need no stream; each raises the error that the owner
+    met, and ControlError when there is no answer.
+    """
+
+    def __init__(self, session: str, streams: _Streams, *, via: str = "") -> None:
+        self.session = session
+        self._reader, self._writer = streams
+        self._via = via
+
+    async def ping(self) -> Mapping[str, Any]:
+        """Return the owner's session, pid and version of the protocol."""
+        return cast("Mapping[str, Any]", await self._ask("ping"))
+
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Kill an agent and its descendants; return the names of those that this ended."""
+        return cast("list[str]", await self._ask("kill", agent=agent))
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a person's prompt to an agent; return how it is delivered."""
+        return cast("str", await self._ask("prompt", agent=agent, text=text, delivery=delivery))
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again with a new prompt."""
+        await self._ask("restart", agent=agent, prompt=prompt)
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; False when it was already answered."""
+        said = {"request": request, "verdict": verdict, **self._from()}
+        return cast("bool", await self._ask("resolve_permission", **said))
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; False when it was already answered."""
+        said = {"choices": list(answer.choices), "text": answer.text, **self._from()}
+        return cast("bool", await self._ask("answer", request=request, **said))
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how the request whose id begins so has ended, None where that is not known."""
+        return cast("Mapping[str, Any] | None", await self._ask("outcome", request=request))
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the tree as `prsm tree --json` prints it."""
+        return cast("Mapping[str, Any]", await self._ask("tree"))
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open permission requests and questions, oldest first."""
+        return cast("list[Mapping[str, Any]]", await self._ask("requests"))
+
+    async def attend(self) -> None:
+        """Tell the owner that a person is there to answer."""
+        await self._ask("attend")
+
+    def _from(self) -> Mapping[str, str]:
+        return {"via": self._via} if self._via else {}
+
+    async def _ask(self, op: str, **args: Any) -> Any:
+        request = encode_request(op, args)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                self._writer.write(request)
+                await self._writer.drain()
+                line = await self._reader.readuntil(b"\n")
+        except TimeoutError as error:
+            raise self._silence(f"did not answer within {ANSWER_SECONDS:.0f} s") from error
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise self._silence("ended before it answered") from error
+        return decode_answer(line)
+
+    def _silence(self, what: str) -> ControlError:
+        return ControlError(
+            f"the owner of session {self.session} {what}",
+            hint=f"`prsm tree {self.session}` shows what became of it",
+            code="no_answer",
+        )
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def open_control(
+    state_dir: Path, session: str, *, via: str = ""
+) -> AsyncIterator[ControlClient]:
+    """Connect to the owner of a session; `via` is told as where a person's answers come from.
+
+    Raises:
+        ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
+    """
+    client = ControlClient(session, await _connect(state_dir, session), via=via)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def _connect(state_dir: Path, session: str) -> _Streams:
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        owner = find_owner(state_dir, session)
+        if owner is None:
+            raise ControlError(
+                f"nothing runs in session {session}",
+                hint=f"`prsm tree {session}` shows what became of it",
+                code="no_owner",
+            )
+        try:
+            return await _open(owner)
+        except (FileNotFoundError, ConnectionError) as error:
+            if time.monotonic() > deadline:
+                raise ControlError(
+                    f"process {owner.process.pid}, which owns session {session}, does not listen",
+                    hint="end that process if it hangs",
+                    code="no_answer",
+                ) from error
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _open(owner: Owner) -> _Streams:
+    with short_name(owner.socket) as name:
+        return await asyncio.open_unix_connection(name, limit=ANSWER_LIMIT)

@@ -1,0 +1,327 @@
+"""The control server: other processes of the same user act on a running session through it.
+
+It listens on a Unix socket beside the session's lock. Nothing that a peer sends, or fails to
+send, reaches the engine but the operations of one table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from prsm_core.domain.permissions import Answer
+from prsm_core.engine.clocks import first_of
+from prsm_core.engine.control.wire import (
+    PROTOCOL,
+    REQUEST_LIMIT,
+    bad_request,
+    decode_request,
+    encode,
+    encode_error,
+    short_name,
+    too_long,
+)
+from prsm_core.errors import ControlError, PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+    from prsm_core.engine.control.session_lock import SessionLock
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.frontend import AppHandle
+
+_log = logging.getLogger("prsm.engine")
+
+MAX_CONNECTIONS = 32
+IDLE_SECONDS = 30.0  # for a whole request to arrive, and for an answer to be taken
+CLOSING_SECONDS = 10.0  # for what was asked before the end to be answered
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+class StartSoon(Protocol):
+    """How tasks are born: OrchestrationEngine.start_soon."""
+
+    def __call__(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
+        """Run `work` in the engine's task group."""
+        ...
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()  # JSON can spell lone surrogates, which no ledger takes
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(_is_text(item) for item in value)
+
+
+_TEXT = ("a text", _is_text)
+_TEXTS = ("a list of texts", _is_texts)
+_MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
+_VIA = frozenset({"via"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """What a request may ask for, and the arguments it must have, but for those in `optional`."""
+
+    run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
+    args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
+
+    def check(self, name: str, args: Mapping[str, Any]) -> None:
+        for key, (what, fits) in self.args.items():
+            is_left_out = key in self.optional and key not in args
+            if not is_left_out and (key not in args or not fits(args[key])):
+                raise bad_request(f"{name}: `{key}` must be {what}")
+        if extra := sorted(set(args) - set(self.args)):
+            raise bad_request(f"{name}: unknown arguments: {', '.join(map(ascii, extra))}")
+
+
+async def _kill(app: AppHandle, args: Mapping[str, Any]) -> list[str]:
+    return list(await app.kill(args["agent"]))
+
+
+async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> str:
+    return await app.prompt_agent(args["agent"], args["text"], args["delivery"])
+
+
+async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
+    await app.restart(args["agent"], args["prompt"])
+
+
+async def _resolve(app: AppHandle, args: Mapping[str, Any]) -> bool:
+    return await app.resolve_permission(args["request"], args["verdict"], via=args.get("via", ""))
+
+
+async def _answer(app: AppHandle, args: Mapping[str, Any]) -> bool:
+    answer = Answer(choices=tuple(args["choices"]), text=args["text"])
+    return await app.answer(args["request"], answer, via=args.get("via", ""))
+
+
+async def _outcome(app: AppHandle, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return await app.outcome(args["request"])
+
+
+async def _tree(app: AppHandle, _: Mapping[str, Any]) -> Mapping[str, Any]:
+    return await app.tree()
+
+
+async def _requests(app: AppHandle, _: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(await app.requests())
+
+
+async def _attend(app: AppHandle, _: Mapping[str, Any]) -> None:
+    await app.attend()
+
+
+_OPERATIONS = {
+    "kill": _Operation(_kill, {"agent": _TEXT}),
+    "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
+    "restart": _Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
+    "resolve_permission": _Operation(
+        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA
+    ),
+    "answer": _Operation(
+        _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
+    ),
+    "outcome": _Operation(_outcome, {"request": _TEXT}),
+    "tree": _Operation(_tree),
+    "requests": _Operation(_requests),
+    "attend": _Operation(_attend),
+}
+
+
+class ControlServer:
+    """Serves an application from entering to leaving; what was asked by then is answered."""
+
+    def __init__(
+        self, app: AppHandle, lock: SessionLock, *, start_soon: StartSoon, clock: Clock
+    ) -> None:
+        self._lock = lock
+        self._start_soon = start_soon
+        self._clock = clock
+        self._operations = {"ping": _Operation(self._ping), **_OPERATIONS}
+        self._app = app
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        listening = _bind(self._lock)
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._accept, sock=listening, limit=REQUEST_LIMIT
+            )
+        except BaseException:
+            listening.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        tasks = {connection.close() for connection in self._connections}
+        if tasks:
+            await first_of(self._clock, CLOSING_SECONDS, lambda: asyncio.wait(tasks))
+        for task in tasks:
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        refusal = self._refusal(writer)
+        if refusal is not None:
+            writer.write(encode_error(refusal))
+            writer.close()
+            return
+        connection = _Connection(reader, writer, self._clock, self.answer)
+        self._connections.add(connection)
+        task = self._start_soon(connection.serve(), name="control connection")
+        connection.task = task
+        task.add_done_callback(lambda _: self._connections.discard(connection))
+        task.add_done_callback(lambda _: connection.drop())
+
+    def _refusal(self, writer: asyncio.StreamWriter) -> ControlError | None:
+        peer = writer.get_extra_info("socket")
+        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(credentials)
+        if uid != os.geteuid():
+            return ControlError("this session belongs to another user", code="forbidden")
+        if len(self._connections) >= MAX_CONNECTIONS:
+            return ControlError(
+                f"{MAX_CONNECTIONS} processes are talking to this session already",
+                hint="try again",
+                code="busy",
+            )
+        return None
+
+    async def answer(self, line: bytes) -> bytes:
+        """Return the answer to one request, whatever it holds."""
+        try:
+            name, args = decode_request(line)
+            operation = self._operation(name)
+            operation.check(name, args)
+            return encode({"ok": await operation.run(self._app, args)})
+        except PrsmError as error:
+            return encode_error(error)
+        except Exception as error:  # noqa: BLE001 - the boundary: told to the peer, and logged
+            _log.error("a control request failed", exc_info=error)
+            text = f"the request failed inside prsm: {type(error).__name__}: {error}"
+            return encode_error(PrsmError(text, code="internal"))
+
+    def _operation(self, name: str) -> _Operation:
+        operation = self._operations.get(name)
+        if operation is None:
+            known = ", ".join(self._operations)
+            raise ControlError(
+                f"there is no operation {name!r}", hint=f"known: {known}", code="unknown_op"
+            )
+        return operation
+
+    async def _ping(self, _: AppHandle, __: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session": self._lock.session, "pid": os.getpid(), "protocol": PROTOCOL}
+
+
+class _Connection:
+    """One peer: reads a request, answers it, reads the next one."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        clock: Clock,
+        answer: Callable[[bytes], Awaitable[bytes]],
+    ) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._reader = reader
+        self._writer = writer
+        self._clock = clock
+        self._answer = answer
+        self._idle = True
+        self._closing = False
+
+    async def serve(self) -> None:
+        while not self._closing:
+            request = await self._read()
+            if request is None:
+                return
+            self._idle = False
+            if isinstance(request, ControlError):
+                self._closing = True  # where the next request begins is not known
+                answer = encode_error(request)
+            else:
+                answer = await self._answer(request)
+            if not await self._write(answer):
+                return
+            self._idle = True
+
+    def close(self) -> asyncio.Task[None]:
+        """End the connection, once the request it works on is answered; return its task."""
+        if self.task is None:
+            raise RuntimeError("the connection is not served")
+        self._closing = True
+        if self._idle:
+            self.task.cancel()
+        return self.task
+
+    def drop(self) -> None:
+        """Close the transport; what the peer did not take within its time is lost."""
+        if self._writer.transport.get_write_buffer_size():
+            self._writer.transport.abort()
+        else:
+            self._writer.close()
+
+    async def _read(self) -> bytes | ControlError | None:
+        """Return a request, what is wrong with it, or None when the peer has nothing to ask."""
+        read: bytes | ControlError | None = None
+
+        async def read_line() -> None:
+            nonlocal read
+            try:
+                read = await self._reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError:
+                read = too_long()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                read = None
+
+        await first_of(self._clock, IDLE_SECONDS, read_line)
+        return read
+
+    async def _write(self, answer: bytes) -> bool:
+        """Send an answer; return whether the peer took it in time."""
+
+        async def drain() -> None:
+            with suppress(ConnectionError):  # it has gone; the next read ends the connection
+                await self._writer.drain()
+
+        self._writer.write(answer)
+        return await first_of(self._clock, IDLE_SECONDS, drain)
+
+
+def _bind(lock: SessionLock) -> socket.socket:
+    """Return a socket bound beside the lock, in place of one that a dead owner left."""
+    path = lock.owner.socket
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.setblocking(False)
+        os.fchmod(bound.fileno(), 0o600)  # first: the name never has wider rights
+        path.unlink(missing_ok=True)
+        with short_name(path) as name:
+            bound.bind(name)
+    except OSError as error:
+        bound.close()
+        raise ControlError(
+            f"{path}: cannot be listened on: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+            code="no_socket",
+        ) from error
+    return bound

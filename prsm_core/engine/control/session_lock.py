@@ -1,0 +1,225 @@
+"""The lock of a session: one process owns it, and tells whoever asks who it is.
+
+`runs/<session>.lock` is flocked for the owner's life, so it is free as soon as the owner is gone,
+however it ended. What the file says is only read while somebody holds that lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prsm_core.config import private_dir
+from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
+from prsm_core.errors import ConfigError, ControlError, SessionOwnedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTLE_SECONDS = 1.0  # for an owner that has not written who it is, or a reader's short look
+POLL_SECONDS = 0.002
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")  # the socket's address has 107 bytes
+_FOR_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The process that owns a session."""
+
+    process: ProcessIdentity
+    socket: Path  # of its control server
+    since: float  # Unix seconds
+
+
+class SessionLock:
+    """Held by the owner of a session until `release`; also a context manager."""
+
+    def __init__(self, session: str, path: Path, descriptor: int, owner: Owner) -> None:
+        self.session = session
+        self.owner = owner
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def take(cls, state_dir: Path, session: str, *, since: float) -> Self:
+        """Become the owner of a session; `since` is Unix seconds, to tell others.
+
+        A lock whose owner has died is taken over.
+
+        Raises:
+            SessionOwnedError: another process, or this one, owns the session.
+            ConfigError: the lock cannot be kept there.
+        """
+        if not _NAME.fullmatch(session):
+            raise ConfigError(f"{session!r} is no name for a session")
+        path = _private_runs(state_dir) / f"{session}.lock"
+        try:
+            descriptor = _lock(path, session)
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot be locked: {error.strerror}",
+                hint="PRSM_HOME names another folder for all state",
+            ) from error
+        owner = Owner(process=_own_identity(), socket=path.with_suffix(".sock"), since=since)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, _describe(owner), 0)
+        return cls(session, path, descriptor, owner)
+
+    def release(self) -> None:
+        """Let the session go; a second call does nothing."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        with ExitStack() as stack:
+            stack.callback(os.close, descriptor)
+            # While it is held: afterwards both names may be another owner's.
+            if _is_named(descriptor, self._path):
+                self.owner.socket.unlink(missing_ok=True)
+                self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.release()
+
+
+def find_owner(state_dir: Path, session: str) -> Owner | None:
+    """Return who owns the session now, None when nobody does; creates nothing.
+
+    Raises:
+        ControlError: the lock is held, but not by a process that says who it is.
+    """
+    if not _NAME.fullmatch(session):
+        return None
+    path = state_dir / "runs" / f"{session}.lock"
+    for is_last in _until_settled():
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        try:
+            if _try_lock(descriptor, fcntl.LOCK_SH):
+                return None
+            owner = _read_owner(descriptor)
+        finally:
+            os.close(descriptor)
+        if owner is not None and (is_last or is_alive(owner.process)):
+            return owner
+    raise ControlError(
+        f"session {session} is held by a process that does not say who it is",
+        hint=f"see which one: fuser {path}",
+        code="unknown_owner",
+    )
+
+
+def _lock(path: Path, session: str) -> int:
+    """Return a descriptor that holds the lock.
+
+    A refused lock need not be an owner's: a reader that looks for one holds it for a moment. So
+    only an owner that is alive counts at once; in another pid namespace none is seen to be.
+    """
+    owner = None
+    for is_last in _until_settled():
+        with ExitStack() as stack:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            stack.callback(os.close, descriptor)
+            if _try_lock(descriptor, fcntl.LOCK_EX) and _is_named(descriptor, path):
+                stack.pop_all()
+                return descriptor
+            owner = _read_owner(descriptor)
+        if is_last or (owner is not None and is_alive(owner.process)):
+            break
+    raise _refusal(session, owner)
+
+
+def _until_settled() -> Iterator[bool]:
+    """Yield now and again, for SETTLE_SECONDS; True is the last time."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        yield False
+        time.sleep(POLL_SECONDS)
+    yield True
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    """Return whether this open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _own_identity() -> ProcessIdentity:
+    identity = process_identity(os.getpid())
+    if identity is None:
+        raise ConfigError("this process is not in /proc", hint="prsm needs /proc to be mounted")
+    return identity
+
+
+def _describe(owner: Owner) -> bytes:
+    process = owner.process
+    values = {
+        "pid": process.pid,
+        "start_time": process.start_time,
+        "boot_id": process.boot_id,
+        "socket": str(owner.socket),
+        "since": owner.since,
+    }
+    return json.dumps(values).encode() + b"\n"
+
+
+def _read_owner(descriptor: int) -> Owner | None:
+    """Return what the file says; None while it says nothing, or not all of it."""
+    try:
+        values = json.loads(os.pread(descriptor, 8192, 0))
+        process = ProcessIdentity(
+            pid=int(values["pid"]),
+            start_time=int(values["start_time"]),
+            boot_id=str(values["boot_id"]),
+        )
+        since = float(values["since"])
+        return Owner(process=process, socket=Path(values["socket"]), since=since)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _refusal(session: str, owner: Owner | None) -> SessionOwnedError:
+    who = "another process"
+    if owner is not None:
+        since = datetime.fromtimestamp(owner.since).astimezone()
+        who = f"process {owner.process.pid} since {since.isoformat(sep=' ', timespec='seconds')}"
+    return SessionOwnedError(
+        f"session {session} is owned by {who}",
+        hint="end its run with `prsm kill`, or run without --session",
+    )
+
+
+def _private_runs(state_dir: Path) -> Path:
+    """Return the folder of the locks, which only this user may enter."""
+    runs = private_dir(state_dir / "runs")
+    found = runs.stat()
+    if found.st_uid != os.geteuid():
+        raise ConfigError(
+            f"{runs}: belongs to another user", hint="PRSM_HOME names another folder for all state"
+        )
+    if found.st_mode & _FOR_OTHERS:
+        runs.chmod(0o700)
+    return runs

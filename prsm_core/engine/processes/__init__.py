@@ -1,0 +1,7 @@
+"""The processes that the engine starts: each under a shim that ends its family with the engine.
+
+launcher     starts them, knows all that live      table     what the system says of a family
+child, io    one process, its pipes in bounds      orphans   what a dead engine left is ended
+reaper_shim  the program between, stdlib alone     shell     one command, its output in bounds
+sandbox      bubblewrap, where it is wanted
+"""

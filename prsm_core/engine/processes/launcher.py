@@ -1,0 +1,315 @@
+"""The one place that starts processes, each under the reaper shim that ends its whole family."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from errno import ENOENT
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prsm_core.engine.processes.child import CapturedProcess, ChildProcess
+from prsm_core.engine.processes.table import (
+    OrphanReaper,
+    ProcessIdentity,
+    is_alive,
+    kill_remains,
+    process_identity,
+)
+from prsm_core.errors import ProcessError, ProviderNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from prsm_core.engine.processes.child import RunningProcess
+    from prsm_core.engine.processes.io import StdinPipe
+    from prsm_core.interfaces.clock import Clock
+
+    OnStart = Callable[[int, int], None]
+
+__all__ = [
+    "CapturedProcess",
+    "ChildProcess",
+    "ProcessIdentity",
+    "ProcessLauncher",
+    "child_environment",
+    "install_child_watcher",
+    "is_alive",
+    "process_identity",
+]
+
+SHIM = Path(__file__).with_name("reaper_shim.py")
+START_SECONDS = 30.0  # for a program to be executed, on the busiest machine
+STOP_GRACE_LIMIT = 30.0  # seconds; the shim itself kills this long after a TERM
+SDK_GRACE = 2.0  # the same where a vendor's SDK starts and ends the process
+CLOSE_GRACE = 2.0
+CLOSE_SECONDS = 10.0  # the grace, the shim's own time after a kill, and the drain of pipes
+UMASK = 0o022  # the engine's is private, but files in the workspace are the user's
+
+INHERITED = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TZ", "TMPDIR", "SHELL"})
+
+
+def child_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `source` that every child may have."""
+    return {
+        name: value for name, value in source.items() if name in INHERITED or name.startswith("LC_")
+    }
+
+
+def install_child_watcher() -> None:
+    """Watch children by pidfd instead of one thread each; call it before `asyncio.run`.
+
+    From Python 3.12 on the loop does so by itself.
+    """
+    if sys.version_info < (3, 12):
+        asyncio.get_event_loop_policy().set_child_watcher(asyncio.PidfdChildWatcher())
+
+
+class ProcessLauncher:
+    """Starts processes and owns them until they end; open it with `async with`.
+
+    Start it on the loop of the main thread: the kernel tells a shim of its engine's death when
+    the thread that started it ends. `environ` is what the allow-list is taken from, by default
+    this process's environment. `on_start(pid, start_time)` is told of every shim (start time in
+    clock ticks since boot, as in ProcessIdentity), so that its orphans can be found after a crash.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        environ: Mapping[str, str] | None = None,
+        on_start: OnStart | None = None,
+    ) -> None:
+        self._clock = clock
+        self._environ = child_environment(os.environ if environ is None else environ)
+        self._on_start = on_start
+        self._live: dict[int, RunningProcess] = {}
+        self._reaper = OrphanReaper(self._live.__contains__)
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        self._reaper.open()
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def live(self) -> tuple[RunningProcess, ...]:
+        """The processes that have not ended, in order of their start."""
+        return tuple(self._live.values())
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ChildProcess:
+        """Start argv with the allow-listed environment plus `env`; return once it runs.
+
+        Raises ProviderNotAvailableError when the program is missing or cannot be executed,
+        ProcessError when the working folder does not exist or the launcher is closed.
+        """
+        process = ChildProcess(name, self._clock, self._ended)
+        async with _read_end(process.stdin) as stdin:
+            await self._run(process, argv, stdin, cwd, env or {})
+        return process
+
+    async def capture(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        limit: int,
+        keep_end: bool = False,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> CapturedProcess:
+        """Start argv without input, keeping the first `limit` bytes of each output, or the last.
+
+        Raises as `start` does.
+        """
+        process = CapturedProcess(name, self._clock, self._ended, limit, keep_end=keep_end)
+        await self._run(process, argv, subprocess.DEVNULL, cwd, env or {})
+        return process
+
+    def shielded(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return argv under the reaper shim, for SDKs that start processes themselves.
+
+        A program that cannot be started exits with 127 or 126 and the reason on stderr.
+        """
+        return _shim_argv(argv, SDK_GRACE, "-")
+
+    async def aclose(self) -> None:
+        """End every process: TERM, a grace, then KILL; ProcessError if one withstands that."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS), asyncio.TaskGroup() as group:
+                for process in self.live:
+                    _ = group.create_task(process.stop(CLOSE_GRACE))
+        except TimeoutError as error:
+            names = ", ".join(f"{process.name} (pid {process.pid})" for process in self.live)
+            raise ProcessError(
+                f"could not be ended: {names}",
+                hint="The kernel does not let go of them; look for a hung disk or network mount.",
+            ) from error
+        finally:
+            for process in self.live:
+                process.kill()
+            self._reaper.close()
+
+    async def _run(
+        self,
+        process: RunningProcess,
+        argv: Sequence[str],
+        stdin: int,
+        cwd: str | None,
+        env: Mapping[str, str],
+    ) -> None:
+        self._require_open(process.name)
+        _require_folder(process.name, cwd)
+        environ = {**self._environ, **env}
+        report, status = socket.socketpair()
+        with report:
+            with status:
+                await _execute(process, argv, stdin, status.fileno(), cwd, environ)
+            try:
+                self._register(process)
+                error_number = await _failed_start(report, process.name)
+                self._require_open(process.name)
+            except BaseException:
+                process.kill()
+                await process.wait()
+                raise
+        if error_number:
+            await process.wait()
+            raise _not_available(process.name, argv[0], error_number, cwd, environ)
+
+    def _register(self, process: RunningProcess) -> None:
+        if process.has_exited:
+            return
+        self._live[process.pid] = process
+        process.identity = process_identity(process.pid)
+        if self._on_start is not None and process.identity is not None:
+            self._on_start(process.pid, process.identity.start_time)
+
+    def _ended(self, process: RunningProcess) -> None:
+        self._live.pop(process.pid, None)
+        if process.wire.was_killed and process.identity is not None:
+            kill_remains(process.identity)
+        self._reaper.schedule()
+
+    def _require_open(self, name: str) -> None:
+        if not self._open:
+            raise ProcessError(
+                f"{name} was not started: the launcher is closed",
+                hint="The engine is shutting down, or has not been started.",
+            )
+
+
+@asynccontextmanager
+async def _read_end(stdin: StdinPipe) -> AsyncIterator[int]:
+    """Connect `stdin` to a new pipe and lend out the end that the child reads."""
+    read_fd, write_fd = os.pipe()
+    try:
+        writer = os.fdopen(write_fd, "wb", buffering=0)
+        await asyncio.get_running_loop().connect_write_pipe(lambda: stdin, writer)
+        yield read_fd
+    except BaseException:
+        stdin.abort()
+        raise
+    finally:
+        os.close(read_fd)
+
+
+async def _execute(
+    process: RunningProcess,
+    argv: Sequence[str],
+    stdin: int,
+    status_fd: int,
+    cwd: str | None,
+    environ: Mapping[str, str],
+) -> None:
+    """Start the shim in a session of its own."""
+    try:
+        _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: process.wire,
+            *_shim_argv(argv, STOP_GRACE_LIMIT, str(status_fd)),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=environ,
+            start_new_session=True,
+            pass_fds=(status_fd,),
+            umask=UMASK,
+        )
+    except (OSError, ValueError) as error:
+        raise ProcessError(
+            f"{process.name} could not be started: {error}",
+            hint="An argument or variable is longer than the system allows or holds a zero byte.",
+        ) from error
+
+
+async def _failed_start(report: socket.socket, name: str) -> int:
+    """Wait until the program runs; return 0, or the error number of why it does not."""
+    report.setblocking(False)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            return int(await asyncio.get_running_loop().sock_recv(report, 16) or b"0")
+    except TimeoutError as error:
+        raise ProviderNotAvailableError(
+            f"{name} did not start within {START_SECONDS:.0f} seconds",
+            hint="The machine is overloaded, or the program lies on a disk that does not answer.",
+        ) from error
+
+
+def _shim_argv(argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
+    shim = (sys.executable, "-I", "-S", str(SHIM))
+    return (*shim, str(os.getpid()), str(grace), status, *argv)
+
+
+def _require_folder(name: str, cwd: str | None) -> None:
+    if cwd is not None and not Path(cwd).is_dir():
+        raise ProcessError(
+            f"{name} was not started: there is no folder {cwd}",
+            hint="Its working folder was removed or never existed; give one that exists.",
+        )
+
+
+def _not_available(
+    name: str, program: str, number: int, cwd: str | None, environ: Mapping[str, str]
+) -> ProviderNotAvailableError:
+    reason = os.strerror(number)
+    if number != ENOENT:
+        hint = "Check that the file is a program for this machine and may be executed."
+    elif (found := _find(program, cwd, environ)) is not None:
+        reason = f"{reason}: the interpreter that {found} names in its first line"
+        hint = "Install the interpreter, or install the program again."
+    else:
+        hint = f"Install {program}, or put the folder it is in on PATH."
+    return ProviderNotAvailableError(f"{name}: cannot start {program}: {reason}", hint=hint)
+
+
+def _find(program: str, cwd: str | None, environ: Mapping[str, str]) -> str | None:
+    if os.sep in program:
+        path = Path(cwd or ".") / program
+        return str(path) if path.exists() else None
+    return shutil.which(program, path=environ.get("PATH", os.defpath))

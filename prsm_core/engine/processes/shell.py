@@ -1,0 +1,141 @@
+"""Runs one shell command with a deadline, bounded output, and nothing left behind."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import ProcessError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.engine.processes.child import CapturedProcess
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.interfaces.clock import Clock
+
+OUTPUT_LIMIT = 64 * 2**10  # bytes kept of each of stdout and stderr
+MAX_COMMAND = 2**17 - 1  # bytes; Linux takes no longer argument
+TERM_GRACE = 2.0  # seconds from the deadline's TERM to the KILL
+
+# What makes a shell or a program it runs load code, and what a model's command must not see.
+_LOADS_CODE = re.compile(
+    r"BASH_ENV|ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|BASH_FUNC_.*|LD_.*|PYTHON(PATH|HOME|STARTUP)"
+    r"|NODE_OPTIONS|PERL5(LIB|OPT)|RUBY(LIB|OPT)|GIT_.*"
+)
+_SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellResult:
+    """What a command did; after a timeout the exit code is that of its end."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    truncated: bool  # there was more output than was kept
+    timed_out: bool
+
+
+async def run_shell(
+    launcher: ProcessLauncher,
+    command: str,
+    *,
+    cwd: str,
+    timeout_s: float,
+    clock: Clock,
+    env: Mapping[str, str] | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+    keep_end: bool = False,
+    sandbox: Sandbox | None = None,
+    region: Sequence[str] | None = None,
+) -> ShellResult:
+    """Run exactly `command` by bash, without start-up files and without input.
+
+    Its whole family has ended when this returns, and also when it is cancelled. `env` is added
+    to the launcher's allow-list without the variables that make programs load code and without
+    secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
+    `keep_end` the last bytes are kept instead of the first. In the sandbox a `region` is all of
+    the workspace that can be written. Raises ProcessError when `cwd` does
+    not exist or the command is too long for the system, ConfigError when the sandbox is required
+    and cannot be had.
+    """
+    _require_runnable(command)
+    argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
+    if sandbox is not None:
+        argv = await sandbox.argv(argv, cwd, region)
+    return await run_captured(
+        launcher,
+        argv,
+        name="shell command",
+        cwd=cwd,
+        timeout_s=timeout_s,
+        clock=clock,
+        env=env,
+        output_limit=output_limit,
+        keep_end=keep_end,
+    )
+
+
+async def run_captured(
+    launcher: ProcessLauncher,
+    argv: Sequence[str],
+    *,
+    name: str,
+    cwd: str,
+    timeout_s: float,
+    clock: Clock,
+    env: Mapping[str, str] | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+    keep_end: bool = False,
+) -> ShellResult:
+    """Run a program as `run_shell` runs bash."""
+    process = await launcher.capture(
+        argv,
+        name=name,
+        limit=output_limit,
+        keep_end=keep_end,
+        cwd=cwd,
+        env=scrubbed(env or {}),
+    )
+    try:
+        in_time = await first_of(clock, timeout_s, process.wire.exited.wait)
+        exit_code = await process.wait() if in_time else await process.stop(TERM_GRACE)
+    finally:
+        await _end(process)
+    return ShellResult(
+        exit_code=exit_code,
+        stdout=process.stdout,
+        stderr=process.stderr,
+        truncated=process.truncated,
+        timed_out=not in_time,
+    )
+
+
+def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` without variables that load code into programs or hold secrets."""
+    return {
+        name: value
+        for name, value in env.items()
+        if not _LOADS_CODE.fullmatch(name) and not _SECRET.search(name.upper())
+    }
+
+
+async def _end(process: CapturedProcess) -> None:
+    """Kill what still runs when the wait for it was broken off."""
+    if not process.has_exited:
+        process.kill()
+        await process.wait()
+
+
+def _require_runnable(command: str) -> None:
+    if "\0" in command:
+        raise ProcessError("the command holds a zero byte", hint="Remove it.")
+    if len(command.encode("utf-8", "surrogatepass")) > MAX_COMMAND:
+        raise ProcessError(
+            f"the command is longer than {MAX_COMMAND} bytes",
+            hint="Write the text to a file and run that.",
+        )

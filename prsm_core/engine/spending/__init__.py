@@ -1,0 +1,5 @@
+"""Budgets of a run and of each subtree: reserved before a launch, settled at the end.
+
+budgets  what may still be spent, and by whom      purses  one limit, its holds and its use
+alerts   tells when much is spent, and when all is
+"""

@@ -1,0 +1,321 @@
+"""The budget ledger: what a run has used and reserved, and whether an agent may launch.
+
+A launch reserves one spawn, one turn and an estimate of that turn; a turn reserves its estimate
+anew, is charged as its provider tells, and settles when it closes. What is used up refuses the
+next launch and never ends what runs, so a limit may be passed by what was in flight. All acts are
+synchronous: what one agent has reserved, no other can.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
+from prsm_core.domain.usage import Provenance
+from prsm_core.engine.spending.purses import METERED, Hold, Purse, from_units, to_limits, to_units
+from prsm_core.errors import BudgetExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.usage import Spent
+
+WARN_PERCENT = 80
+# What a turn is taken to use before any turn was measured; at most a tenth of the limit.
+FIRST_TURN: Mapping[BudgetKind, int] = {
+    BudgetKind.TOKENS: 10_000,
+    BudgetKind.USD: to_units(BudgetKind.USD, 0.10),
+}
+_DEVISE = "do the work yourself, or finish with what there is; get_budget shows what is left"
+_RAISE = {
+    BudgetKind.TOKENS: "raise --budget-tokens or budgets.tokens",
+    BudgetKind.USD: "raise --budget-usd or budgets.usd",
+    BudgetKind.TURNS: "raise budgets.turns",
+    BudgetKind.SPAWNS: "raise budgets.spawns",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetAlert:
+    """What is worth telling of a scope, once: it is `warned`, `exceeded` or `unmetered`.
+
+    `unmetered` says that a limit holds and a provider does not tell what it counts.
+    """
+
+    what: str
+    kind: BudgetKind
+    scope: str | None  # the agent whose subtree it is; None is the run
+    used: int | float | None
+    reserved: int | float
+    limit: int | float
+    provenance: Provenance
+
+
+class BudgetLedger:
+    """Owns the numbers of one run."""
+
+    def __init__(
+        self, limits: Budget = NO_LIMITS, on_alert: Callable[[BudgetAlert], None] = lambda _: None
+    ) -> None:
+        self._on_alert = on_alert
+        self.begin(limits)
+
+    def begin(self, limits: Budget) -> None:
+        """Forget everything: a new run has a budget of its own, all of it."""
+        self.run = Purse(limits=to_limits(limits))
+        self._purses: dict[str, Purse] = {}
+        self._launches: dict[str, tuple[Hold, Purse | None]] = {}  # by agent, until its first turn
+        self._turns: dict[str, tuple[Hold, str]] = {}  # those that run, by their id
+        self._last: dict[tuple[str, BudgetKind], int] = {}  # an agent's last measured turn
+        self._measured: Counter[BudgetKind] = Counter()  # turns
+        self._totals: Counter[BudgetKind] = Counter()  # of those turns
+
+    # --- launching agents ---------------------------------------------------------------------
+
+    def launch(
+        self,
+        agent_id: str,
+        *,
+        parent_id: str | None = None,
+        name: str = "",
+        limits: Budget = NO_LIMITS,
+    ) -> None:
+        """Reserve what an agent needs to begin: a spawn of its parent's, a turn, an estimate.
+
+        Raises BudgetExceededError, and then nothing is reserved. An agent that began before in
+        this run keeps its limits and what it has used.
+        """
+        parent = self._purse(parent_id)
+        spawner = None if parent_id is None else parent
+        purse = self._purses.get(agent_id) or self._open(agent_id, name, parent, limits)
+        if spawner is not None:
+            self._require(spawner, BudgetKind.SPAWNS, 1)
+        self._check_turn(purse, 1, agent_id)
+        self._purses[agent_id] = purse
+        self._launches[agent_id] = self._reserve(purse, agent_id), spawner
+        if spawner is not None:
+            self._count(spawner, BudgetKind.SPAWNS)
+
+    def launch_agent(self, agent: AgentDescriptor) -> None:
+        """Launch an agent as it is described: the limits of its grant are its subtree's."""
+        limits = agent.grant.budget
+        self.launch(agent.agent_id, parent_id=agent.parent_id, name=agent.name, limits=limits)
+
+    def clamp(self, request: SpawnRequest) -> SpawnRequest:
+        """Return the request with a budget that is not more than its parent has left."""
+        if request.budget is None:
+            return request
+        return replace(request, budget=request.budget.within(self.room(request.parent_id)))
+
+    def check_launches(self, parent_id: str, count: int) -> None:
+        """Raise BudgetExceededError unless that many children could be launched right now."""
+        parent = self._purse(parent_id)
+        self._require(parent, BudgetKind.SPAWNS, count)
+        self._check_turn(parent, count, "")
+
+    def cancel(self, agent_id: str) -> None:
+        """Undo a launch that was not written: there is no such agent."""
+        hold, spawner = self._launches.pop(agent_id, (None, None))
+        if hold is None:
+            return
+        hold.give_back()
+        for purse in spawner.path() if spawner is not None else ():
+            purse.used[BudgetKind.SPAWNS] -= 1
+
+    def release(self, agent_id: str) -> None:
+        """Give back what an agent that has ended still holds; its open turn settles by itself."""
+        hold, _ = self._launches.pop(agent_id, (None, None))
+        if hold is not None:
+            hold.give_back()
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def open_turn(self, agent_id: str, turn_id: str) -> None:
+        """Reserve what the agent's next turn may use; raise BudgetExceededError if it may not."""
+        purse = self._purse(agent_id)
+        self.release(agent_id)
+        for kind in METERED:  # what others merely reserve does not stop an agent that lives
+            for scope, _ in purse.limited(kind):
+                if scope.is_used_up(kind):
+                    self._refuse_turn(scope, kind)
+        for scope, limit in purse.limited(BudgetKind.TURNS):
+            if scope.used[BudgetKind.TURNS] + scope.reserved[BudgetKind.TURNS] >= limit:
+                self._refuse_turn(scope, BudgetKind.TURNS)
+        hold = self._reserve(purse, agent_id)
+        self._turns[turn_id] = hold, agent_id
+        hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
+        self._warn(purse, BudgetKind.TURNS)
+
+    def meter(self, turn_id: str, spent: Spent) -> None:
+        """Charge a turn that runs with what it has used in all so far."""
+        hold, _ = self._turns.get(turn_id, (None, ""))
+        if hold is None:
+            return
+        for kind, told, source in _told(spent):
+            if told is not None and told > hold.used[kind]:
+                hold.charge(kind, told - hold.used[kind], source)
+                self._warn(hold.purse, kind)
+
+    def close_turn(self, turn_id: str, spent: Spent) -> None:
+        """Settle a turn, once: what it used is charged, the rest of its estimate given back.
+
+        What nobody told is charged as estimated if turns were measured before, else unknown.
+        """
+        self.meter(turn_id, spent)
+        hold, agent_id = self._turns.pop(turn_id, (None, ""))
+        if hold is None:
+            return
+        for kind, told, source in _told(spent):
+            if told is None:
+                self._settle_untold(hold, kind)
+                continue
+            for purse in hold.purse.path():  # a turn that told zero is known too
+                purse.sources.setdefault(kind, source)
+            self._last[agent_id, kind] = told
+            self._measured[kind] += 1
+            self._totals[kind] += told
+        hold.give_back()
+
+    def drop_turn(self, turn_id: str) -> None:
+        """Give back what a turn holds that never began; nothing happens to one that settled."""
+        hold, _ = self._turns.pop(turn_id, (None, ""))
+        if hold is None:
+            return
+        hold.give_back()
+        for purse in hold.purse.path():
+            purse.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def room(self, agent_id: str | None = None) -> Budget:
+        """Return what is neither used nor reserved; None where nothing limits the agent."""
+        rooms = {kind: self._purse(agent_id).room(kind) for kind in BudgetKind}
+        left: dict[str, Any] = {
+            kind.value: from_units(kind, room) for kind, room in rooms.items() if room is not None
+        }
+        return Budget(**left)
+
+    def report(self, agent_id: str) -> dict[str, Any]:
+        """Return the numbers of the run and of the agent's subtree, as JSON values."""
+        return {"run": self.run.report(), "subtree": self._purse(agent_id).report()}
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Where the run's tokens and cost come from, as JSON values."""
+        tokens, usd = (self.run.source(kind).value for kind in METERED)
+        return {"tokens": tokens, "cost": usd}
+
+    # --- within -------------------------------------------------------------------------------
+
+    def _purse(self, agent_id: str | None) -> Purse:
+        return self.run if agent_id is None else self._purses.get(agent_id, self.run)
+
+    def _open(self, agent_id: str, name: str, parent: Purse, limits: Budget) -> Purse:
+        """Return a new scope; a limit that one around it undercuts would only warn twice."""
+        own = {
+            kind: limit
+            for kind, limit in to_limits(limits).items()
+            if all(limit < other for _, other in parent.limited(kind))
+        }
+        return Purse(scope=agent_id, name=name, parent=parent, limits=own)
+
+    def _check_turn(self, purse: Purse, count: int, agent_id: str) -> None:
+        """Raise BudgetExceededError unless there is room for that many first turns."""
+        self._require(purse, BudgetKind.TURNS, count)
+        for kind in METERED:
+            self._require(purse, kind, (count - 1) * self._estimate(purse, kind, agent_id)[0] + 1)
+
+    def _require(self, purse: Purse, kind: BudgetKind, amount: int) -> None:
+        for scope, limit in purse.limited(kind):
+            if limit - scope.used[kind] - scope.reserved[kind] < amount:
+                self._refuse(scope, kind, _DEVISE)
+
+    def _reserve(self, purse: Purse, agent_id: str) -> Hold:
+        """Hold a turn and what it is expected to use, as far as there is room for it."""
+        hold = Hold(purse)
+        hold.reserve(BudgetKind.TURNS, 1)
+        for kind in METERED:
+            room = purse.room(kind)
+            amount, is_measured = self._estimate(purse, kind, agent_id)
+            if is_measured:
+                hold.expected[kind] = amount
+            if room is not None:
+                hold.reserve(kind, min(room, amount))
+        return hold
+
+    def _estimate(self, purse: Purse, kind: BudgetKind, agent_id: str) -> tuple[int, bool]:
+        """Return what a turn may use, and whether measured turns say so."""
+        last = self._last.get((agent_id, kind))
+        if last is not None:
+            return last, True
+        if self._measured[kind]:
+            return self._totals[kind] // self._measured[kind], True
+        tenths = [limit // 10 for _, limit in purse.limited(kind)]
+        return min([FIRST_TURN[kind], *tenths]), False
+
+    def _settle_untold(self, hold: Hold, kind: BudgetKind) -> None:
+        scopes = [scope for scope, _ in hold.purse.limited(kind)]
+        if scopes and kind in hold.expected and not hold.used[kind]:
+            hold.charge(kind, hold.expected[kind], Provenance.ESTIMATED)
+            self._warn(hold.purse, kind)
+        else:
+            for purse in hold.purse.path():
+                purse.unknown[kind] += 1
+        for scope in scopes:
+            self._tell("unmetered", scope, kind)
+
+    def _count(self, purse: Purse, kind: BudgetKind) -> None:
+        for scope in purse.path():
+            scope.used[kind] += 1
+        self._warn(purse, kind)
+
+    def _warn(self, purse: Purse, kind: BudgetKind) -> None:
+        for scope, limit in purse.limited(kind):
+            if scope.used[kind] * 100 >= limit * WARN_PERCENT:
+                self._tell("warned", scope, kind)
+
+    def _tell(self, what: str, scope: Purse, kind: BudgetKind) -> None:
+        if (what, kind) in scope.told:
+            return
+        scope.told.add((what, kind))
+        alert = BudgetAlert(
+            what=what,
+            kind=kind,
+            scope=scope.scope,
+            used=scope.used_amount(kind),
+            reserved=from_units(kind, scope.reserved[kind]),
+            limit=from_units(kind, scope.limits[kind]),
+            provenance=scope.source(kind),
+        )
+        self._on_alert(alert)
+
+    def _refuse_turn(self, scope: Purse, kind: BudgetKind) -> NoReturn:
+        hint = _RAISE[kind] if scope.scope is None else f"give {scope.name} more when it is spawned"
+        self._refuse(scope, kind, hint)
+
+    def _refuse(self, scope: Purse, kind: BudgetKind, hint: str) -> NoReturn:
+        self._tell("exceeded", scope, kind)
+        raise BudgetExceededError(_why(scope, kind), hint=hint)
+
+
+def _told(spent: Spent) -> tuple[tuple[BudgetKind, int | None, Provenance], ...]:
+    """Return what a turn told of each kind, None for what it did not tell."""
+    tokens, cost = spent.usage.known_total, spent.cost_usd
+    usd = None if cost is None else to_units(BudgetKind.USD, cost)
+    return (BudgetKind.TOKENS, tokens, spent.tokens_from), (BudgetKind.USD, usd, spent.cost_from)
+
+
+def _why(scope: Purse, kind: BudgetKind) -> str:
+    whose = "the run" if scope.scope is None else f"{scope.name} and its children"
+    limit, used = _amount(kind, scope.limits[kind]), _amount(kind, scope.used[kind])
+    text = f"the budget of {whose} is used up: {used} of {limit} used"
+    held = scope.reserved[kind]
+    return f"{text}, {_amount(kind, held)} reserved" if held else text
+
+
+def _amount(kind: BudgetKind, units: int) -> str:
+    amount = from_units(kind, units)
+    return f"${amount:g}" if kind is BudgetKind.USD else f"{amount:,} {kind.value}"

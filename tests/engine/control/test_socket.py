@@ -1,0 +1,272 @@
+"""The control socket: who may speak to it, and what no peer can do to its owner."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prsm_core.engine.background import Background
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer
+from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request, short_name
+from prsm_core.errors import ControlError, PrsmError
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.control_peers import DEADLINE, PING, SESSION, ask, connected, idle_app, serving
+
+
+async def test_ping_names_the_session_and_its_owner(tmp_path):
+    async with serving(tmp_path), open_control(tmp_path, SESSION) as client:
+        assert await client.ping() == {"session": SESSION, "pid": os.getpid(), "protocol": 1}
+
+
+async def test_the_socket_is_private_and_gone_with_its_owner(tmp_path):
+    async with serving(tmp_path) as path:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+async def test_a_path_longer_than_an_address_can_be_served(tmp_path):
+    state = tmp_path / ("a" * 120) / ("b" * 120)
+    async with serving(state, session="s" * 64), open_control(state, "s" * 64) as client:
+        assert (await client.ping())["session"] == "s" * 64
+
+
+async def test_what_a_dead_owner_left_at_the_sockets_name_is_replaced(tmp_path):
+    (tmp_path / "runs").mkdir()
+    with short_name(tmp_path / "runs" / f"{SESSION}.sock") as name:
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(name)
+        left.close()
+    async with serving(tmp_path), open_control(tmp_path, SESSION) as client:
+        await client.ping()
+
+
+async def test_a_session_that_nobody_owns_cannot_be_reached(tmp_path):
+    with pytest.raises(ControlError, match="nothing runs in session") as refused:
+        async with open_control(tmp_path, SESSION):
+            pass
+    assert refused.value.code == "no_owner"
+
+
+async def test_a_client_waits_for_an_owner_that_has_only_begun(tmp_path):
+    async with AsyncExitStack() as owner:
+        lock = owner.enter_context(SessionLock.take(tmp_path, SESSION, since=1.0))
+        background = await owner.enter_async_context(Background(lambda *_: None))
+
+        async def ping():
+            async with open_control(tmp_path, SESSION) as client:
+                pings.append(await client.ping())
+
+        pings: list[object] = []
+        pinging = background.start(ping(), name="ping")
+        await asyncio.sleep(0)
+        assert not pings
+        server = ControlServer(idle_app(), lock, start_soon=background.start, clock=SystemClock())
+        await owner.enter_async_context(server)
+        await asyncio.wait({pinging}, timeout=DEADLINE)
+        assert pings
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path):
+    script = """
+import os, socket, sys
+folder = os.open(sys.argv[1], os.O_RDONLY)
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(f"/proc/self/fd/{folder}/{sys.argv[2]}")
+print(peer.makefile().readline())
+"""
+    async with serving(tmp_path) as path:
+        path.parent.chmod(0o755)
+        path.chmod(0o666)
+        argv = [sys.executable, "-c", script, str(path.parent), path.name]
+        done = await asyncio.to_thread(
+            subprocess.run, argv, capture_output=True, timeout=DEADLINE, check=True
+        )
+        assert json.loads(done.stdout)["error"]["code"] == "forbidden"
+
+
+async def test_a_connection_beyond_the_limit_is_refused_and_the_others_stay(tmp_path):
+    async with AsyncExitStack() as peers:
+        path = await peers.enter_async_context(serving(tmp_path))
+        open_peers = [
+            await peers.enter_async_context(connected(path)) for _ in range(MAX_CONNECTIONS)
+        ]
+        for peer in open_peers:
+            peer.write(PING)
+            assert "ok" in json.loads(await peer.read())
+        async with connected(path) as one_more:
+            assert json.loads(await one_more.read())["error"]["code"] == "busy"
+        open_peers[0].write(PING)
+        assert "ok" in json.loads(await open_peers[0].read())
+
+
+async def test_an_idle_connection_is_closed_also_one_that_never_ends_its_line(tmp_path):
+    clock = FakeClock(autojump=False)
+    async with (
+        serving(tmp_path, clock=clock) as path,
+        connected(path) as silent,
+        connected(path) as slow,
+        connected(path) as busy,
+    ):
+        for peer in (silent, slow, busy):
+            peer.write(PING)
+            assert "ok" in json.loads(await peer.read())
+        slow.write(b'{"op":')
+        await clock.advance(IDLE_SECONDS / 2)
+        busy.write(PING)
+        assert "ok" in json.loads(await busy.read())
+        await clock.advance(IDLE_SECONDS / 2 + 1)
+        assert (await silent.read(), await slow.read()) == (b"", b"")
+        busy.write(PING)
+        assert "ok" in json.loads(await busy.read())
+
+
+async def test_what_was_asked_before_the_end_is_answered(tmp_path):
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def kill(agent):
+        asked.set()
+        await go_on.wait()
+        return [agent]
+
+    async with AsyncExitStack() as owner:
+        path = await owner.enter_async_context(serving(tmp_path, idle_app(kill=kill)))
+        peers = AsyncExitStack()
+        asking = await peers.enter_async_context(connected(path))
+        idle = await peers.enter_async_context(connected(path))
+        idle.write(PING)
+        await idle.read()
+        asking.write(b'{"op":"kill","args":{"agent":"w1"}}\n')
+        await asked.wait()
+        asyncio.get_running_loop().call_soon(go_on.set)
+    assert json.loads(await asking.read()) == {"ok": ["w1"]}
+    assert (await asking.read(), await idle.read()) == (b"", b"")
+    await peers.aclose()
+
+
+async def test_an_owner_that_goes_without_an_answer_is_an_error(tmp_path):
+    async with serving(tmp_path), open_control(tmp_path, SESSION) as client:
+        asked = asyncio.Event()
+
+        async def never(agent):
+            asked.set()
+            raise asyncio.CancelledError
+
+        await client.ping()
+    async with serving(tmp_path, idle_app(kill=never)), open_control(tmp_path, SESSION) as client:
+        with pytest.raises(ControlError, match="ended before it answered") as gone:
+            await client.kill("w1")
+        assert asked.is_set()
+        assert gone.value.code == "no_answer"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"\n", "bad_request"),
+        (b"[]\n", "bad_request"),
+        (b"{}\n", "bad_request"),
+        (b'{"op":1}\n', "bad_request"),
+        (b'{"op":"ping","args":[]}\n', "bad_request"),
+        (b'{"op":"ping","args":{"x":1}}\n', "bad_request"),
+        (b'{"op":"boot"}\n', "unknown_op"),
+        (b'{"op":"__init__"}\n', "unknown_op"),
+        (b'{"op":"kill"}\n', "bad_request"),
+        (b'{"op":"kill","args":{"agent":null}}\n', "bad_request"),
+        (b'{"op":"kill","args":{"agent":"\\ud800"}}\n', "bad_request"),
+        (b'{"op":"answer","args":{"request":"r","choices":"red","text":null}}\n', "bad_request"),
+        (b'{"op":"answer","args":{"request":"r","choices":[1],"text":null}}\n', "bad_request"),
+        (b"[" * 100_000 + b"\n", "bad_request"),
+        (b"1" * 100_000 + b"\n", "bad_request"),
+        (b"\xff\xfe\n", "bad_request"),
+    ],
+    ids=range(16),
+)
+async def test_what_is_no_request_gets_a_typed_error_and_the_connection_stays(tmp_path, line, code):
+    async with serving(tmp_path) as path, connected(path) as peer:
+        peer.write(line + PING)
+        assert json.loads(await peer.read())["error"]["code"] == code
+        assert json.loads(await peer.read())["ok"]["session"] == SESSION
+
+
+async def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):
+    async with serving(tmp_path) as path:
+        async with connected(path) as peer:
+            peer.write(b"x" * (REQUEST_LIMIT + 1))
+            assert json.loads(await peer.read())["error"]["code"] == "line_too_long"
+            assert await peer.read() == b""
+        assert "ok" in await ask(path, PING)
+
+
+async def test_a_request_that_fails_by_surprise_is_told_and_harms_nothing(tmp_path, caplog):
+    async def kill(agent):
+        raise ZeroDivisionError(agent)
+
+    async with serving(tmp_path, idle_app(kill=kill)), open_control(tmp_path, SESSION) as client:
+        with pytest.raises(PrsmError, match="ZeroDivisionError: w1") as failure:
+            await client.kill("w1")
+        assert failure.value.code == "internal"
+        await client.ping()
+    assert "a control request failed" in caplog.text
+
+
+async def test_a_request_of_the_greatest_length_is_read(tmp_path):
+    told = []
+
+    async def prompt_agent(agent, text, delivery):
+        told.append(len(text))
+        return delivery
+
+    app = idle_app(prompt_agent=prompt_agent)
+    room = REQUEST_LIMIT - len(
+        encode_request("prompt", {"agent": "w1", "text": "", "delivery": "queue"})
+    )
+    async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
+        assert await client.prompt_agent("w1", "x" * room) == "queue"
+        with pytest.raises(ControlError, match="at most 1048576 bytes"):
+            await client.prompt_agent("w1", "x" * (room + 1))
+    assert told == [room]
+
+
+PIECES = st.one_of(
+    st.binary(max_size=200),
+    st.sampled_from([PING, b"\n", b'{"op":', b'{"op":"kill","args":{"agent":"w1"}}\n']),
+)
+
+
+@settings(max_examples=60)
+@given(peers=st.lists(st.lists(PIECES, max_size=6), min_size=1, max_size=4))
+def test_no_bytes_break_the_server(peers):
+    async def send(path, pieces):
+        async with connected(path) as peer:
+            for piece in pieces:
+                peer.write(piece)
+            peer.end()
+            while line := await peer.read():
+                assert json.loads(line).keys() <= {"ok", "error"}
+
+    async def attack(state):
+        async def kill(agent):
+            raise ControlError("no")
+
+        async with serving(state, idle_app(kill=kill)) as path:
+            await asyncio.gather(*(send(path, pieces) for pieces in peers))
+            assert (await ask(path, PING))["ok"]["session"] == SESSION
+
+    with tempfile.TemporaryDirectory() as state:
+        asyncio.run(attack(Path(state)))

@@ -1,0 +1,248 @@
+"""What a command reaches in the sandbox, and what becomes of one where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from prsm_core.config.schema import SandboxSettings
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.shell import run_shell
+from prsm_core.errors import ConfigError
+
+
+def why_none() -> str | None:
+    """Return why bubblewrap cannot be used here, None where it can."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    argv = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    return None if done.returncode == 0 else f"bubblewrap does not work here: {done.stderr.strip()}"
+
+
+WHY_NONE = why_none()
+needs_bwrap = pytest.mark.skipif(WHY_NONE is not None, reason=str(WHY_NONE))
+
+
+@pytest.fixture
+def outside_temp():
+    """A folder that no temp folder hides."""
+    folder = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def home(outside_temp):
+    folder = outside_temp / "home"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "id_rsa").write_text("private")
+    (folder / ".netrc").write_text("password")
+    (folder / "notes").write_text("notes")
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "config").write_text("[core]\n")
+    (folder / "a.txt").write_text("a")
+    return folder
+
+
+@dataclass
+class Shell:
+    """Runs commands in a sandbox."""
+
+    launcher: ProcessLauncher
+    sandbox: Sandbox
+    workspace: Path
+
+    async def __call__(self, command, cwd=None, region=None):
+        return await run_shell(
+            self.launcher,
+            command,
+            cwd=str(cwd or self.workspace),
+            timeout_s=30,
+            clock=SystemClock(),
+            sandbox=self.sandbox,
+            region=region,
+        )
+
+
+@pytest.fixture
+async def opened(home, workspace, outside_temp):
+    """Opens a sandbox with some settings; returns a function that runs a command in it."""
+    state = outside_temp / "state"
+    state.mkdir()
+    (state / "ledger.db").write_text("ledger")
+    async with ProcessLauncher(SystemClock()) as launcher:
+        made = []
+
+        def open_sandbox(**settings):
+            sandbox = Sandbox(
+                SandboxSettings(**settings),
+                workspace=str(workspace),
+                launcher=launcher,
+                state_dir=state,
+                home=home,
+            )
+            made.append(sandbox)
+            return Shell(launcher, sandbox, workspace)
+
+        yield open_sandbox
+        for sandbox in made:
+            sandbox.close()
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+async def test_the_workspace_can_be_written_and_nothing_else(opened, workspace, home):
+    run = opened()
+    done = await run("echo b > b.txt && cat a.txt b.txt")
+    assert (done.exit_code, done.stdout) == (0, "ab\n")
+    assert (workspace / "b.txt").read_text() == "b\n"
+    done = await run(f"echo x > {home}/notes")
+    assert done.exit_code != 0
+    assert "Read-only file system" in done.stderr
+    assert (home / "notes").read_text() == "notes"
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x >> .git/config",
+        "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
+        "rm -rf .git",
+        "mv .git git-away",
+        "echo 'allow: [[rm]]' > .prism/policy.yaml",
+        "rmdir .prism && mkdir .prism && echo x > .prism/config.yaml",
+    ],
+)
+async def test_what_could_widen_rights_stays_as_it_is(opened, workspace, command):
+    run = opened()
+    assert (await run(command)).exit_code != 0
+    assert (workspace / ".git" / "config").read_text() == "[core]\n"
+    assert list((workspace / ".prism").iterdir()) == []
+    assert not (workspace / "git-away").exists()
+
+
+@needs_bwrap
+async def test_a_stand_in_goes_when_the_sandbox_closes_unless_it_is_used(opened, workspace):
+    run = opened()
+    await run("true")
+    assert (workspace / ".prism").is_dir()
+    run.sandbox.close()
+    assert not (workspace / ".prism").exists()
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+async def test_secrets_of_the_home_and_the_ledger_are_not_there(opened, home, outside_temp):
+    run = opened()
+    done = await run(
+        f"cat {home}/.ssh/id_rsa; cat {home}/.netrc; cat {outside_temp}/state/ledger.db"
+    )
+    assert "private" not in done.stdout
+    assert "password" not in done.stdout
+    assert "ledger" not in done.stdout
+    assert (await run(f"cat {home}/notes")).stdout == "notes"
+
+
+@needs_bwrap
+async def test_of_the_workspace_only_the_region_of_an_agent_can_be_written(opened, workspace):
+    run = opened()
+    region = (str(workspace / "src"), str(workspace / "new" / "part"))
+    done = await run("echo x > src/x && echo x > new/part/x && cat a.txt", region=region)
+    assert (done.exit_code, done.stdout) == (0, "a")
+    done = await run("echo x > a.txt; echo x > new/x; mkdir other", region=region)
+    assert done.stderr.count("Read-only file system") == 3
+    done = await run("echo x > a.txt", region=())
+    assert "Read-only file system" in done.stderr
+    assert (workspace / "a.txt").read_text() == "a"
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+async def test_there_is_no_network_unless_it_is_allowed(opened):
+    count = "grep -c : /proc/net/dev"
+    assert (await opened()(count)).stdout == "1\n"  # the loopback alone
+    outside = (await opened(mode="off")(count)).stdout
+    assert (await opened(network=True)(count)).stdout == outside
+
+
+@needs_bwrap
+@pytest.mark.requirement("F11")
+async def test_nothing_outlives_the_command(opened):
+    marker = f"3600.{os.getpid()}"
+    done = await opened()(f"setsid -f sleep {marker}; echo done")
+    assert done.stdout == "done\n"
+    assert (await opened(mode="off")(f"pgrep -x -f 'sleep {marker}'")).stdout == ""
+
+
+@needs_bwrap
+async def test_the_temp_folder_is_its_own_and_lasts_from_command_to_command(opened):
+    name = uuid.uuid4().hex
+    run = opened()
+    await run(f"echo kept > /tmp/{name}")
+    assert (await run(f"cat /tmp/{name}")).stdout == "kept\n"
+    assert not (Path("/tmp") / name).exists()  # noqa: S108 - the very folder that is replaced
+
+
+@needs_bwrap
+async def test_further_paths_can_be_opened(opened, workspace, home):
+    run = opened(writable=(".git", str(home / "notes")))
+    done = await run(f"echo y >> .git/config && echo y > {home}/notes")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (home / "notes").read_text() == "y\n"
+
+
+@needs_bwrap
+async def test_the_exit_code_and_both_outputs_come_through(opened, workspace):
+    (workspace / "below").mkdir()
+    done = await opened()("pwd; echo e >&2; exit 7", cwd=workspace / "below")
+    assert (done.exit_code, done.stdout, done.stderr) == (7, f"{workspace}/below\n", "e\n")
+
+
+async def test_turned_off_a_command_runs_as_it_is(opened, home):
+    assert (await opened(mode="off")(f"cat {home}/.netrc")).stdout == "password"
+
+
+@pytest.fixture
+def no_bwrap(monkeypatch, tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program in ("bash", "cat"):
+        (folder / program).symlink_to(str(shutil.which(program)))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+async def test_where_it_is_missing_auto_goes_on_without(no_bwrap, opened, workspace):
+    assert (await opened()("cat a.txt")).stdout == "a"
+
+
+@pytest.mark.requirement("U23")
+async def test_where_it_is_missing_require_refuses_and_says_what_to_do(no_bwrap, opened):
+    with pytest.raises(ConfigError, match="bwrap is not installed") as caught:
+        await opened(mode="require")("echo hi")
+    assert "install bubblewrap" in str(caught.value.hint)
+
+
+async def test_a_bubblewrap_that_fails_is_not_taken_for_one(no_bwrap, opened, tmp_path):
+    program = tmp_path / "bin" / "bwrap"
+    program.write_text("#!/bin/bash\necho 'bwrap: no user namespaces' >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(ConfigError, match="no user namespaces"):
+        await opened(mode="require")("echo hi")

@@ -40,6 +40,7 @@ class Fate:
 
 
 DENIED, COMPLETED = ("denied",), ("completed",)
+TASK = "Have them tried."
 FATES = {
     "ls kept": Fate(COMPLETED),
     "touch ruled.txt": Fate(COMPLETED, made=("ruled.txt", 1)),
@@ -104,7 +105,7 @@ async def play(workspace, section):
     config.parent.mkdir(exist_ok=True)
     config.write_text(yaml.safe_dump(settings))
     setup = load_setup(Launch(), str(workspace))
-    options = RunOptions(task="Have them tried.", workspace=str(workspace))
+    options = RunOptions(task=TASK, workspace=str(workspace))
     events = []
     async with (
         asyncio.timeout(DEADLINE_S),
@@ -118,14 +119,15 @@ async def play(workspace, section):
                 (answer,) = FATES[event.data["command"]].answers
                 answering.create_task(app.resolve_permission(event.data["request"], answer))
 
-        result = await follow_run(app, await app.start_run(options.task), note)
+        result = await follow_run(app, await app.start_run(TASK), note)
     assert result.status == "completed", result
     return events
 
 
 def fates(events, workspace):
     """Return what became of the commands, by what was told and by what is left."""
-    ends, answers = {command: [] for command in FATES}, {command: [] for command in FATES}
+    ends: dict[str, list[str]] = {command: [] for command in FATES}
+    answers: dict[str, list[str]] = {command: [] for command in FATES}
     commands = {}
     for event in events:
         data = event.data

@@ -19,11 +19,8 @@ def diff(path, old, new, **fields):
     return {"type": "diff", "path": path, "oldText": old, "newText": new, **fields}
 
 
-SERVED = {
-    "kind": "execute",
-    "title": "mcp.prsm.note",
-    "rawInput": {"server": "prsm", "tool": "note", "arguments": {"text": "x"}},
-}
+SERVED_INPUT = {"server": "prsm", "tool": "note", "arguments": {"text": "x"}}
+SERVED = {"kind": "execute", "title": "mcp.prsm.note", "rawInput": SERVED_INPUT}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,7 @@ SERVED = {
         ({"kind": "other", "title": "x", tools.OWN_NAME: "mcp__docs__find"}, "mcp__docs__find"),
         (SERVED, "mcp__prsm__note"),
         ({**SERVED, "title": "mcp.prsm.other"}, "Bash"),
-        ({**SERVED, "rawInput": {**SERVED["rawInput"], "cmd": "rm x"}}, "Bash"),
+        ({**SERVED, "rawInput": {**SERVED_INPUT, "cmd": "rm x"}}, "Bash"),
         ({"kind": "think"}, "think"),
         ({"kind": ["odd"]}, "['odd']"),
         ({}, "tool"),

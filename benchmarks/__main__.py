@@ -28,6 +28,7 @@ NAMES = (
     "kill",
     "request",
     "proxy",
+    "beside",
     "policy",
 )
 

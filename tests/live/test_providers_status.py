@@ -1,0 +1,113 @@
+"""What `prsm providers --json` says of the real CLIs, logged in and not.
+
+What it says where they are missing needs none of them: see tests/test_absent_clis.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from prsm_core.testing.model_server import ModelServer
+from tests.live.real_clis import find_clis
+
+pytestmark = pytest.mark.live
+
+NAMES = ("codex", "claude", "gemini", "minimax", "alibaba", "some-agent")
+KEY = {"api_key_env": "LIVE_TEST_KEY"}
+LOGINS = re.compile("ANTHROPIC_|CLAUDE_|CODEX_|DASHSCOPE_|GEMINI_|GOOGLE_|MINIMAX_|OPENAI_")
+# Whoever wants more than the loopback server finds a door that is shut.
+SHUT = {
+    **dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:1"
+    ),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+}
+ENFORCEMENT = {**dict.fromkeys(NAMES, "pre_tool"), "gemini": "approval", "some-agent": "approval"}
+LISTED = {
+    "codex": {"gpt-5.5"},
+    "claude": {"default", "opus", "sonnet"},
+    "gemini": {"gemini-2.5-pro"},
+    "minimax": {"MiniMax-M3"},
+    "alibaba": {"qwen3.7-max"},
+    "some-agent": {"gemini-2.5-pro"},
+}
+
+
+LOGIN = {
+    "codex": "Run `codex login`, or set `api_key_env`.",
+    "claude": "Run `claude` and log in, or set `api_key_env`.",
+    "gemini": "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in.",
+    "minimax": "Set MINIMAX_API_KEY to the API key, or change `api_key_env`.",
+    "alibaba": "Set DASHSCOPE_API_KEY to the API key, or change `api_key_env`.",
+}
+
+
+def section(name, clis, server):
+    """Return a provider's section of the configuration; what lists its own models has no server."""
+    # Claude's CLI looks for its vendor before it lists its models: for twenty seconds, in vain.
+    env = {**SHUT, "ANTHROPIC_BASE_URL": server.root_url}
+    told = {cli: {"command": [path], "env": env} for cli, path in clis.items()}
+    if name in {"minimax", "alibaba"}:
+        return told
+    if name != "some-agent":
+        return told[name]
+    agent = {"kind": "acp", "agent": "gemini", **told["gemini"], "base_url": server.root_url}
+    return {**agent, "command": [clis["gemini"], "--acp"]}
+
+
+async def row_of(prsm, name, clis, **common):
+    """Return what the command says of a provider, for a user who has never logged in."""
+    async with ModelServer({"lanes": {}}) as server:
+        prsm.write({"providers": {name: {**section(name, clis, server), **common}}})
+        user = prsm.home / "user"
+        user.mkdir()
+        kept = {key: value for key, value in prsm.env.items() if not LOGINS.match(key)}
+        plugin = "acp" if name == "some-agent" else name
+        prsm.env = {**kept, "HOME": str(user), "PRSM_PLUGINS": plugin}
+        code, out, err = await prsm.run_async("providers", "--json")
+        assert server.requests == []  # nobody's tokens are spent on it
+    assert (code, err) == (0, "")
+    [row] = json.loads(out)
+    assert row["name"] == name
+    await prsm.until_gone()
+    return row
+
+
+def printed(clis):
+    """Return the versions that the CLIs print of themselves, as a provider of them tells them."""
+    told = [
+        subprocess.run([clis[cli], "--version"], capture_output=True, text=True, check=True).stdout
+        for cli in sorted(clis)
+    ]
+    return ", ".join(re.findall(r"\d+\.\d+\.\d+\S*", " ".join(told)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_with_a_key_a_provider_can_be_used(bare_prsm, name):
+    clis = find_clis("gemini" if name == "some-agent" else name)
+    row = await row_of(bare_prsm, name, clis, **KEY)
+    assert (row["available"], row["reason"], row["hint"]) == (True, None, None)
+    assert row["version"] == printed(clis)
+    assert row["tested"]
+    assert row["enforcement"] == ENFORCEMENT[name]
+    assert row["logged_in"] is (None if name == "some-agent" else True)
+    assert row["models_problem"] is None
+    assert LISTED[name] <= {model["id"] for model in row["models"]}
+
+
+@pytest.mark.parametrize("name", LOGIN)
+async def test_without_a_login_the_version_is_told_and_what_to_do(bare_prsm, name):
+    clis = find_clis(name)
+    row = await row_of(bare_prsm, name, clis)
+    assert (row["available"], row["logged_in"]) == (False, False)
+    assert (row["models"], row["models_problem"]) == ([], None)
+    assert row["hint"] == LOGIN[name]
+    if name in {"minimax", "alibaba"}:
+        assert row["reason"] == f"the environment variable {LOGIN[name].split()[1]} is not set"
+    else:
+        assert row["reason"] == f"{name} is not logged in"
+        assert row["version"] == printed(clis)

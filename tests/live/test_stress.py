@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.live.family import command_line
 from tests.live.test_tree import lines, lone_agent, of_type, play
 
 pytestmark = pytest.mark.live
@@ -241,7 +242,7 @@ def app_servers(prsm) -> list[int]:
     """Return the native Codex processes of this home."""
     found = []
     for pid in prsm.processes():
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        argv = command_line(pid).split(b"\0")
         if b"app-server" in argv and b"codex" in argv[0].rpartition(b"/")[2]:
             found.append(pid)
     return found

@@ -44,7 +44,7 @@ async def version(
     except (TimeoutError, ProcessError):
         return None
     finally:
-        process.kill()
+        await process.stop(grace=0)
     found = _VERSION.search(text)
     return found[0] if found else None
 

@@ -51,11 +51,9 @@ async def version(
     try:
         text = packaged_version(command, PACKAGE) or await _printed(process, services)
     except (TimeoutError, ProcessError):
-        process.kill()
-        await process.wait()
         return None
     finally:
-        process.kill()
+        await process.stop(grace=0)
     return checked(text)
 
 

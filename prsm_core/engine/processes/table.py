@@ -222,11 +222,19 @@ def _all_processes() -> Iterator[_Stat]:
 
 
 def _children(pid: int) -> Iterator[_Stat]:
-    for task in (_PROC / str(pid) / "task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for child in task.read_text(encoding="ascii").split():
-                if (stat := _stat(int(child))) is not None:
-                    yield stat
+    for child in _child_pids(pid):
+        if (stat := _stat(child)) is not None:
+            yield stat
+
+
+def _child_pids(pid: int) -> list[int]:
+    """Return the children of a process; a process, or a thread of it, may end at any moment."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in (_PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
 
 
 def _descendants(pid: int) -> Iterator[_Stat]:

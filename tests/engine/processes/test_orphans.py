@@ -137,3 +137,14 @@ def test_a_living_engine_has_no_orphans(tmp_path, sleeper):
     write_record(tmp_path, identity_of(os.getpid()), identity_of(sleeper.pid))
     assert find_orphans(tmp_path) == []
     assert find_orphans(tmp_path / "nowhere") == []
+
+
+def test_a_family_whose_members_come_and_go_can_be_looked_at():
+    script = "while :; do for n in 1 2 3; do (true & true) & done; wait; done"
+    process = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+    try:
+        sizes = {len(find_family(process.pid)) for _ in range(300)}
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert max(sizes) > 1, "it had children meanwhile"

@@ -394,14 +394,7 @@ class AgentManager:
             self.runtime.router.wake(parent.agent_id)
         self.detector.changed((record.agent_id,))
 
-    async def fail_agent(
-        self,
-        record: AgentRecord,
-        message: str,
-        kind: str,
-        *,
-        events: tuple[Event, ...] = (),
-    ) -> AgentResult:
+    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
         record.is_condemned = True
         await self.kill_children(record, "its parent has failed")
@@ -412,9 +405,7 @@ class AgentManager:
             error=message,
             error_kind=kind,
         )
-        result = await self.end_agent(
-            record, AgentState.FAILED, result, reason=message, events=events
-        )
+        result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
         await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.engine.stopping import stop_session
-from prsm_core.errors import DeadlockDetectedError
+from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:
     from prsm_core.engine.agent_manager import AgentManager
@@ -86,8 +86,12 @@ class KnotResolver:
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], event: Any) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
         error = DeadlockDetectedError(f"deadlock: {names}")
+        try:  # at once: the provider may take seconds to let go of the victim
+            await self._manager.control(victim, "deadlock", events=(event,))
+        except FencedError:
+            return  # somebody has ended it meanwhile, which unties the knot as well
         await stop_session(victim, self._manager.runtime.clock)
-        await self._manager.fail_agent(victim, error.message, error.code, events=(event,))
+        await self._manager.fail_agent(victim, error.message, error.code)
 
     def _event(
         self,

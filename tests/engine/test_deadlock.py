@@ -34,6 +34,25 @@ async def test_two_agents_that_wait_for_each_other_lose_the_deeper_one(team):
     assert set(knot["agents"]) == {team["a"].agent_id, team["master"].agent_id}
 
 
+@pytest.mark.requirement("E31")
+async def test_a_knot_is_told_before_its_victim_is_stopped(team):
+    told = []
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        try:
+            await agent.call("wait_for_message")
+        finally:  # a provider may take seconds here
+            told.extend(team.ledger.events("deadlock_detected"))
+
+    await team.run("do it", master=master, a=a)
+    assert [knot["victim"] for knot in told] == [team["a"].agent_id]
+
+
 async def test_a_forgotten_question_is_shown_once_more_before_anyone_fails(team):
     async def master(agent):
         await agent.spawn(name="a")

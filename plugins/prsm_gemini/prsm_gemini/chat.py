@@ -2,7 +2,8 @@
 
 One JSON object a line: a header, messages (the last one with an id counts), and `$set`s, which may
 replace all messages. Gemini writes the results of a call twice, into the call and as a message of
-its own, and reads both back: without mending each call would have two answers.
+its own, and reads both back: without mending each call would have two answers. A resume in a later
+minute begins a second file, which stays empty, before it goes on with the first.
 """
 
 from __future__ import annotations
@@ -37,40 +38,57 @@ class Chat:
     async def mend(self) -> None:
         """Make the file fit for a resume; one that nobody understands is left.
 
-        Answers that are there a second time are taken away. Gemini begins a resume by writing an
-        empty conversation into the file, so a copy is kept in case it dies just then.
+        Answers that are there a second time are taken away, as are the empty files of resumes.
+        Gemini begins a resume by writing an empty conversation into the file, so a copy is kept
+        in case it dies just then.
         """
         await asyncio.to_thread(self._mend)
 
     def _messages(self) -> list[Json]:
-        return _spoken(self._current()[1])
+        path = self._path()
+        return _spoken(_current(path)[1]) if path else []
 
     def _mend(self) -> None:
-        path, (records, messages) = self._path(), self._current()
+        if (path := self._path()) is None:
+            return
+        records, messages = _current(path)
         answered = {call for message in messages for call in _answered(message)}
         mended = [one for message in messages if (one := _without(message, answered)) is not None]
-        if path is None or not mended or any("$rewindTo" in record for record in records):
+        if not mended or any("$rewindTo" in record for record in records):
             return
         whole = [_header(records), *mended]
         _write(path.with_suffix(_COPY), whole)
         if mended != _effective(records):
             _write(path, whole)
-
-    def _current(self) -> tuple[list[Json], list[Json]]:
-        """Return the records of the file, and the messages: of the copy where they are lost."""
-        path = self._path()
-        if path is None:
-            return [], []
-        records = _read(path)
-        messages = _effective(records)
-        if _spoken(messages):
-            return records, messages
-        return records, _effective(_read(path.with_suffix(_COPY))) or messages
+        for other in self._files():
+            if other != path and _is_empty(other):
+                other.unlink()
 
     def _path(self) -> Path | None:
-        """Return the file; its name holds the minute it was begun in and a part of the id."""
+        """Return the file of the conversation: the latest in which anything is said."""
+        files = self._files()
+        said = (path for path in files if _spoken(_current(path)[1]))
+        return next(said, files[0] if files else None)
+
+    def _files(self) -> list[Path]:
+        """Return the files, latest first; a name holds the minute it was begun in, and the id."""
         name = f"session-*-{self._session_id[:8]}.jsonl"
-        return max(self._vendor.glob(f"tmp/*/chats/{name}"), default=None)
+        return sorted(self._vendor.glob(f"tmp/*/chats/{name}"), reverse=True)
+
+
+def _current(path: Path) -> tuple[list[Json], list[Json]]:
+    """Return the records of a file, and its messages: of the copy where they are lost."""
+    records = _read(path)
+    messages = _effective(records)
+    if _spoken(messages):
+        return records, messages
+    return records, _effective(_read(path.with_suffix(_COPY))) or messages
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file was understood and says nothing."""
+    records, messages = _current(path)
+    return bool(records) and not _spoken(messages)
 
 
 def _read(path: Path) -> list[Json]:

@@ -26,10 +26,10 @@ def user(*parts, message="u"):
     return {"id": message, "type": "user", "content": list(parts)}
 
 
-def chat(tmp_path, *records):
+def chat(tmp_path, *records, minute="00"):
     folder = tmp_path / "tmp" / "work" / "chats"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"session-2026-01-01T00-00-{SESSION[:8]}.jsonl"
+    path = folder / f"session-2026-01-01T00-{minute}-{SESSION[:8]}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return Chat(tmp_path, SESSION), path
 
@@ -93,6 +93,25 @@ async def test_a_conversation_that_a_killed_resume_has_lost_is_restored(tmp_path
     with path.open("a") as file:
         file.write(json.dumps({"$set": {"messages": [CONTEXT]}}) + "\n")
     assert [text_of(message) for message in await kept.messages()] == ["go", "look"]
+    await kept.mend()
+    assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
+
+
+async def test_the_empty_file_of_a_later_resume_is_not_the_conversation(tmp_path):
+    kept, path = chat(tmp_path, HEADER, user({"text": "go"}))
+    _, later = chat(tmp_path, HEADER, {"$set": {"messages": [CONTEXT]}}, minute="07")
+    assert [text_of(message) for message in await kept.messages()] == ["go"]
+    await kept.mend()
+    assert records(path) == [HEADER, user({"text": "go"})]
+    assert not later.exists()
+
+
+async def test_a_conversation_that_a_later_resume_has_lost_is_restored_in_its_own_file(tmp_path):
+    kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
+    await kept.mend()
+    chat(tmp_path, HEADER, {"$set": {"messages": [CONTEXT]}}, minute="07")
+    with path.open("a") as file:
+        file.write(json.dumps({"$set": {"messages": [CONTEXT]}}) + "\n")
     await kept.mend()
     assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from prsm_gemini.models import known_models
@@ -18,6 +19,15 @@ pytestmark = pytest.mark.live
 @pytest.fixture
 def real(binary, tmp_path):
     return lambda *steps: open_real(binary, tmp_path, "headless", *steps)
+
+
+async def interrupted_turn(scene, session, prompt):
+    """Return the events of a second turn, interrupted while its model speaks."""
+    async with asyncio.TaskGroup() as group:
+        turn = group.create_task(run_turn(session, prompt))
+        await scene.stage.model.wait_for_requests(2)
+        await session.interrupt()
+    return turn.result()
 
 
 @pytest.mark.requirement("N12")
@@ -65,15 +75,26 @@ async def test_an_interrupted_turn_can_be_gone_on_with(real):
     steps = ({"say": "one"}, {"say": "a b c", "hang": True}, {"say": "done"})
     async with real(*steps) as scene, scene.session() as session:
         await run_turn(session, "First.")
-        async with asyncio.TaskGroup() as group:
-            turn = group.create_task(run_turn(session, "Second."))
-            await scene.stage.model.wait_for_requests(2)
-            await session.interrupt()
+        turn = await interrupted_turn(scene, session, "Second.")
         assert session.reusable
         events = await run_turn(session, None)
         assert [scene.times(prompt) for prompt in ("First.", "Second.")] == [1, 1]
-    assert reason(turn.result()) is StopReason.ABORTED
+    assert reason(turn) is StopReason.ABORTED
     assert reason(events) is StopReason.END_TURN
+
+
+@pytest.mark.requirement("E71")
+async def test_turns_of_different_minutes_are_one_conversation(real, tmp_path):
+    """Gemini names a file by the minute, and begins an empty one when it resumes in another."""
+    steps = ({"say": "one"}, {"say": "a b c", "hang": True}, {"say": "done"})
+    async with real(*steps) as scene, scene.session() as session:
+        await run_turn(session, "First.")
+        (file,) = tmp_path.rglob("session-*.jsonl")
+        file.rename(file.with_name(re.sub(r"\d{4}.*T\d\d-\d\d", "2001-01-01T00-00", file.name)))
+        await interrupted_turn(scene, session, "Second.")
+        assert len(list(tmp_path.rglob("session-*.jsonl"))) == 2, "Gemini no longer does so"
+        await run_turn(session, None)
+        assert [scene.times(prompt) for prompt in ("First.", "Second.")] == [1, 1]
 
 
 async def test_a_failure_in_the_middle_of_a_turn_loses_nothing(real):

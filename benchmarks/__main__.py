@@ -21,6 +21,7 @@ NAMES = (
     "ask",
     "tree",
     "memory",
+    "flood",
     "turn",
     "events",
     "deadlock",

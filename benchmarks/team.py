@@ -107,12 +107,12 @@ async def open_team(
     behave: Behave,
     *,
     store: Store | None = None,
-    engine: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Team]:
     """Open an engine whose limits are far away, but checked."""
-    limits = {"max_agents_per_run": 100_000, **(engine or {})}
-    settings = Settings.model_validate({"engine": limits})
+    limits = {"max_agents_per_run": 100_000}
+    sections = Settings.model_validate({"engine": limits, **(settings or {})})
     clock = clock or SystemClock()
     tools = ToolTable()
     with tempfile.TemporaryDirectory() as folder:
@@ -124,14 +124,14 @@ async def open_team(
                 factory=lambda _settings, _services: StubProvider(behave),
             )
             config = EngineConfig(
-                settings=settings,
+                settings=sections,
                 workspace=folder,
                 session_id="session",
                 store=store,
                 launcher=launcher,
                 providers={"stub": provider},
                 broker=build_broker(
-                    settings.permissions, workspace=folder, checks={}, orchestration=tools.names
+                    sections.permissions, workspace=folder, checks={}, orchestration=tools.names
                 ),
                 tools=tools,
                 human=HumanPolicy(interactive=False),

@@ -20,7 +20,7 @@ from prsm_core.engine.judging.evidence import with_evidence
 from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.mcp_servers import choose_servers
 from prsm_core.engine.records import AgentRecord
-from prsm_core.engine.regions import check_still_free, leases_of
+from prsm_core.engine.regions import LeaseTable
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.spawning import Identity, choose_alias, describe_child
 from prsm_core.engine.stopping import leave_session, stop_session
@@ -47,6 +47,7 @@ class AgentManager:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.agents: dict[str, AgentRecord] = {}
+        self.leases = LeaseTable(self.agents)
         self.detector = DeadlockDetector(
             is_ready=lambda _, wait: bool(wait.key()),
             is_over=lambda agent_id: not self.get(agent_id).is_live,
@@ -207,7 +208,7 @@ class AgentManager:
                 explicit=request.mcp_servers,
                 exclude=request.exclude_plugins,
             ),
-            leases=leases_of(self.agents, request.parent_id),
+            leases=self.leases.beside(request.parent_id),
         )
         return await self.admit(descriptor)
 
@@ -240,6 +241,7 @@ class AgentManager:
         descriptor = record.descriptor
         parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
         self.agents[descriptor.agent_id] = record
+        self.leases.enter(record)
         self.taken_names.add(descriptor.name)
         self._sizes[descriptor.run_id] += 1
         if parent is not None:
@@ -249,6 +251,7 @@ class AgentManager:
     def _strike(self, record: AgentRecord) -> None:
         descriptor = record.descriptor
         del self.agents[descriptor.agent_id]
+        self.leases.strike(descriptor.agent_id)
         self.runtime.budgets.cancel(descriptor.agent_id)
         self.taken_names.discard(descriptor.name)
         self._sizes[descriptor.run_id] -= 1
@@ -300,7 +303,7 @@ class AgentManager:
         parent = self.agents.get(record.descriptor.parent_id or "")
         if parent is not None and (parent.is_over or parent.is_condemned):
             raise AgentSpawnError("its parent has ended", code="agent_ended")
-        check_still_free(self.agents, record)
+        self.leases.check_still_free(record)
 
     def _begin_life(self, record: AgentRecord) -> None:
         """Open the mailbox and start the session of an agent whose row is committed."""

@@ -22,7 +22,6 @@ from prsm_core.engine.human import (
     WHY_UNANSWERED,
 )
 from prsm_core.engine.intake import fit
-from prsm_core.engine.regions import leases_of
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -184,5 +183,5 @@ class SessionHost:
             shell_reads=runtime.providers.capabilities(descriptor.provider).shell_reads,
             active=not self._session.is_over,
             region=descriptor.grant.region,
-            leased=leases_of(manager.agents, descriptor.agent_id),
+            leased=manager.leases.beside(descriptor.agent_id),
         )

@@ -57,26 +57,43 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
     return all(any(is_within(folder, own) for own in parent) for folder in child)
 
 
-def leases_of(agents: Mapping[str, AgentRecord], agent_id: str | None) -> Leases:
-    """Return the leases of live agents that are neither this one nor above it."""
-    lineage = set()
-    while agent_id is not None:
-        lineage.add(agent_id)
-        agent_id = agents[agent_id].descriptor.parent_id
-    return tuple(
-        (folder, record.descriptor.name)
-        for record in agents.values()
-        if record.descriptor.grant.region is not None and record.agent_id not in lineage
-        if record.is_live
-        for folder in _leased(record, agents)
-    )
+class LeaseTable:
+    """Owns who was ever leased folders; a lease holds as long as its agent lives."""
 
+    def __init__(self, agents: Mapping[str, AgentRecord]) -> None:
+        self._agents = agents
+        self._lessees: dict[str, AgentRecord] = {}  # few of many agents
 
-def check_still_free(agents: Mapping[str, AgentRecord], record: AgentRecord) -> None:
-    """Raise AgentSpawnError when the region of an ended agent is another's by now."""
-    leases = leases_of(agents, record.agent_id)
-    for folder in _leased(record, agents):
-        _check_free(folder, leases)
+    def enter(self, record: AgentRecord) -> None:
+        """Note a new agent, whose parent is known already."""
+        if _leased(record, self._agents):
+            self._lessees[record.agent_id] = record
+
+    def strike(self, agent_id: str) -> None:
+        """Forget an agent that never came to be."""
+        self._lessees.pop(agent_id, None)
+
+    def beside(self, agent_id: str | None) -> Leases:
+        """Return the leases of live agents that are neither this one nor above it."""
+        if not self._lessees:
+            return ()
+        lineage = set()
+        while agent_id is not None:
+            lineage.add(agent_id)
+            agent_id = self._agents[agent_id].descriptor.parent_id
+        return tuple(
+            (folder, record.descriptor.name)
+            for record in self._lessees.values()
+            if record.is_live and record.agent_id not in lineage
+            for folder in _leased(record, self._agents)
+        )
+
+    def check_still_free(self, record: AgentRecord) -> None:
+        """Raise AgentSpawnError when the region of an ended agent is another's by now."""
+        if record.agent_id in self._lessees:
+            leases = self.beside(record.agent_id)
+            for folder in _leased(record, self._agents):
+                _check_free(folder, leases)
 
 
 def _leased(record: AgentRecord, agents: Mapping[str, AgentRecord]) -> tuple[str, ...]:

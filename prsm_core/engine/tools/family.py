@@ -9,7 +9,6 @@ from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.calls import Reply, Wait
 from prsm_core.engine.mcp_servers import configured_servers
-from prsm_core.engine.regions import leases_of
 from prsm_core.engine.spawning import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
@@ -191,7 +190,7 @@ def check_request(call: Call, request: SpawnRequest, also_leased: Leases = ()) -
         refused=manager.runtime.enforcement.refused,
         workspace=manager.runtime.workspace,
         mcp_servers={},
-        leases=(*leases_of(manager.agents, request.parent_id), *also_leased),
+        leases=(*manager.leases.beside(request.parent_id), *also_leased),
     )
 
 

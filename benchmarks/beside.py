@@ -10,11 +10,12 @@ import sys
 import tempfile
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import Finding, compare, cpu_seconds
+from benchmarks.harness import Finding, compare, compared, cpu_seconds
 from prsm_core.domain.turns import AssistantMessage, StopReason, TurnEnded
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.testing.doubles import RecordingHost, open_services, run_turn, session_request
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.doubles import LocalServices
 
 GOAL_MS = 5.0
+GOAL_RATIO = 1.25
 AGENTS = 20  # of one measurement
 PLUGINS = Path(__file__).parents[1] / "plugins"
 ANSWER = "It is done and all is well."  # it comes word by word
@@ -86,26 +88,17 @@ def measure(plan: Plan) -> list[Finding]:
     is taken off.
     """
     install_child_watcher()  # as every run does
-    return [_of_one(name, subject, plan) for name, subject in SUBJECTS.items()]
+    return [*(_of_one(name, subject, plan) for name, subject in SUBJECTS.items()), _sdk(plan)]
 
 
 def _of_one(name: str, subject: Subject, plan: Plan) -> Finding:
     count = plan.count(AGENTS)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _model(Path(folder), count * (plan.pairs + 1)) as urls,
-        asyncio.Runner() as runner,
-    ):
-        agents = Agents(runner, Path(folder))
-        agents.open(subject, urls[subject.url])
-        try:
-            value, base, _ = compare(
-                lambda: 1e3 * cpu_seconds(lambda: agents.live(count)) / count,
-                lambda: 1e3 * cpu_seconds(lambda: agents.bare(count)) / count,
-                plan.pairs,
-            )
-        finally:
-            agents.close()
+    with _open_agents(subject, count * (plan.pairs + 1)) as (agents, _):
+        value, base, _ = compare(
+            lambda: _ms_of_one(agents.live, count),
+            lambda: _ms_of_one(agents.bare, count),
+            plan.pairs,
+        )
     return Finding(
         benchmark="beside",
         case=f"an agent of {name}",
@@ -116,12 +109,51 @@ def _of_one(name: str, subject: Subject, plan: Plan) -> Finding:
     )
 
 
+def _sdk(plan: Plan) -> Finding:
+    """Compare an agent of Claude with one of a plain program on the vendor's SDK."""
+    from benchmarks.bare_sdk import BareSdk
+
+    count = plan.count(AGENTS)
+    subject = SUBJECTS["claude"]
+    with _open_agents(subject, 2 * count * (plan.pairs + 1)) as (agents, url):
+        plain = BareSdk(agents.folder, PLUGINS / subject.program, url)
+        return compared(
+            "beside",
+            "an agent of claude against the SDK",
+            lambda: _ms_of_one(agents.live, count),
+            lambda: _ms_of_one(partial(plain.live, agents.runner), count),
+            plan,
+            goal=GOAL_RATIO,
+            unit="ms",
+        )
+
+
+def _ms_of_one(live: Callable[[int], None], count: int) -> float:
+    return 1e3 * cpu_seconds(lambda: live(count)) / count
+
+
+@contextmanager
+def _open_agents(subject: Subject, turns: int) -> Iterator[tuple[Agents, str]]:
+    """Yield the agents of a provider, and the URL of the model that they talk with."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _model(Path(folder), turns) as urls,
+        asyncio.Runner() as runner,
+    ):
+        agents = Agents(runner, Path(folder))
+        agents.open(subject, urls[subject.url])
+        try:
+            yield agents, urls[subject.url]
+        finally:
+            agents.close()
+
+
 class Agents:
     """Owns a provider and its services for as long as agents are measured."""
 
     def __init__(self, runner: asyncio.Runner, folder: Path) -> None:
-        self._runner = runner
-        self._folder = folder
+        self.runner = runner
+        self.folder = folder
         self._stack = AsyncExitStack()
         self._services: LocalServices
         self._provider: Provider
@@ -133,30 +165,30 @@ class Agents:
         build: Callable[..., Provider] = getattr(import_module(module), name)
         program = [sys.executable, "-I", "-S", str(PLUGINS / subject.program)]
         settings = {"command": program, "base_url": url, **subject.settings}
-        services = open_services(self._folder / "state")
-        self._services = self._runner.run(self._stack.enter_async_context(services))
+        services = open_services(self.folder / "state")
+        self._services = self.runner.run(self._stack.enter_async_context(services))
         self._provider = build(settings, self._services)
         self._stack.push_async_callback(self._provider.aclose)
 
     def close(self) -> None:
         """End what still runs."""
-        self._runner.run(self._stack.aclose())
+        self.runner.run(self._stack.aclose())
 
     def live(self, count: int) -> None:
         """Let agents live one after the other, each for one turn."""
-        self._runner.run(self._live(count))
+        self.runner.run(self._live(count))
 
     async def _live(self, count: int) -> None:
         for _ in range(count):
             self._born += 1
-            request = session_request(self._folder, agent_id=f"{self._born:032x}")
+            request = session_request(self.folder, agent_id=f"{self._born:032x}")
             async with self._provider.open_session(request, RecordingHost()) as session:
                 events = await run_turn(session, "Do it.")
             _check(events)
 
     def bare(self, count: int) -> None:
         """Let bare processes answer a line each."""
-        self._runner.run(self._bare(count))
+        self.runner.run(self._bare(count))
 
     async def _bare(self, count: int) -> None:
         for _ in range(count):

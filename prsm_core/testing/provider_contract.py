@@ -18,6 +18,7 @@ is skipped, with the capability as the reason.
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -345,9 +346,9 @@ class ProviderContract(ABC):
         assert reason(events) is StopReason.END_TURN
 
     async def test_an_interrupt_ends_a_silent_turn_within_two_seconds(
-        self, open_scene: OpenScene
+        self, open_scene: OpenScene, record_property: Callable[[str, object], None]
     ) -> None:
-        """It ends as aborted."""
+        """It ends as aborted; how long it took is the test's property `report`."""
         async with (
             open_scene({"say": "a b c", "hang": True}) as scene,
             scene.session() as session,
@@ -355,9 +356,12 @@ class ProviderContract(ABC):
         ):
             turn = group.create_task(run_turn(session, "Hello."))
             await scene.stage.model.wait_for_requests(1)
+            begin = time.monotonic()
             async with asyncio.timeout(INTERRUPT_SECONDS + BUSY_SECONDS):
                 await session.interrupt()
                 events = await turn
+            took = f"{time.monotonic() - begin:.2f} s"
+        record_property("report", f"interrupt: {type(self).__module__}: {took}")
         assert end(events) == TurnEnded(StopReason.ABORTED)
 
     async def test_an_interrupt_ends_a_call_that_waits(self, open_scene: OpenScene) -> None:

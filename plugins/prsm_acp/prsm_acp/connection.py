@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
@@ -28,7 +29,8 @@ Json = dict[str, Any]
 
 async def load_sdk() -> None:
     """Import the SDK in a thread: it takes a second of CPU, which must not stop the loop."""
-    await asyncio.to_thread(importlib.import_module, _SDK)
+    if not hasattr(sys.modules.get(_SDK), "Connection"):  # not there, or not all of it yet
+        await asyncio.to_thread(importlib.import_module, _SDK)
 
 
 class Peer(Protocol):

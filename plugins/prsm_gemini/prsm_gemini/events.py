@@ -22,6 +22,8 @@ from prsm_gemini.tools import canonical
 
 Json = Mapping[str, Any]
 
+# One for all lines: building it takes its time. A control character spoils no message.
+_DECODER = json.JSONDecoder(strict=False)
 _NEVER_ENDED = "still running when the turn ended"
 _DENIED = "policy_violation"
 _MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
@@ -82,7 +84,7 @@ class Translator:
             return []
         try:
             text = line.decode(errors="replace").lstrip("\ufeff")
-            event = json.loads(text, strict=False)  # a control character spoils no message
+            event = _DECODER.decode(text)
             handler = self._handlers[event["type"]]
         except (ValueError, RecursionError, TypeError, KeyError):
             self.bad_lines += 1

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prsm_gemini.hook import SOCKET, TOKEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
 
 Json = Mapping[str, Any]
@@ -43,10 +45,9 @@ class Gate:
         self._server: asyncio.Server | None = None
         self._answering: set[BackgroundTask] = set()
 
-    async def open(self) -> None:
-        """Begin to listen; the folder exists and is private."""
-        await asyncio.to_thread(self._write_token)
-        bound = await asyncio.to_thread(_bind, self._folder)
+    async def open(self, make_folder: Callable[[], None]) -> None:
+        """Begin to listen in a folder that `make_folder`, called in a thread, makes private."""
+        bound = await asyncio.to_thread(self._bind, make_folder)
         try:
             self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=_LIMIT)
         except BaseException:
@@ -70,11 +71,13 @@ class Gate:
         for task in tuple(self._answering):
             task.cancel()
 
-    def _write_token(self) -> None:
+    def _bind(self, make_folder: Callable[[], None]) -> socket.socket:
+        make_folder()
         path = self._folder / TOKEN
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self._token)
+        return _bind(self._folder)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = self._services.start_soon(self._receive, reader, writer, name="gemini hook")

@@ -6,6 +6,7 @@ import hashlib
 import os
 import uuid
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import AgentError, ErrorKind, ProviderEvent, StopReason, TurnEnded
@@ -63,14 +64,13 @@ class HeadlessSession(ProviderSession):
         when the conversation to go on with is not there.
         """
         homes.api_key(self._config, os.environ)
-        await homes.prepare(self._home, {}, None)
         if self.resume_token and not await self._chat(self.resume_token).messages():
             raise ProviderNotAvailableError(
                 f"gemini does not know the session {self.resume_token} any more",
                 hint="The conversation is rebuilt from the ledger.",
                 code="resume_failed",
             )
-        await self._gate.open()
+        await self._gate.open(partial(homes.make_folders, self._home))
 
     async def close(self) -> None:
         """End what runs."""

@@ -219,7 +219,7 @@ def files(
     servers = () if request is None else tuple(request.mcp_servers)
     decision = "allow" if hooks else "ask_user"
     return {
-        home.vendor / "settings.json": json.dumps(given, indent=2),
+        home.vendor / "settings.json": json.dumps(given),
         home.policy: policy(tools, own_tools, servers, decision=decision),
     }
 
@@ -235,9 +235,14 @@ async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> 
     await asyncio.to_thread(_prepare, home, texts, login)
 
 
-def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
+def make_folders(home: Home) -> None:
+    """Make the folders of a home, for its owner alone; blocks."""
     for folder in (home.root, home.vendor, home.temp, home.gate):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
+    make_folders(home)
     for path, text in texts.items():
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from prsm_gemini.config import GeminiConfig
@@ -44,10 +45,9 @@ class Waiter(Keeper):
 
 @asynccontextmanager
 async def opened(folder):
-    folder.mkdir(parents=True)
     async with open_services(folder / "state") as services:
         gate = Gate(folder, services)
-        await gate.open()
+        await gate.open(partial(folder.mkdir, parents=True, exist_ok=True))
         try:
             yield gate, services
         finally:

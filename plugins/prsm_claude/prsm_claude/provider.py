@@ -71,7 +71,7 @@ class ClaudeProvider(Provider):
         """Look for the program, its version and a login; see Provider."""
         logged_in = home.is_logged_in(self._config, os.environ)
         try:
-            version = await probe.version(self._program, self._services)
+            version = await probe.VERSIONS.found(self._program, self._services)
             home.check_key(self._config, os.environ)
         except ProviderNotAvailableError as error:
             return self._status(logged_in, available=False, reason=error.message, hint=error.hint)
@@ -80,7 +80,7 @@ class ClaudeProvider(Provider):
             return self._status(
                 logged_in, available=False, version=version, reason=why, hint=_LOGIN
             )
-        untested = None if probe.is_tested(version) else f"version {version or 'unknown'}"
+        untested = None if probe.VERSIONS.is_tested(version) else f"version {version or 'unknown'}"
         reason = f"{untested} was not tested" if untested else None
         return self._status(logged_in, available=True, version=version, reason=reason)
 
@@ -98,14 +98,16 @@ class ClaudeProvider(Provider):
             session.kill()
 
     def _status(self, logged_in: bool | None, **fields: Any) -> ProviderStatus:
-        return ProviderStatus(tested=probe.TESTED, logged_in=logged_in, gaps=probe.GAPS, **fields)
+        return ProviderStatus(
+            tested=str(probe.VERSIONS), logged_in=logged_in, gaps=probe.GAPS, **fields
+        )
 
     async def _check(self) -> None:
         """Look at the version and the key before the first CLI is started."""
         async with self._checking:
             home.check_key(self._config, os.environ)
             if not self._checked:
-                await probe.version(self._program, self._services)
+                await probe.VERSIONS.found(self._program, self._services)
                 self._checked = True
 
     async def _greeting(self) -> Mapping[str, Any]:

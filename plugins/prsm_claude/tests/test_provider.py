@@ -48,7 +48,11 @@ async def refusal(tmp_path, settings):
 
 async def test_a_tested_version_is_available(tmp_path, program):
     status = await probed(tmp_path, {"command": program("echo '2.1.330 (Claude Code)'")})
-    assert (status.available, status.version, status.tested) == (True, "2.1.330", probe.TESTED)
+    assert (status.available, status.version, status.tested) == (
+        True,
+        "2.1.330",
+        str(probe.VERSIONS),
+    )
     assert status.reason is None
     assert status.logged_in is None
     assert any("sandbox" in gap for gap in status.gaps)

@@ -7,12 +7,13 @@ import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import models, probe
+from prsm_codex import models
 from prsm_codex.app_server import AppServer, check_key, user_login
 from prsm_codex.config import CodexConfig
 from prsm_codex.exec_session import ExecSession
 from prsm_codex.features import Features
 from prsm_codex.gate import Gate
+from prsm_codex.probe import VERSIONS
 from prsm_codex.session import CodexSession
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import (
@@ -95,13 +96,13 @@ class CodexProvider(Provider):
         """Look for the program, its version and a login; see Provider."""
         logged_in = self._logged_in()
         try:
-            version = await probe.version(self._config.command, self._services)
+            version = await VERSIONS.found(self._config.command, self._services)
             features = self._learn(version)
             check_key(self._config, os.environ)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
                 available=False,
-                tested=probe.TESTED,
+                tested=str(VERSIONS),
                 reason=error.message,
                 hint=error.hint,
                 logged_in=logged_in,
@@ -110,12 +111,12 @@ class CodexProvider(Provider):
         reason, hint = None, None
         if logged_in is False:
             reason, hint = "codex is not logged in", _LOGIN
-        elif not probe.is_tested(version):
+        elif not VERSIONS.is_tested(version):
             reason = f"version {version or 'unknown'} was not tested"
         return ProviderStatus(
             available=logged_in is not False,
             version=version,
-            tested=probe.TESTED,
+            tested=str(VERSIONS),
             reason=reason,
             hint=hint,
             logged_in=logged_in,
@@ -158,7 +159,7 @@ class CodexProvider(Provider):
         """Return what this version of Codex can do; ask it once."""
         async with self._asking:
             if self._features is None:
-                return self._learn(await probe.version(self._config.command, self._services))
+                return self._learn(await VERSIONS.found(self._config.command, self._services))
             return self._features
 
     def _learn(self, version: str | None) -> Features:

@@ -78,11 +78,11 @@ class GeminiProvider(Provider):
         logged_in = self._logged_in()
         try:
             env = homes.env(self._config, os.environ)
-            version = await probe.version(self._config.command, self._services, env)
+            version = await probe.VERSIONS.found(self._config.command, self._services, env)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
                 available=False,
-                tested=probe.TESTED,
+                tested=str(probe.VERSIONS),
                 reason=error.message,
                 hint=error.hint,
                 logged_in=logged_in,
@@ -91,12 +91,12 @@ class GeminiProvider(Provider):
         reason, hint = None, None
         if not logged_in:
             reason, hint = "gemini is not logged in", _LOGIN
-        elif not probe.is_tested(version):
+        elif not probe.VERSIONS.is_tested(version):
             reason = f"version {version or 'unknown'} was not tested"
         return ProviderStatus(
             available=logged_in,
             version=version,
-            tested=probe.TESTED,
+            tested=str(probe.VERSIONS),
             reason=reason,
             hint=hint,
             logged_in=logged_in,
@@ -133,7 +133,7 @@ class GeminiProvider(Provider):
         """Find out once, before the first turn, whether the program can be started."""
         if not self._has_program:
             env = homes.env(self._config, os.environ)
-            await probe.version(self._config.command, self._services, env)
+            await probe.VERSIONS.found(self._config.command, self._services, env)
             self._has_program = True
 
 

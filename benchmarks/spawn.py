@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import compared
@@ -28,7 +29,7 @@ def measure(plan: Plan) -> list[Finding]:
         compared(
             "spawn",
             f"{count} children {case}",
-            lambda behave=behave: 1e6 * run_cost(behave) / count,  # type: ignore[misc]
+            partial(_us_of_one, behave, count),
             lambda: 1e6 * plain_cost(count) / count,
             plan,
             goal=GOAL,
@@ -39,12 +40,16 @@ def measure(plan: Plan) -> list[Finding]:
     growth = compared(
         "spawn",
         f"a child of {many} against one of {few}",
-        lambda: 1e6 * run_cost(at_once(many)) / many,
-        lambda: 1e6 * run_cost(at_once(few)) / few,
+        partial(_us_of_one, at_once(many), many),
+        partial(_us_of_one, at_once(few), few),
         replace(plan, pairs=min(plan.pairs, GROWTH_PAIRS)),
         goal=GOAL_GROWTH,
     )
     return [*found, growth]
+
+
+def _us_of_one(behave: Behave, count: int) -> float:
+    return 1e6 * run_cost(behave) / count
 
 
 def one_by_one(count: int) -> Behave:

@@ -124,8 +124,9 @@ def _decoded(line: bytes) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    told = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if told else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
 
 
 def _deferred(entry: Mapping[str, Any]) -> str | None:

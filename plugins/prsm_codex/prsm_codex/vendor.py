@@ -139,7 +139,7 @@ class VendorProvider(Provider):
         self._others = others
         self._models = tuple(models)
 
-    @property
+    @property  # each time as the backends promise by now: they learn from the program's version
     def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
         """What both backends can do."""
         one, two = self._masters.capabilities, self._others.capabilities

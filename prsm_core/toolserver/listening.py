@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
-from prsm_core.engine.control.wire import short_name
 from prsm_core.errors import ConfigError
+from prsm_core.interfaces.local_socket import bind_private
 from prsm_core.toolserver.wire import TCP_PREFIX
 
 if TYPE_CHECKING:
@@ -27,20 +26,13 @@ def listen_unix(path: Path) -> tuple[socket.socket, str]:
         ConfigError: nothing can be listened on there.
     """
     private_dir(path.parent).chmod(0o700)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        bound.setblocking(False)
-        os.fchmod(bound.fileno(), 0o600)  # first: the name never has wider rights
-        path.unlink(missing_ok=True)
-        with short_name(path) as name:
-            bound.bind(name)
+        return bind_private(path), str(path)
     except OSError as error:
-        bound.close()
         raise ConfigError(
             f"{path}: cannot be listened on: {error.strerror}",
             hint="PRSM_HOME names another folder for all state",
         ) from error
-    return bound, str(path)
 
 
 def listen_tcp() -> tuple[socket.socket, str]:

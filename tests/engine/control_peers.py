@@ -10,7 +10,7 @@ from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.engine.control.wire import short_name
+from prsm_core.interfaces.local_socket import short_name
 
 DEADLINE = 20  # seconds; a test that needs them has failed
 SESSION = "session"

@@ -8,16 +8,16 @@ import hmac
 import json
 import os
 import secrets
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import hooks
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.deadline import deadline
+from prsm_core.interfaces.local_socket import bind_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from prsm_core.interfaces.provider import ProviderServices
 
@@ -87,7 +87,7 @@ class Gate:
                 return
             _sweep(self._folder)
             try:
-                bound = _bind(self._path)
+                bound = bind_private(self._path)
             except OSError as error:
                 raise ProviderNotAvailableError(
                     f"no socket for Codex's tool hook: {error}",
@@ -148,32 +148,6 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
     while len(raw) <= _MAX_CALL and (chunk := await reader.read(_CHUNK)):
         raw += chunk
     return bytes(raw)
-
-
-def _bind(path: Path) -> socket.socket:
-    """Return a socket at the path, which only its owner may use."""
-    bound = socket.socket(socket.AF_UNIX)
-    try:
-        with _short(path) as address:
-            bound.bind(address)
-        path.chmod(0o600)
-    except BaseException:
-        bound.close()
-        raise
-    return bound
-
-
-@contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """Give an address by way of its open folder: a path may be longer than an address."""
-    if len(os.fsencode(path)) <= hooks.ADDRESS_LIMIT:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 def _sweep(folder: Path) -> None:

@@ -12,7 +12,6 @@ from prsm_codex import patches
 from prsm_core.domain.permissions import PermissionRequest
 
 CLIENT = Path(__file__).with_name("hook_client.py")
-ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
 ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
 _CODEX_SECONDS = 7 * 24 * 3600  # later: Codex lets a call run whose hook is too slow
 

@@ -7,23 +7,26 @@ import hmac
 import json
 import os
 import secrets
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_core.interfaces.deadline import deadline
+from prsm_core.interfaces.local_socket import bind_private
 from prsm_gemini.hook import SOCKET, TOKEN
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
+    from pathlib import Path
 
     from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
 
 Json = Mapping[str, Any]
 
 _LIMIT = 1 << 26  # bytes; an event holds all that a tool would write
-_BACKLOG = 16
+MAX_OPEN = 256  # hooks that wait for an answer
+_READ_SECONDS = 20.0  # for a hook to say what it asks
 
 
 class Gatekeeper(Protocol):
@@ -77,9 +80,12 @@ class Gate:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self._token)
-        return _bind(self._folder)
+        return bind_private(self._folder / SOCKET)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._answering) >= MAX_OPEN:
+            writer.close()  # a refusal
+            return
         task = self._services.start_soon(self._receive, reader, writer, name="gemini hook")
         self._answering.add(task)
 
@@ -89,7 +95,9 @@ class Gate:
             with suppress(
                 OSError, ValueError, RecursionError
             ):  # it has gone, or says what nobody understands
-                answer = await self._answer(await reader.readline())
+                async with deadline(self._services, _READ_SECONDS):
+                    line = await reader.readline()
+                answer = await self._answer(line)
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         finally:
@@ -110,20 +118,3 @@ class Gate:
 def refused(reason: str) -> dict[str, Any]:
     """Return the answer of a hook that refuses."""
     return {"decision": "deny", "reason": reason}
-
-
-def _bind(folder: Path) -> socket.socket:
-    """Return a socket bound in a folder whose path may be longer than an address has room for."""
-    (folder / SOCKET).unlink(missing_ok=True)
-    bound = socket.socket(socket.AF_UNIX)
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        near = Path(f"/proc/self/fd/{opened}")
-        bound.bind(str((near if near.exists() else folder) / SOCKET))
-        bound.listen(_BACKLOG)
-    except BaseException:
-        bound.close()
-        raise
-    finally:
-        os.close(opened)
-    return bound

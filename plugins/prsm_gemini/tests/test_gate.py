@@ -11,10 +11,13 @@ from functools import partial
 
 import pytest
 from prsm_gemini.config import GeminiConfig
-from prsm_gemini.gate import Gate
+from prsm_gemini.gate import MAX_OPEN, Gate
 from prsm_gemini.home import HOOK, Home, settings
+from prsm_gemini.hook import SOCKET
 
+from prsm_core.interfaces.local_socket import short_name
 from prsm_core.testing.doubles import open_services
+from prsm_core.testing.fake_clock import FakeClock
 
 YES = {"decision": "allow"}
 
@@ -44,8 +47,8 @@ class Waiter(Keeper):
 
 
 @asynccontextmanager
-async def opened(folder):
-    async with open_services(folder / "state") as services:
+async def opened(folder, clock=None):
+    async with open_services(folder / "state", clock=clock) as services:
         gate = Gate(folder, services)
         await gate.open(partial(folder.mkdir, parents=True, exist_ok=True))
         try:
@@ -98,6 +101,32 @@ async def test_whatever_goes_wrong_is_a_refusal(tmp_path):
         assert (await ask(services, folder, {}))["decision"] == "deny"
     async with open_services(tmp_path / "later") as services:
         assert (await ask(services, folder, {}))["decision"] == "deny"
+
+
+async def test_who_says_nothing_is_let_go_of(tmp_path):
+    folder = tmp_path / "gate"
+    async with opened(folder, FakeClock()):
+        with short_name(folder / SOCKET) as name:
+            reader, writer = await asyncio.open_unix_connection(name)
+        async with asyncio.timeout(60):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_more_hooks_than_a_model_has_tools_for_are_refused(tmp_path):
+    folder = tmp_path / "gate"
+    async with opened(folder) as (gate, _):
+        gate.turn_begins(Waiter())
+        with short_name(folder / SOCKET) as name:
+            streams = [await asyncio.open_unix_connection(name) for _ in range(MAX_OPEN + 1)]
+        async with asyncio.timeout(60):
+            closed = [asyncio.ensure_future(reader.read()) for reader, _ in streams]
+            done, waiting = await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED)
+        assert (len(done), len(waiting)) == (1, MAX_OPEN)
+        for task in waiting:
+            task.cancel()
+        for _, writer in streams:
+            writer.close()
 
 
 async def test_what_is_being_decided_when_the_turn_ends_is_refused(tmp_path):

@@ -12,9 +12,9 @@ from prsm_core.engine.control.wire import (
     ANSWER_LIMIT,
     decode_answer,
     encode_request,
-    short_name,
 )
 from prsm_core.errors import ControlError
+from prsm_core.interfaces.local_socket import short_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -24,10 +24,10 @@ from prsm_core.engine.control.wire import (
     decode_request,
     encode,
     encode_error,
-    short_name,
     too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
+from prsm_core.interfaces.local_socket import bind_private
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -310,18 +310,11 @@ class _Connection:
 def _bind(lock: SessionLock) -> socket.socket:
     """Return a socket bound beside the lock, in place of one that a dead owner left."""
     path = lock.owner.socket
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        bound.setblocking(False)
-        os.fchmod(bound.fileno(), 0o600)  # first: the name never has wider rights
-        path.unlink(missing_ok=True)
-        with short_name(path) as name:
-            bound.bind(name)
+        return bind_private(path)
     except OSError as error:
-        bound.close()
         raise ControlError(
             f"{path}: cannot be listened on: {error.strerror}",
             hint="PRSM_HOME names another folder for all state",
             code="no_socket",
         ) from error
-    return bound

@@ -7,16 +7,13 @@ A request is `{"op": NAME, "args": {…}}`, an answer `{"ok": VALUE}` or
 from __future__ import annotations
 
 import json
-import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import errors
 from prsm_core.errors import ControlError, PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
 PROTOCOL = 1
 REQUEST_LIMIT = 1 << 20  # bytes a line
@@ -109,16 +106,6 @@ def too_long() -> ControlError:
 def bad_request(message: str) -> ControlError:
     """Return the error of a request that is not one."""
     return ControlError(message, code="bad_request")
-
-
-@contextmanager
-def short_name(socket: Path) -> Iterator[str]:
-    """Give a socket's address by way of its open folder: a full path may exceed 107 bytes."""
-    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{socket.name}"
-    finally:
-        os.close(folder)
 
 
 def _to_error(told: Mapping[str, Any]) -> PrsmError:

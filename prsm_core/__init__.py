@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         ToolInputError,
     )
     from prsm_core.hookspecs import hookimpl
-    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.clock import Clock, Timer
     from prsm_core.interfaces.frontend import (
         AppHandle,
         Frontend,
@@ -137,6 +137,7 @@ if TYPE_CHECKING:
         SessionInfo,
         Store,
     )
+    from prsm_core.interfaces.version import VersionRange
 
 __all__ = [
     "AbortSignal",
@@ -226,6 +227,7 @@ __all__ = [
     "TaskProfile",
     "TextDelta",
     "ThinkingDelta",
+    "Timer",
     "TokenBudget",
     "TokenUsage",
     "ToolCallFinished",
@@ -238,6 +240,7 @@ __all__ = [
     "TurnResult",
     "UsageReported",
     "Verdict",
+    "VersionRange",
     "hookimpl",
 ]
 
@@ -328,7 +331,7 @@ _HOMES = {
         "UsageReported",
     ),
     "prsm_core.domain.usage": ("Provenance", "Spent", "TokenUsage"),
-    "prsm_core.interfaces.clock": ("Clock",),
+    "prsm_core.interfaces.clock": ("Clock", "Timer"),
     "prsm_core.interfaces.frontend": (
         "AppHandle",
         "Frontend",
@@ -361,6 +364,7 @@ _HOMES = {
         "SessionInfo",
         "Store",
     ),
+    "prsm_core.interfaces.version": ("VersionRange",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

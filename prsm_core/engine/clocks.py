@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.clock import Clock, Timer
 
 
 class SystemClock:
@@ -26,6 +26,10 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""
         await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Let the running loop call."""
+        return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class TurnClock:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Timer(Protocol):
+    """A call that a clock will make."""
+
+    def cancel(self) -> object:
+        """Make it not; one that was made already, or cancelled, is left."""
+        ...
 
 
 class Clock(Protocol):
-    """Monotonic and wall time, and sleeping."""
+    """Monotonic and wall time, sleeping, and calls that come later."""
 
     def now(self) -> float:
         """Return monotonic seconds; only differences mean something."""
@@ -18,4 +29,11 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock's time."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` from the running loop after `seconds` of this clock's time.
+
+        It costs no task, unlike one that sleeps. A callback must not raise.
+        """
         ...

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from prsm_core.interfaces.clock import Timer
+
 _WALL_START = 1_700_000_000.0  # Unix seconds at time zero
 
 
@@ -51,10 +53,20 @@ class FakeClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
+        await self._wake(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call after `seconds` of virtual time."""
+        woken = self._wake(max(seconds, 0.0))
+        woken.add_done_callback(lambda due: due.cancelled() or callback())
+        return woken
+
+    def _wake(self, seconds: float) -> asyncio.Future[None]:
+        """Return what is done after `seconds`."""
         woken = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), woken))
         self._watch_loop()
-        await woken
+        return woken
 
     @contextmanager
     def hold(self) -> Iterator[None]:

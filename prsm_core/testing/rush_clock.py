@@ -5,6 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.interfaces.clock import Timer
 
 
 class RushClock:
@@ -17,6 +23,7 @@ class RushClock:
         self._until = math.inf  # then `_then` is the speed
         self._then = 1.0
         self._changed = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
 
     def now(self) -> float:
         """Return the seconds that have passed on this clock."""
@@ -39,6 +46,18 @@ class RushClock:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call after `seconds` on this clock."""
+
+        async def call() -> None:
+            await self.sleep(seconds)
+            callback()
+
+        task = asyncio.get_running_loop().create_task(call())
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return task
 
     def rush(self, speed: float, *, seconds: float = math.inf, then: float = 1.0) -> None:
         """Let time pass `speed` times as fast for `seconds` on this clock, `then` times after."""

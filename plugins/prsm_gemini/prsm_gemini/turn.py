@@ -72,7 +72,7 @@ class HeadlessTurn:
         if self._stopping.is_set():
             process.kill()
         feeder = self._services.start_soon(self._feed, process, prompt, name="gemini prompt")
-        timer = self._services.start_soon(self._watch_start, process, name="gemini start")
+        timer = self._services.clock.call_later(START_SECONDS, self._not_begun)
         try:
             async with aclosing(self._events(process)) as events:
                 async for event in events:
@@ -99,8 +99,7 @@ class HeadlessTurn:
             return  # it has ended, which tells why
         process.close_stdin()
 
-    async def _watch_start(self, process: Process) -> None:
-        await self._services.clock.sleep(START_SECONDS)
+    def _not_begun(self) -> None:
         if not self._translator.begun:
             self._break(
                 AgentError(

@@ -12,6 +12,7 @@ from prsm_core.builtin import plugin as builtin_plugin
 from tests.sources import CORE, PLUGINS, ROOT, dotted, parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 CONTRACTS = {
@@ -33,20 +34,29 @@ def hooks(module: Path) -> set[str]:
     return {f.name for f in functions if {"hookimpl"} & {dotted(d) for d in f.decorator_list}}
 
 
-def conforming(tests: Path) -> Counter[str]:
-    """Count the test classes of a folder by the contract they subclass, directly or not."""
-    bases = {
+def classes(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the bases of every class in some modules."""
+    return {
         node.name: [dotted(base) for base in node.bases]
-        for path in tests.rglob("test_*.py")
-        if path.relative_to(tests).parts[0] != "testing"  # those test the kit itself
+        for path in paths
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     }
 
+
+def conforming(tests: Path) -> Counter[str]:
+    """Count the test classes of a folder by the contract they subclass, directly or not."""
+    # Those in `testing` test the kit itself.
+    own = [p for p in tests.rglob("test_*.py") if p.relative_to(tests).parts[0] != "testing"]
+    found = (path for plugin in PLUGINS for path in plugin.glob("tests/*_contract.py"))
+    shared = [path for path in found if not path.name.startswith("test_")]
+    named = classes(own)
+    bases = classes(shared) | named
+
     def ancestors(name: str) -> set[str]:
         return {name}.union(*map(ancestors, bases.get(name, ())))
 
-    tested = (ancestors(name) for name in bases if name.startswith("Test"))
+    tested = (ancestors(name) for name in named if name.startswith("Test"))
     return Counter(name for names in tested for name in names)
 
 

@@ -83,6 +83,7 @@ class Gate:
         return bind_private(self._folder / SOCKET)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._answering = {task for task in self._answering if not task.done()}
         if len(self._answering) >= MAX_OPEN:
             writer.close()  # a refusal
             return
@@ -92,9 +93,8 @@ class Gate:
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one event; a connection that is closed without an answer is a refusal."""
         try:
-            with suppress(
-                OSError, ValueError, RecursionError
-            ):  # it has gone, or says what nobody understands
+            # It has gone, or says nothing, or what nobody understands.
+            with suppress(OSError, ValueError, RecursionError):
                 async with deadline(self._services, _READ_SECONDS):
                     line = await reader.readline()
                 answer = await self._answer(line)
@@ -102,7 +102,6 @@ class Gate:
                 await writer.drain()
         finally:
             writer.close()
-            self._answering = {task for task in self._answering if not task.done()}
 
     async def _answer(self, line: bytes) -> Json:
         said = json.loads(line)

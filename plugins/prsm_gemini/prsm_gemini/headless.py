@@ -20,7 +20,7 @@ from prsm_gemini.prompt import escaped, turn_text
 from prsm_gemini.turn import HeadlessTurn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -103,8 +103,7 @@ class HeadlessSession(ProviderSession):
             except ProcessError as error:
                 yield _not_started(error)
                 return
-            stream: AsyncGenerator[ProviderEvent, None] = turn.run(process, prompt)  # type: ignore[assignment]
-            async with aclosing(stream):
+            async with aclosing(turn.run(process, prompt)) as stream:
                 async for event in stream:
                     yield event
 

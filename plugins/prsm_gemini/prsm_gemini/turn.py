@@ -26,7 +26,7 @@ from prsm_gemini.gate import refused
 from prsm_gemini.tools import COMPLETE, permission_request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.interfaces.provider import AgentHost, Process, ProviderServices, SessionRequest
@@ -63,7 +63,7 @@ class HeadlessTurn:
 
     # --- the process ------------------------------------------------------------------------
 
-    async def run(self, process: Process, prompt: str) -> AsyncIterator[ProviderEvent]:
+    async def run(self, process: Process, prompt: str) -> AsyncGenerator[ProviderEvent, None]:
         """Give it the prompt and yield what comes of it; the last event is the TurnEnded.
 
         Raises ProviderNotAvailableError when it cannot use PRSM's tools or hooks.

@@ -3,7 +3,8 @@
 One JSON object a line: a header, messages (the last one with an id counts), and `$set`s, which may
 replace all messages. Gemini writes the results of a call twice, into the call and as a message of
 its own, and reads both back: without mending each call would have two answers. A resume in a later
-minute begins a second file, which stays empty, before it goes on with the first.
+minute begins a second file, which stays empty, before it goes on with the first; there it writes
+the results of all calls made together into each of them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Chat:
     def _mend(self) -> None:
         if (path := self._path()) is None:
             return
-        records, messages = _current(path)
+        records, current = _current(path)
+        messages = [_own_results(message) for message in current]
         answered = {call for message in messages for call in _answered(message)}
         mended = [one for message in messages if (one := _without(message, answered)) is not None]
         if not mended or any("$rewindTo" in record for record in records):
@@ -163,6 +165,25 @@ def _answered(message: Json) -> Iterator[str]:
     for call in message.get("toolCalls") or ():
         if call.get("result"):
             yield str(call.get("id"))
+
+
+def _own_results(message: Json) -> Json:
+    """Return a message whose calls hold no results of other calls."""
+    calls = message.get("toolCalls")
+    return {**message, "toolCalls": [_with_own(call) for call in calls]} if calls else message
+
+
+def _with_own(call: Json) -> Json:
+    """Return a call with what answers it: from each answer of its own on, up to another's."""
+    result = call.get("result")
+    parts = result if isinstance(result, list) else []
+    own, is_own = [], True
+    for part in parts:
+        if isinstance(part, dict) and (answers := _answers(part)) is not None:
+            is_own = answers == call.get("id")
+        if is_own:
+            own.append(part)
+    return {**call, "result": own} if own and own != parts else call
 
 
 def _without(message: Json, answered: set[str]) -> Json | None:

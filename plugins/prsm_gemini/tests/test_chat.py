@@ -22,6 +22,13 @@ def asked(call, *, result=True, message="g"):
     return {"id": message, "type": "gemini", "content": "look", "toolCalls": [told]}
 
 
+def together(*calls, message="t"):
+    """Calls made together, as a resume in a later minute writes them: each has all answers."""
+    answers = [answer(call) for call in calls]
+    told = [{"id": call, "name": "t", "args": {}, "result": answers} for call in calls]
+    return {"id": message, "type": "gemini", "content": "look", "toolCalls": told}
+
+
 def user(*parts, message="u"):
     return {"id": message, "type": "user", "content": list(parts)}
 
@@ -57,6 +64,17 @@ async def test_only_the_answer_leaves_a_message_that_says_more(tmp_path):
     kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1"), answer("2")))
     await kept.mend()
     assert records(path)[-1] == user(answer("2"))
+
+
+async def test_a_call_keeps_its_own_answer_of_those_it_was_given_together(tmp_path):
+    picture = {"inlineData": {"mimeType": "image/png", "data": ""}}
+    told = together("1", "2", "3")
+    for call in told["toolCalls"]:
+        call["result"] = [answer("1"), answer("2"), picture, answer("3")]
+    kept, path = chat(tmp_path, HEADER, told, user(answer("1"), answer("2"), answer("3")))
+    await kept.mend()
+    results = [call["result"] for call in records(path)[1]["toolCalls"]]
+    assert results == [[answer("1")], [answer("2"), picture], [answer("3")]]
 
 
 async def test_answers_in_a_replaced_conversation_are_mended_too(tmp_path):
@@ -151,6 +169,7 @@ async def test_without_a_file_there_is_no_conversation(tmp_path):
 CALLS = st.sampled_from("123")
 MESSAGES = st.one_of(
     st.builds(asked, CALLS, result=st.booleans(), message=st.sampled_from("gh")),
+    st.lists(CALLS, min_size=1, unique=True).map(lambda calls: together(*calls)),
     st.builds(lambda call: user(answer(call), message=f"u{call}"), CALLS),
     st.just(user({"text": "go"})),
 )
@@ -162,7 +181,8 @@ RECORDS = st.lists(
 
 def answers_of(messages):
     """The calls that are answered, in the calls themselves and in messages."""
-    in_calls = [c["id"] for m in messages for c in m.get("toolCalls", ()) if c.get("result")]
+    calls = [call for m in messages for call in m.get("toolCalls", ())]
+    in_calls = [p["functionResponse"]["id"] for c in calls for p in c.get("result", ())]
     parts = [part for m in messages if m["type"] == "user" for part in m["content"]]
     return in_calls, [p["functionResponse"]["id"] for p in parts if "functionResponse" in p]
 
@@ -174,6 +194,9 @@ def test_mending_leaves_no_call_two_kinds_of_answer_and_loses_none(tmp_path_fact
     kept._mend()
     after = answers_of(kept._messages())
     assert not set(after[0]) & set(after[1])
+    for message in kept._messages():
+        found = answers_of([message])
+        assert all(len(set(ids)) == len(ids) for ids in found)
     assert {*after[0], *after[1]} == {*before[0], *before[1]}
     again = path.read_text()
     kept._mend()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import pytest
 from prsm_gemini.models import known_models
@@ -58,16 +57,29 @@ async def test_an_error_of_the_model_has_its_kind(real, step, kind, retryable, a
     assert failed.retry_after_s == (pytest.approx(after, abs=0.1) if after else None)
 
 
+def minutes_pass(tmp_path):
+    """Let all files be older ones: Gemini names a file by the minute it was begun in."""
+    older = len([*tmp_path.rglob("session-1*.jsonl")])
+    for file in [*tmp_path.rglob("session-20*")]:
+        file.rename(file.with_name(file.name.replace("session-20", f"session-1{older}")))
+
+
 @pytest.mark.requirement("E71")
-async def test_each_call_has_one_answer_after_many_resumes(real):
+@pytest.mark.parametrize("later", [(), ("First.",), ("Second.",), ("First.", "Second.")])
+async def test_each_call_has_one_answer_after_many_resumes(real, tmp_path, later):
+    """Also where a resume is in a later minute, which makes Gemini write other files."""
     host = RecordingHost(note=answers("noted"))
-    both = {"call": [call("note", "a", text="1"), call("note", "b", text="2")]}
-    said = [{"say": word} for word in ("one", "two", "three")]
-    async with real(both, *said) as scene, scene.session(host) as session:
-        for prompt in ("First.", "Second.", "Third."):
+    calls = [{"call": [call("note", one, text="1") for one in two]} for two in ("ab", "cd")]
+    one, two, three, four = [{"say": word} for word in ("one", "two", "three", "four")]
+    steps = (calls[0], one, calls[1], two, three, four)
+    prompts = ("First.", "Second.", "Third.", "Fourth.")
+    async with real(*steps) as scene, scene.session(host) as session:
+        for prompt in prompts:
             await run_turn(session, prompt)
-        assert scene.outputs("a") == scene.outputs("b") == ["noted"]
-        assert [scene.times(p) for p in ("First.", "Second.", "Third.")] == [1, 1, 1]
+            if prompt in later:
+                minutes_pass(tmp_path)
+        assert [scene.outputs(one) for one in "abcd"] == [["noted"]] * 4
+        assert [scene.times(prompt) for prompt in prompts] == [1, 1, 1, 1]
 
 
 @pytest.mark.requirement("E71")
@@ -89,8 +101,7 @@ async def test_turns_of_different_minutes_are_one_conversation(real, tmp_path):
     steps = ({"say": "one"}, {"say": "a b c", "hang": True}, {"say": "done"})
     async with real(*steps) as scene, scene.session() as session:
         await run_turn(session, "First.")
-        (file,) = tmp_path.rglob("session-*.jsonl")
-        file.rename(file.with_name(re.sub(r"\d{4}.*T\d\d-\d\d", "2001-01-01T00-00", file.name)))
+        minutes_pass(tmp_path)
         await interrupted_turn(scene, session, "Second.")
         assert len(list(tmp_path.rglob("session-*.jsonl"))) == 2, "Gemini no longer does so"
         await run_turn(session, None)

@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         RunOptions,
         RunResult,
     )
+    from prsm_core.interfaces.hook_gate import HookAsker, HookGate
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import (
         AgentHost,
@@ -178,6 +179,8 @@ __all__ = [
     "Frontend",
     "FrontendSpec",
     "Grant",
+    "HookAsker",
+    "HookGate",
     "InvalidTransitionError",
     "LineTooLongError",
     "MaxDepthExceededError",
@@ -340,6 +343,7 @@ _HOMES = {
         "RunOptions",
         "RunResult",
     ),
+    "prsm_core.interfaces.hook_gate": ("HookAsker", "HookGate"),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
         "AgentHost",

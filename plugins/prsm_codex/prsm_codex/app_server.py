@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_codex.gate import Gate
+    from prsm_core.interfaces.hook_gate import HookGate
     from prsm_core.interfaces.provider import Process, ProviderServices
 
 _START_SECONDS = 20.0
@@ -41,7 +41,7 @@ class Thread(Protocol):
         """Answer a request of the thread."""
         ...
 
-    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+    async def refusal_of(self, payload: Mapping[str, Any]) -> str | None:
         """Decide about a call; return why it may not run, None when it may."""
         ...
 
@@ -53,10 +53,11 @@ class Thread(Protocol):
 class Threads(dict[str, Thread]):
     """The threads of one process that somebody listens to, by id."""
 
-    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+    async def on_hook(self, event: Mapping[str, Any]) -> str:
         """Hand a call to its thread; what nobody knows does not run."""
-        thread = self.get(str(payload.get("session_id")))
-        return "no such thread here" if thread is None else await thread.on_hook(payload)
+        thread = self.get(str(event.get("session_id")))
+        refusal = "no such thread here" if thread is None else await thread.refusal_of(event)
+        return hooks.answer(refusal)
 
 
 class AppServer:
@@ -85,7 +86,7 @@ class AppServer:
         config: CodexConfig,
         services: ProviderServices,
         features: Features,
-        gate: Gate | None,
+        gate: HookGate | None,
     ) -> AppServer:
         """Start and greet the process; with a gate its calls are asked for there.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import command
+from prsm_codex import command, hooks
 from prsm_codex.app_server import child_home
 from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import SIGNALLED, agent_error, ended_how, readable_tail, stop_reason
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_codex.gate import Gate
     from prsm_codex.prompt import Said
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.hook_gate import HookGate
     from prsm_core.interfaces.provider import AgentHost, Process, ProviderServices, SessionRequest
 
 _INTERRUPT_SECONDS = 2.0
@@ -57,7 +57,7 @@ class ExecSession(ProviderSession):
         config: CodexConfig,
         features: Features,
         services: ProviderServices,
-        gate: Gate,
+        gate: HookGate,
         endpoint: McpEndpoint | None,
     ) -> None:
         self._request = request
@@ -111,9 +111,9 @@ class ExecSession(ProviderSession):
         """End what runs."""
         await self.interrupt()
 
-    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+    async def on_hook(self, event: Mapping[str, Any]) -> str:
         """Decide about a call of the running turn."""
-        return await self._decider.decide(self._turn, {**payload, "turn_id": None})
+        return hooks.answer(await self._decider.decide(self._turn, {**event, "turn_id": None}))
 
     # --- one process -----------------------------------------------------------------------
 

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from prsm_codex import patches
 from prsm_core.domain.permissions import PermissionRequest
+from prsm_core.interfaces.hook_gate import HOOK_COMMAND
 
-CLIENT = Path(__file__).with_name("hook_client.py")
-ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
-_CODEX_SECONDS = 7 * 24 * 3600  # later: Codex lets a call run whose hook is too slow
-
-# Codex lets a call run when its hook fails, be it killed or not to be found. Only an exit code of
-# 2 with a text on stderr refuses. The same text for every engine, so that one trust serves all.
-COMMAND = (
-    """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
-    """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
-)
+_CODEX_SECONDS = 7 * 24 * 3600  # later than the client: Codex lets a call run, it refuses
 _EVENT = "preToolUse"
 _SOURCE = "sessionFlags"  # set on the command line: no file that somebody else could change
 
@@ -36,19 +26,8 @@ APPROVAL_POLICY: Mapping[str, Any] = {
 
 def overrides() -> dict[str, Any]:
     """Return the settings of Codex that set the hook."""
-    hook = {"type": "command", "command": COMMAND, "timeout": _CODEX_SECONDS}
+    hook = {"type": "command", "command": HOOK_COMMAND, "timeout": _CODEX_SECONDS}
     return {"hooks.PreToolUse": [{"matcher": "*", "hooks": [hook]}]}
-
-
-def environment(client: Path, socket: Path, token: str, seconds: float) -> dict[str, str]:
-    """Return the variables by which the hook finds its client, and the client the engine."""
-    return {
-        "PRSM_HOOK_PYTHON": sys.executable,
-        "PRSM_HOOK_CLIENT": str(client),
-        "PRSM_HOOK_SOCKET": str(socket),
-        "PRSM_HOOK_TOKEN": token,
-        "PRSM_HOOK_SECONDS": f"{seconds:g}",
-    }
 
 
 def find_own(listed: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -77,13 +56,18 @@ def _hooks(listed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_own(hook: Mapping[str, Any]) -> bool:
-    expected = {"eventName": _EVENT, "source": _SOURCE, "command": COMMAND}
+    expected = {"eventName": _EVENT, "source": _SOURCE, "command": HOOK_COMMAND}
     return all(hook.get(key) == value for key, value in expected.items())
 
 
 def failed_open(run: Mapping[str, Any]) -> bool:
     """Return whether a call runs although its hook has not allowed it."""
     return run.get("eventName") == _EVENT and run.get("status") == "failed"
+
+
+def answer(reason: str | None) -> str:
+    """Return what the hook says of a call that may not run for a reason; nothing if it may."""
+    return "" if reason is None else denial(reason)
 
 
 def denial(reason: str) -> str:

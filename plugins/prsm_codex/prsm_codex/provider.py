@@ -12,10 +12,11 @@ from prsm_codex.app_server import AppServer, check_key, user_login
 from prsm_codex.config import CodexConfig
 from prsm_codex.exec_session import ExecSession
 from prsm_codex.features import Features
-from prsm_codex.gate import Gate
+from prsm_codex.hooks import denial
 from prsm_codex.probe import VERSIONS
 from prsm_codex.session import CodexSession
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.hook_gate import HookGate
 from prsm_core.interfaces.provider import (
     Provider,
     ProviderCapabilities,
@@ -46,7 +47,7 @@ class CodexProvider(Provider):
     """
 
     def __init__(
-        self, config: CodexConfig, services: ProviderServices, *, gate: Gate | None = None
+        self, config: CodexConfig, services: ProviderServices, *, gate: HookGate | None = None
     ) -> None:
         self._config = config
         self._services = services
@@ -55,7 +56,7 @@ class CodexProvider(Provider):
         self._has_hook = False  # Codex has been seen to run it
         self._asking = asyncio.Lock()
         self._starting = asyncio.Lock()
-        self._gate = gate or Gate(services.state_dir, services)
+        self._gate = gate or HookGate(services.state_dir, services, refusal=denial)
         self._one_shots: set[ExecSession] = set()
         self.capabilities = _capabilities(config, Features.of(config, None))
 

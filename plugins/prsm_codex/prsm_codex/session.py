@@ -303,7 +303,7 @@ class CodexSession(ProviderSession):
         elif method == "turn/completed":
             await self._turn_completed(turn, params["turn"])
 
-    async def on_hook(self, payload: Mapping[str, Any]) -> str | None:
+    async def refusal_of(self, payload: Mapping[str, Any]) -> str | None:
         """Decide about a call of the running turn."""
         return await self._decider.decide(self._turn, payload)
 

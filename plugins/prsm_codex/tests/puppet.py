@@ -7,12 +7,12 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import hooks
 from prsm_codex.provider import build
 from prsm_codex.session import CodexSession
 
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ProcessError
+from prsm_core.interfaces.hook_gate import HOOK_COMMAND
 from prsm_core.testing.doubles import RecordingHost, open_background, session_request, until
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ HOOK = {
     "key": "k",
     "eventName": "preToolUse",
     "source": "sessionFlags",
-    "command": hooks.COMMAND,
+    "command": HOOK_COMMAND,
     "enabled": True,
     "currentHash": "sha256:1",
     "trustStatus": "trusted",

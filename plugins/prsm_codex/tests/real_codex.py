@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_codex.config import CodexConfig
-from prsm_codex.gate import Gate
+from prsm_codex.hooks import denial
 from prsm_codex.provider import CodexProvider, build
 
+from prsm_core.interfaces.hook_gate import HookGate
 from prsm_core.testing.doubles import (
     LocalServices,
     RecordingHost,
@@ -91,7 +92,7 @@ def gated(provider=CodexProvider, **options):
     """Return how to build a provider whose tool hook asks at another gate."""
 
     def make(settings, services):
-        gate = Gate(services.state_dir, services, **options)
+        gate = HookGate(services.state_dir, services, refusal=denial, **options)
         return provider(CodexConfig.from_settings(settings), services, gate=gate)
 
     return make

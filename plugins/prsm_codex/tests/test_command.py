@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex import command, hooks
+from prsm_codex import command
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import McpEndpoint, McpServer
+from prsm_core.interfaces.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
 
 CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")
@@ -62,7 +63,7 @@ def test_the_hook_stands_on_the_command_line_and_terminals_are_off():
     assert group["matcher"] == "*"
     (hook,) = group["hooks"]
     assert hook["type"] == "command"
-    assert hook["timeout"] > hooks.ANSWER_SECONDS  # Codex lets a call run whose hook is too slow
+    assert hook["timeout"] > ANSWER_SECONDS  # Codex lets a call run whose hook is too slow
     assert "PRSM_HOOK_TOKEN" not in setting
 
 

@@ -43,7 +43,7 @@ async def test_a_call_runs_when_the_host_allows_it_and_is_told_once(tmp_path):
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload()) is None
+        assert await session.refusal_of(payload()) is None
         codex.tell("item/started", item={**COMMAND, "id": "c1"})
         codex.tell("item/completed", item={**COMMAND, "id": "c1", "status": "completed"})
         codex.complete()
@@ -60,7 +60,7 @@ async def test_a_refused_call_is_told_as_denied_though_codex_never_begins_it(tmp
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload()) == "not in here"
+        assert await session.refusal_of(payload()) == "not in here"
         codex.complete()
         events = await turn
     (started,) = only(ToolCallStarted, events)
@@ -75,9 +75,9 @@ async def test_orchestration_calls_and_questions_are_not_asked_for_twice(tmp_pat
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload(tool="ask_parent")) is None
-        assert await session.on_hook(payload(tool="request_user_input")) is None
-        assert await session.on_hook(payload(tool="mcp__docs__ask_parent")) == "no"
+        assert await session.refusal_of(payload(tool="ask_parent")) is None
+        assert await session.refusal_of(payload(tool="request_user_input")) is None
+        assert await session.refusal_of(payload(tool="mcp__docs__ask_parent")) == "no"
         codex.complete()
         await turn
     assert [request.tool for request in host.requests] == ["mcp__docs__ask_parent"]
@@ -86,13 +86,13 @@ async def test_orchestration_calls_and_questions_are_not_asked_for_twice(tmp_pat
 async def test_outside_its_turn_nothing_may_run(tmp_path):
     host = RecordingHost()
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
-        assert await session.on_hook(payload()) is not None
+        assert await session.refusal_of(payload()) is not None
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload(turn="another")) is not None
+        assert await session.refusal_of(payload(turn="another")) is not None
         codex.complete()
         await turn
-        assert await session.on_hook(payload()) is not None
+        assert await session.refusal_of(payload()) is not None
     assert host.requests == []
 
 
@@ -109,13 +109,13 @@ async def test_after_task_complete_nothing_may_run_what_is_undecided_included(tm
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        undecided = asyncio.ensure_future(session.on_hook(payload()))
+        undecided = asyncio.ensure_future(session.refusal_of(payload()))
         await deciding.wait()
         codex.ask(1, "item/tool/call", callId="c2", tool="task_complete", arguments={})
         await codex.answer(1)
         with pytest.raises(asyncio.CancelledError):
             await undecided
-        assert "has completed" in str(await session.on_hook(payload("c3")))
+        assert "has completed" in str(await session.refusal_of(payload("c3")))
         codex.complete("interrupted")
         events = await turn
     assert events[-1].stop_reason is StopReason.END_TURN
@@ -126,7 +126,7 @@ async def test_a_codex_that_runs_what_nobody_was_asked_about_is_ended(tmp_path, 
     async with open_session(tmp_path, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload("c1")) is None
+        assert await session.refusal_of(payload("c1")) is None
         codex.tell("item/started", item={**COMMAND, "id": "c1"})
         codex.tell("item/started", item={**COMMAND, "type": kind, "id": "c2"})
         events = await turn
@@ -142,7 +142,7 @@ async def test_a_command_that_is_not_run_as_it_was_asked_for_is_ended(tmp_path, 
     async with open_session(tmp_path, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload("c1")) is None
+        assert await session.refusal_of(payload("c1")) is None
         codex.tell("item/started", item={**COMMAND, "id": "c1", **change})
         events = await turn
     assert codex.ended == "killed"
@@ -170,7 +170,7 @@ async def test_what_codex_asks_beside_the_hook_is_accepted_only_for_what_was_all
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
-        assert await session.on_hook(payload("c1", command="rm -f x")) is None
+        assert await session.refusal_of(payload("c1", command="rm -f x")) is None
         codex.ask(1, approval, itemId="c1", command="/bin/bash -lc 'rm -f x'")
         codex.ask(2, approval, itemId="c2", command="/bin/bash -lc ls")
         codex.ask(3, approval, itemId="c1", command="ls", networkApprovalContext={})

@@ -48,7 +48,7 @@ class GeminiAcp(AcpProvider):
         config, place = self._gemini, Home(home)
         model = request.model if request is not None else DEFAULT_MODEL
         own = self._own_tools.get(request.agent_id, ()) if request is not None else ()
-        files = homes.files(config, os.environ, place, request, endpoint, own, hooks=False)
+        files = homes.files(config, os.environ, place, request, endpoint, own)
         return Launch(
             argv=(*homes.argv(config, model, place), "--acp"),
             cwd=request.cwd if request is not None else str(home),

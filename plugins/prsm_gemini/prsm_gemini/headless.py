@@ -6,7 +6,6 @@ import hashlib
 import os
 import uuid
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import AgentError, ErrorKind, ProviderEvent, StopReason, TurnEnded
@@ -14,7 +13,6 @@ from prsm_core.errors import OrchestrationError, ProcessError, ProviderNotAvaila
 from prsm_core.interfaces.provider import ProviderSession
 from prsm_gemini import home as homes
 from prsm_gemini.chat import Chat, text_of
-from prsm_gemini.gate import Gate
 from prsm_gemini.home import Home
 from prsm_gemini.prompt import escaped, turn_text
 from prsm_gemini.turn import HeadlessTurn
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.domain.turns import AssembledContext
+    from prsm_core.interfaces.hook_gate import HookGate
     from prsm_core.interfaces.provider import (
         AgentHost,
         Process,
@@ -46,19 +45,20 @@ class HeadlessSession(ProviderSession):
         host: AgentHost,
         config: GeminiConfig,
         services: ProviderServices,
+        gate: HookGate,
     ) -> None:
         self._request = request
         self._host = host
         self._config = config
         self._services = services
         self._home = agent_home(services.state_dir, request.agent_id)
-        self._gate = Gate(self._home.gate, services)
+        self._gate = gate
         self._turn: HeadlessTurn | None = None
         self._sent: str | None = None  # the last prompt, which a failed turn may have lost
         self.resume_token = request.resume_token
 
     async def open(self) -> None:
-        """Make the home and let the hooks in; no process is started yet.
+        """Look whether it can begin; no process is started yet.
 
         Raises ProviderNotAvailableError when the key is not set, or with the code `resume_failed`
         when the conversation to go on with is not there.
@@ -70,12 +70,10 @@ class HeadlessSession(ProviderSession):
                 hint="The conversation is rebuilt from the ledger.",
                 code="resume_failed",
             )
-        await self._gate.open(partial(homes.make_folders, self._home))
 
     async def close(self) -> None:
         """End what runs."""
         await self.interrupt()
-        await self._gate.close()
 
     async def interrupt(self) -> None:
         """End the running turn; see ProviderSession."""
@@ -95,11 +93,11 @@ class HeadlessSession(ProviderSession):
             if self._host.tools:
                 endpoint = await stack.enter_async_context(self._host.mcp_endpoint())
             turn = HeadlessTurn(self._request, self._host, self._services, endpoint)
-            stack.callback(self._turn_over)
+            stack.callback(self._turn_over, turn)
             self._turn = turn
-            self._gate.turn_begins(turn)
+            hook_env = await self._gate.admit(turn)
             try:
-                process, prompt = await self._start(context, endpoint)
+                process, prompt = await self._start(context, endpoint, hook_env)
             except ProcessError as error:
                 yield _not_started(error)
                 return
@@ -107,12 +105,15 @@ class HeadlessSession(ProviderSession):
                 async for event in stream:
                     yield event
 
-    def _turn_over(self) -> None:
-        self._gate.turn_over()
+    def _turn_over(self, turn: HeadlessTurn) -> None:
+        self._gate.dismiss(turn)
         self._turn = None
 
     async def _start(
-        self, context: AssembledContext, endpoint: McpEndpoint | None
+        self,
+        context: AssembledContext,
+        endpoint: McpEndpoint | None,
+        hook_env: Mapping[str, str],
     ) -> tuple[Process, str]:
         """Start the process of a turn, and return it with its prompt."""
         known = await self._chat(self.resume_token).messages() if self.resume_token else []
@@ -123,7 +124,7 @@ class HeadlessSession(ProviderSession):
         else:  # Gemini does not resume a session of which nothing was kept
             self.resume_token = str(uuid.uuid4())
             session = ("--session-id", self.resume_token)
-        await self._prepare(endpoint)
+        await self._prepare(endpoint, hook_env)
         argv = homes.argv(self._config, self._request.model, self._home)
         process = await self._services.start_process(
             [*argv, "-o", "stream-json", "--approval-mode", "default", *session],
@@ -138,10 +139,10 @@ class HeadlessSession(ProviderSession):
         sent = escaped(self._sent or "").strip()
         return None if any(text_of(m).strip() == sent for m in known) else self._sent
 
-    async def _prepare(self, endpoint: McpEndpoint | None) -> None:
+    async def _prepare(self, endpoint: McpEndpoint | None, hook_env: Mapping[str, str]) -> None:
         config, home, request = self._config, self._home, self._request
         own = [tool.name for tool in self._host.tools]
-        texts = homes.files(config, os.environ, home, request, endpoint, own, hooks=True)
+        texts = homes.files(config, os.environ, home, request, endpoint, own, hook_env)
         has_tools = endpoint is not None
         texts[home.vendor / "GEMINI.md"] = homes.role_file(request, has_tools=has_tools)
         is_oauth = homes.auth_type(config, os.environ) == homes.OAUTH

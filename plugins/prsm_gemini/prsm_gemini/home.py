@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import re
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.hook_gate import HOOK_COMMAND
 from prsm_gemini.policy import policy
 from prsm_gemini.tools import COMPLETE, SERVER, offered
 
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "default"
 _OWN_CHOICE = "pro"  # `auto` would ask another model first, before each prompt
-HOOK = Path(__file__).with_name("hook.py")
-_DAY_MS = 86_400_000  # the engine's own clocks end a call, or a question to a person
+_DAYS_MS = 7 * 86_400_000  # the engine's own clocks end a call, or a question to a person
 _PASSED = (
     "GOOGLE_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -64,11 +62,6 @@ class Home:
     def policy(self) -> Path:
         """The policy file."""
         return self.root / "policy.toml"
-
-    @property
-    def gate(self) -> Path:
-        """The folder in which the hook finds whom to ask."""
-        return self.root / "gate"
 
 
 def private_env(home: Home) -> dict[str, str]:
@@ -138,26 +131,23 @@ def argv(config: GeminiConfig, model: str, home: Home) -> tuple[str, ...]:
 def settings(
     config: GeminiConfig,
     environ: Mapping[str, str],
-    home: Home,
     request: SessionRequest | None,
     endpoint: McpEndpoint | None,
-    *,
-    hooks: bool,
-    hook: Path = HOOK,
+    hook_env: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Return the settings file; without a request, of a process that only lists models.
 
-    Without hooks the servers of the user are told with the session. `hook` is the program that
-    asks PRSM.
+    `hook_env` is what the hooks need to ask PRSM, None where there are none. Without hooks the
+    servers of the user are told with the session.
     """
-    given = request.mcp_servers if request is not None and hooks else {}
+    given = request.mcp_servers if request is not None and hook_env else {}
     servers = {name: _server(server) for name, server in given.items()}
     if endpoint is not None:
         servers[SERVER] = {
             "command": endpoint.argv[0],
             "args": list(endpoint.argv[1:]),
             "env": dict(endpoint.env),
-            "timeout": _DAY_MS,
+            "timeout": _DAYS_MS,
             "trust": True,
         }
     return {
@@ -175,24 +165,27 @@ def settings(
         "privacy": {"usageStatisticsEnabled": False},
         "model": {"disableLoopDetection": True},  # it ends an agent that asks for news in a loop
         "mcpServers": servers,
-        "hooksConfig": {"enabled": hooks},
-        "hooks": _hooks(home, hook) if hooks else {},
+        "hooksConfig": {"enabled": hook_env is not None},
+        "hooks": _hooks(hook_env) if hook_env else {},
     }
 
 
 def _server(server: McpServer) -> dict[str, Any]:
-    common = {"timeout": _DAY_MS, "trust": False}
+    common = {"timeout": _DAYS_MS, "trust": False}
     if server.url:
         return {**common, "httpUrl": server.url, "headers": dict(server.headers)}
     env = dict(server.env)
     return {**common, "command": server.command, "args": list(server.args), "env": env}
 
 
-def _hooks(home: Home, hook_program: Path) -> dict[str, Any]:
-    ask = shlex.join([sys.executable, "-I", "-S", str(hook_program), str(home.gate)])
-    # A hook that fails without a word is taken for a yes.
-    command = f"{ask} || {{ echo 'PRSM could not be asked' >&2; exit 2; }}"
-    hook = {"type": "command", "name": "prsm", "command": command, "timeout": _DAY_MS}
+def _hooks(env: Mapping[str, str]) -> dict[str, Any]:
+    hook = {
+        "type": "command",
+        "name": "prsm",
+        "command": HOOK_COMMAND,
+        "timeout": _DAYS_MS,
+        "env": dict(env),
+    }
     return {
         "BeforeAgent": [{"hooks": [hook]}],
         "BeforeTool": [{"matcher": f"^(?!mcp_{SERVER}_)", "hooks": [hook]}],
@@ -207,17 +200,16 @@ def files(
     request: SessionRequest | None,
     endpoint: McpEndpoint | None,
     own_tools: Sequence[str],
-    *,
-    hooks: bool,
+    hook_env: Mapping[str, str] | None = None,
 ) -> dict[Path, str]:
     """Return the files of a home, by absolute path; `own_tools` are PRSM's.
 
     With hooks each call is asked for by them and allowed by the policy, without them Gemini asks.
     """
-    given = settings(config, environ, home, request, endpoint, hooks=hooks)
+    given = settings(config, environ, request, endpoint, hook_env)
     tools = () if request is None else offered(request)
     servers = () if request is None else tuple(request.mcp_servers)
-    decision = "allow" if hooks else "ask_user"
+    decision = "allow" if hook_env else "ask_user"
     return {
         home.vendor / "settings.json": json.dumps(given),
         home.policy: policy(tools, own_tools, servers, decision=decision),
@@ -235,14 +227,9 @@ async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> 
     await asyncio.to_thread(_prepare, home, texts, login)
 
 
-def make_folders(home: Home) -> None:
-    """Make the folders of a home, for its owner alone; blocks."""
-    for folder in (home.root, home.vendor, home.temp, home.gate):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
-    make_folders(home)
+    for folder in (home.root, home.vendor, home.temp):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, text in texts.items():
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.hook_gate import HookGate
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
 from prsm_gemini import home as homes
 from prsm_gemini import probe
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.headless import HeadlessSession
 from prsm_gemini.models import known_models
+from prsm_gemini.turn import refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -45,6 +47,7 @@ class GeminiProvider(Provider):
         self._services = services
         self._sessions: set[HeadlessSession] = set()
         self._acp = None if is_headless(config) else _acp(config, services)
+        self._gate = HookGate(services.state_dir, services, refusal=refusal)
         self._has_program = False
         self.capabilities = (
             self._acp.capabilities
@@ -62,7 +65,7 @@ class GeminiProvider(Provider):
                 async with self._acp.open_session(request, host) as over_acp:
                     yield over_acp
             return
-        session = HeadlessSession(request, host, self._config, self._services)
+        session = HeadlessSession(request, host, self._config, self._services, self._gate)
         await self._require_program()
         await session.open()
         self._sessions.add(session)
@@ -119,6 +122,7 @@ class GeminiProvider(Provider):
             await self._acp.aclose()
         for session in tuple(self._sessions):
             await session.interrupt()
+        await self._gate.aclose()
 
     def _logged_in(self) -> bool:
         """Whether a key or a login is there; neither is read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -22,7 +23,6 @@ from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import proxy_missing
 from prsm_gemini.errors import ended, failed, readable_tail
 from prsm_gemini.events import Translator
-from prsm_gemini.gate import refused
 from prsm_gemini.tools import COMPLETE, permission_request
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ START_SECONDS = 60.0  # until it tells of its session; it takes two where nothin
 CONNECT_SECONDS = 60.0  # until its proxy has connected
 EXIT_SECONDS = 5.0  # between the result, or the end of its output, and its own end
 STOP_GRACE = 1.0
-_YES: dict[str, Any] = {"decision": "allow"}
+_YES = json.dumps({"decision": "allow"})
 
 
 class HeadlessTurn:
-    """Runs one process to its end; the gatekeeper of its hooks."""
+    """Runs one process to its end; answers its hooks."""
 
     def __init__(
         self,
@@ -169,8 +169,8 @@ class HeadlessTurn:
 
     # --- what the hooks ask -----------------------------------------------------------------
 
-    async def on_hook(self, event: Json) -> Json:
-        """Answer an event of a hook; see Gatekeeper."""
+    async def on_hook(self, event: Json) -> str:
+        """Answer an event of a hook; see HookAsker."""
         name = event.get("hook_event_name")
         if name == "BeforeAgent":
             return await self._begin()
@@ -178,9 +178,9 @@ class HeadlessTurn:
             return await self._before_tool(event)
         if name == "AfterTool" and event.get("tool_name") == COMPLETE:
             return _after_complete(event)
-        return refused(f"PRSM does not know the event {name}")
+        return refusal(f"PRSM does not know the event {name}")
 
-    async def _begin(self) -> Json:
+    async def _begin(self) -> str:
         """Let the turn begin once PRSM's tools are connected."""
         if self._endpoint is not None:
             try:
@@ -189,11 +189,11 @@ class HeadlessTurn:
             except TimeoutError:
                 missing = proxy_missing("gemini", CONNECT_SECONDS)
                 self._break(missing)
-                return refused(missing.message)
+                return refusal(missing.message)
         self._may_begin = True
         return _YES
 
-    async def _before_tool(self, event: Json) -> Json:
+    async def _before_tool(self, event: Json) -> str:
         name, arguments = str(event.get("tool_name", "")), event.get("tool_input")
         context = event.get("mcp_context")
         request = permission_request(
@@ -205,15 +205,20 @@ class HeadlessTurn:
         )
         verdict = await self._host.authorize(request)
         if not isinstance(verdict, Allow):
-            return refused(verdict.reason)
+            return refusal(verdict.reason)
         self._allowed[name] += 1
         return _YES
 
 
-def _after_complete(event: Json) -> Json:
+def _after_complete(event: Json) -> str:
     """End the turn after an accepted task_complete; its answer stays in the conversation."""
     response = event.get("tool_response")
     told = response if isinstance(response, Mapping) else {}
     if told.get("error"):
         return _YES
-    return {"continue": False, "stopReason": str(told.get("returnDisplay") or "done")}
+    return json.dumps({"continue": False, "stopReason": str(told.get("returnDisplay") or "done")})
+
+
+def refusal(reason: str) -> str:
+    """Return the answer of a hook that refuses."""
+    return json.dumps({"decision": "deny", "reason": reason})

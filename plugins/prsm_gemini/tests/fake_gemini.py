@@ -203,9 +203,10 @@ class Turn:
         for group in self.settings["hooks"].get(event, ()):
             if re.search(group.get("matcher", ""), tool):
                 told = {"hook_event_name": event, "tool_name": tool, **fields}
-                command = group["hooks"][0]["command"]
+                hook = group["hooks"][0]
                 done = subprocess.run(
-                    ["bash", "-c", command],
+                    ["bash", "-c", hook["command"]],
+                    env={**os.environ, **hook["env"]},
                     input=json.dumps(told).encode(),
                     capture_output=True,
                     check=False,

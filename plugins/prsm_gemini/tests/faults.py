@@ -58,9 +58,10 @@ def settings() -> Any:
 
 def ask(event: str, **fields: Any) -> Any:
     """Run a hook of the settings and return its answer."""
-    command = settings()["hooks"][event][0]["hooks"][0]["command"]
+    hook = settings()["hooks"][event][0]["hooks"][0]
     told = json.dumps({"hook_event_name": event, **fields}).encode()
-    done = subprocess.run(["bash", "-c", command], input=told, capture_output=True, check=False)
+    argv, env = ["bash", "-c", hook["command"]], {**os.environ, **hook["env"]}
+    done = subprocess.run(argv, env=env, input=told, capture_output=True, check=False)
     return json.loads(done.stdout)
 
 

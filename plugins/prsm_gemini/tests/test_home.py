@@ -24,10 +24,14 @@ LOG = McpServer(command="log", args=("-v",), env={"A": "1"})
 WEB = McpServer(url="http://127.0.0.1:9/mcp", headers={"H": "v"})
 
 
+HOOK_ENV = {"PRSM_HOOK_TOKEN": "t"}
+
+
 def files(tmp_path, *, hooks=True, own=("note",), endpoint=ENDPOINT, **changes):
     request = session_request(tmp_path, **changes)
     home = Home(tmp_path / "home")
-    return homes.files(CONFIG, ENVIRON, home, request, endpoint, own, hooks=hooks)
+    hook_env = HOOK_ENV if hooks else None
+    return homes.files(CONFIG, ENVIRON, home, request, endpoint, own, hook_env)
 
 
 def settings(tmp_path, **changes):
@@ -57,13 +61,13 @@ def test_the_key_is_in_no_file_and_no_argument(tmp_path):
     assert homes.env(CONFIG, ENVIRON)["GEMINI_API_KEY"] == "k-123"
 
 
-def test_prsms_tools_may_take_a_day_and_ask_nobody(tmp_path):
+def test_prsms_tools_may_take_days_and_ask_nobody(tmp_path):
     server = settings(tmp_path)["mcpServers"]["prsm"]
     assert server == {
         "command": "py",
         "args": ["-I", "proxy.py"],
         "env": {"PRSM_TOKEN": "t"},
-        "timeout": 86_400_000,
+        "timeout": 604_800_000,
         "trust": True,
     }
     assert decision(rules(tmp_path), "mcp_prsm_note", "prsm") == "allow"

@@ -147,7 +147,7 @@ async def test_an_agent_over_acp_has_a_home_that_knows_prsms_tools(tmp_path):
     assert launch.env["GEMINI_CLI_HOME"] == str(home)
     assert "GEMINI_CLI_TRUST_WORKSPACE" not in launch.env
     settings = json.loads(launch.files[home / ".gemini" / "settings.json"])
-    assert settings["mcpServers"]["prsm"]["timeout"] == 86_400_000
+    assert settings["mcpServers"]["prsm"]["timeout"] == 604_800_000
     assert settings["hooksConfig"] == {"enabled": False}
     allowed = [
         rule["toolName"]

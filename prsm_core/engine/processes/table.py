@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import io
 import os
 import signal
 import threading
@@ -171,6 +172,8 @@ class OrphanReaper:
             self.schedule()
 
     def _zombies(self, own_session: int) -> Iterator[_Stat]:
+        if not _has_zombies():
+            return
         for stat in _children(os.getpid()):
             if stat.state == "Z" and stat.session != own_session and not self._is_ours(stat.pid):
                 yield stat
@@ -179,6 +182,14 @@ class OrphanReaper:
 def _is_adopted(stat: _Stat, own_session: int) -> bool:
     """Return whether a process is a child of this one without having been started by it."""
     return stat.parent == os.getpid() and stat.session not in (own_session, stat.pid)
+
+
+def _has_zombies() -> bool:
+    """Return whether any child of this process waits to be reaped; none is reaped."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False  # there are no children
 
 
 def _is_subreaper() -> bool:
@@ -203,7 +214,7 @@ def _boot_id() -> str:
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        text = _read(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The name in parentheses may hold anything, so the fields are counted from its end.
@@ -215,6 +226,12 @@ def _stat(pid: int) -> _Stat | None:
         session=int(fields[3]),
         start_time=int(fields[19]),
     )
+
+
+def _read(path: str) -> str:
+    """Return what a file of /proc says; with as little around it as the kernel asks for."""
+    with io.FileIO(path) as file:
+        return file.readall().decode(errors="replace")
 
 
 def _all_processes() -> Iterator[_Stat]:
@@ -235,7 +252,7 @@ def _child_pids(pid: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in (_PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, (task / "children").read_text(encoding="ascii").split())
+                found += map(int, _read(f"{task}/children").split())
     return found
 
 

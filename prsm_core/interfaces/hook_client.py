@@ -1,8 +1,8 @@
-"""Asks the engine whether a tool call may run; Codex runs it before each, as `python -I -S`.
+"""Asks the engine about an event of a vendor's hook; the vendor runs it, as `python -I -S`.
 
-The call arrives on stdin and goes to the engine's socket as it is, behind the token. What stands
-behind the engine's `allow` or `deny` is for Codex and goes to stdout. Every other end is a failure
-with one line on stderr: Codex would let the call run then, so the command line around this refuses.
+The event arrives on stdin and goes to the engine's socket as it is, behind the token. The engine
+answers with a length and as many bytes, which are for the vendor and go to stdout. Every other end
+is a failure with one line on stderr: the command line around this refuses then.
 """
 
 import os
@@ -26,13 +26,16 @@ def connect(path: str, seconds: float) -> socket.socket:
 
 
 def ask(path: str, token: str, seconds: float) -> bytes:
-    """Hand the call over and return the engine's answer."""
+    """Hand the event over and return the engine's answer; raise OSError without a whole one."""
     with connect(path, seconds) as connection:
         connection.sendall(token.encode() + b"\n" + sys.stdin.buffer.read())
         connection.shutdown(socket.SHUT_WR)
-        answer = b""
+        told = b""
         while chunk := connection.recv(CHUNK):
-            answer += chunk
+            told += chunk
+    length, _, answer = told.partition(b"\n")
+    if length != b"%d" % len(answer):
+        raise ConnectionError("it closed the connection without an answer")
     return answer
 
 
@@ -40,10 +43,7 @@ def main() -> int:
     """Ask, pass the answer on, and return the exit code."""
     try:
         path, token, seconds = (os.environ[name] for name in VARIABLES)
-        verdict, _, told = ask(path, token, float(seconds)).partition(b"\n")
-        if verdict not in (b"allow", b"deny"):
-            raise ConnectionError("it closed the connection without an answer")
-        sys.stdout.buffer.write(told)
+        sys.stdout.buffer.write(ask(path, token, float(seconds)))
         sys.stdout.buffer.flush()
     except (OSError, LookupError, ValueError) as error:
         sys.stderr.write(f"prsm: the engine could not be asked: {error!r}\n")

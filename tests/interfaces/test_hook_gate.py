@@ -1,4 +1,4 @@
-"""The hook as Codex runs it, against the gate: whatever fails, nothing is allowed."""
+"""The hook as a vendor runs it, against the gate: whatever fails, nothing is allowed."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from prsm_codex import hooks
-from prsm_codex.gate import Gate
 
+from prsm_core.interfaces.hook_gate import HOOK_COMMAND, MAX_ASKED, MAX_READ, HookGate
+from prsm_core.interfaces.local_socket import short_name
 from prsm_core.testing.doubles import open_services, until
+from prsm_core.testing.fake_clock import FakeClock
 
 CALL = {"session_id": "t1", "tool_name": "Bash", "tool_input": {"command": "rm x"}}
+
+
+def refusal(reason):
+    return f"no: {reason}"
 
 
 class Person:
     """Answers what is asked as told; `waits` lets it take its time."""
 
-    def __init__(self, reason=None, waits=None):
-        self.reason = reason
+    def __init__(self, answer="", waits=None):
+        self.answer = answer
         self.waits = waits
         self.asked = []
 
-    async def on_hook(self, payload):
-        self.asked.append(payload)
+    async def on_hook(self, event):
+        self.asked.append(event)
         if self.waits is not None:
             await self.waits.wait()
-        return self.reason
+        return self.answer
 
 
 class Outcome:
-    """How a hook ended, and what Codex would make of it."""
+    """How a hook ended, and what a vendor would make of it."""
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out.decode(), err.decode()
 
     @property
     def allows(self):
-        """Codex lets everything run but what is refused in one of two ways."""
-        denies = self.code == 0 and '"permissionDecision": "deny"' in self.out
+        """Vendors let everything run but what is refused in one of two ways."""
+        denies = self.code == 0 and self.out.startswith("no: ")
         return not denies and not (self.code == 2 and self.err.strip())
-
-    @property
-    def reason(self):
-        return json.loads(self.out)["hookSpecificOutput"]["permissionDecisionReason"]
 
 
 class Hook:
@@ -62,7 +63,7 @@ class Hook:
         process = await asyncio.create_subprocess_exec(
             "/bin/bash",
             "-c",
-            hooks.COMMAND,
+            HOOK_COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -84,29 +85,23 @@ async def run(env, call=CALL):
 
 
 @asynccontextmanager
-async def opened(folder, person, **options):
+async def opened(folder, person, *, clock=None, **options):
     """Yield a gate that lets a person's process ask, and that process's environment."""
-    async with open_services(folder) as services:
-        gate = Gate(folder, services, **options)
+    async with open_services(folder, clock=clock) as services:
+        gate = HookGate(folder, services, refusal=refusal, **options)
         try:
             yield gate, await gate.admit(person)
         finally:
             await gate.aclose()
 
 
-async def test_a_call_that_is_allowed_says_nothing_to_codex(tmp_path):
-    person = Person()
+@pytest.mark.parametrize("answer", ["", "{}", "a\nb\n", "\u00e9" * 100_000])
+async def test_the_hook_says_what_was_answered(tmp_path, answer):
+    person = Person(answer)
     async with opened(tmp_path, person) as (_, env):
         outcome = await run(env)
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    assert (outcome.code, outcome.out, outcome.err) == (0, answer, "")
     assert person.asked == [CALL]
-
-
-async def test_a_call_that_is_refused_carries_its_reason(tmp_path):
-    async with opened(tmp_path, Person("not in here")) as (_, env):
-        outcome = await run(env)
-    assert not outcome.allows
-    assert outcome.reason == "not in here"
 
 
 async def test_a_large_call_arrives_whole(tmp_path):
@@ -120,8 +115,8 @@ async def test_a_large_call_arrives_whole(tmp_path):
 async def test_the_socket_may_have_a_long_path_and_is_its_owners_alone(tmp_path):
     folder = tmp_path / ("d" * 120)
     folder.mkdir(mode=0o700)
-    async with opened(folder, Person("no")) as (_, env):
-        assert (await run(env)).reason == "no"
+    async with opened(folder, Person("yes")) as (_, env):
+        assert (await run(env)).out == "yes"
         (path,) = folder.glob("*.sock")
         assert str(path) == env["PRSM_HOOK_SOCKET"]
         assert path.stat().st_mode & 0o777 == 0o600
@@ -132,7 +127,7 @@ async def test_the_socket_may_have_a_long_path_and_is_its_owners_alone(tmp_path)
 async def test_a_call_that_cannot_be_read_is_refused(tmp_path, call):
     person = Person()
     async with opened(tmp_path, person) as (_, env):
-        assert "cannot be read" in (await run(env, call)).reason
+        assert "cannot be read" in (await run(env, call)).out
     assert person.asked == []
 
 
@@ -148,10 +143,12 @@ async def test_one_process_cannot_ask_as_another(tmp_path):
     first, second = Person("first"), Person("second")
     async with opened(tmp_path, first) as (gate, env):
         other = await gate.admit(second)
-        assert (await run(env)).reason == "first"
-        assert (await run(other)).reason == "second"
+        assert (await run(env)).out == "first"
+        assert (await run(other)).out == "second"
         gate.dismiss(first)
-        assert "token" in (await run(env)).reason
+        refused = await run(env)
+        assert not refused.allows
+        assert "token" in refused.out
 
 
 async def test_a_socket_that_is_gone_refuses(tmp_path):
@@ -180,21 +177,21 @@ async def test_an_engine_that_answers_too_late_refuses(tmp_path):
     assert "timed out" in outcome.err
 
 
-async def test_an_answer_that_is_not_one_refuses(tmp_path):
+async def test_an_answer_that_is_not_whole_refuses(tmp_path):
     path = tmp_path / "s"
+    async with opened(tmp_path, Person()) as (_, env):
+        env["PRSM_HOOK_SOCKET"] = str(path)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        env = hooks.environment(hooks.CLIENT, path, "t", 10)
-        for answer in (b"", b"allow", b"maybe\n", b"Allow\n"):
+        for answer in (b"", b"5", b"5\n", b"5\nallow or", b"5\nallo", b"x\nallow"):
             hook = await Hook.start(env)
             connection, _ = await asyncio.to_thread(listener.accept)
             with connection:
                 while await asyncio.to_thread(connection.recv, 2**16):
                     pass
                 connection.sendall(answer)
-            outcome = await hook.outcome()
-            assert outcome.allows is (answer == b"allow")  # the end of the line is not needed
+            assert not (await hook.outcome()).allows
 
 
 @pytest.mark.parametrize(
@@ -243,3 +240,68 @@ async def test_what_a_dead_engine_left_behind_is_removed(tmp_path):
     async with opened(tmp_path, Person()):
         assert not dead.exists()
         assert ours.exists()
+
+
+@asynccontextmanager
+async def streams(env, count):
+    """Open connections that say nothing yet; yield their readers and writers."""
+    with short_name(Path(env["PRSM_HOOK_SOCKET"])) as name:
+        opened = [await asyncio.open_unix_connection(name) for _ in range(count)]
+    try:
+        yield opened
+    finally:
+        for _, writer in opened:
+            writer.close()
+
+
+async def say(env, writer):
+    writer.write(f"{env['PRSM_HOOK_TOKEN']}\n{{}}".encode())
+    writer.write_eof()
+    await writer.drain()
+
+
+async def test_who_says_nothing_is_let_go_of(tmp_path):
+    async with (
+        opened(tmp_path, Person(), clock=FakeClock()) as (_, env),
+        streams(env, 1) as ((reader, _),),
+        asyncio.timeout(60),
+    ):
+        assert await reader.read() == b""
+
+
+async def test_more_than_are_read_at_once_are_refused(tmp_path):
+    async with opened(tmp_path, Person()) as (_, env), streams(env, MAX_READ + 1) as clients:
+        async with asyncio.timeout(60):
+            reads = [asyncio.ensure_future(reader.read()) for reader, _ in clients]
+            done, waiting = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
+            assert [task.result() for task in done] == [b""]
+            for _, writer in clients:
+                writer.write_eof()  # who asks nothing gets a refusal
+            told = await asyncio.gather(*waiting)
+    assert len(told) == MAX_READ
+    assert all(b"no: the token" in answer for answer in told)
+
+
+async def test_more_than_one_asker_may_ask_at_once_is_refused(tmp_path):
+    person = Person("yes", waits=asyncio.Event())
+    async with opened(tmp_path, person) as (gate, env), streams(env, MAX_ASKED + 1) as clients:
+        other = await gate.admit(Person("another"))
+        async with asyncio.timeout(60):
+            for _, writer in clients:
+                await say(env, writer)
+            reads = [asyncio.ensure_future(reader.read()) for reader, _ in clients]
+            done, waiting = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
+            assert (await run(other)).out == "another"
+            person.waits.set()
+            answers = await asyncio.gather(*waiting)
+    assert b"too much" in done.pop().result()
+    assert answers == [b"3\nyes"] * MAX_ASKED
+
+
+async def test_what_is_being_decided_when_a_process_is_dismissed_is_refused(tmp_path):
+    person = Person(waits=asyncio.Event())
+    async with opened(tmp_path, person) as (gate, env):
+        hook = await Hook.start(env)
+        await until(lambda: person.asked)
+        gate.dismiss(person)
+        assert not (await hook.outcome()).allows

@@ -82,6 +82,7 @@ DIES = (
     _dies("long_line", "a line of more than 16777216 bytes", said="before"),
     _dies("leaves_a_family", "exit code 0"),
     _dies("a_child_holds_the_pipe", "exit code 0", said="said before"),
+    _dies("asks_at_the_terminal", "exit code 4.*: cannot ask whoever sits there"),
     _dies("terminal_tricks", r"exit code 5: \[bold\]lost cause$"),
 )
 # It goes on running and is of no use: a deadline ends it.
@@ -141,6 +142,7 @@ BUSY_FOR_EVER = Misbehaviour(
 )
 BROKEN_BYTES = Misbehaviour(fault="broken_bytes")
 VERSION_HANGS = Misbehaviour(fault="version_hangs", wait=5)
+REMOVES_ITS_FOLDER = Misbehaviour(fault="removes_its_folder")
 DIES_ONCE = Misbehaviour(fault="dies_once", tries=2, rush=5)
 
 TABLE = {
@@ -157,6 +159,7 @@ TABLE = {
         BROKEN_BYTES,
         VERSION_HANGS,
         DIES_ONCE,
+        REMOVES_ITS_FOLDER,
         Misbehaviour(fault="echoes_secrets", error=r"no access with \[redacted\]$"),
         Misbehaviour(fault="flushes_late", said="begun"),
     )

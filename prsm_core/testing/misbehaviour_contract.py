@@ -226,6 +226,20 @@ class MisbehaviourContract(ABC):
         assert outcome.texts[-1] == WELL
         assert outcome.odd.summary == WELL
 
+    async def test_a_program_that_removes_its_folder_harms_only_who_works_there_next(
+        self, tmp_path: Path
+    ) -> None:
+        """Its own agent ends well; the next one there fails at once and names the folder."""
+        row = misbehaviour.REMOVES_ITS_FOLDER
+        outcome = await self.play(tmp_path, row)
+        assert outcome.odd.summary == WELL
+        later = tmp_path / "later"
+        later.mkdir()
+        there = await self.team(later, row, workspace=tmp_path / "work").run()
+        assert not there.odd.success
+        assert f"there is no folder {tmp_path / 'work'}" in str(there.odd.error)
+        assert there.retries == []
+
     @each(misbehaviour.WASTES)
     async def test_what_the_program_wastes_costs_the_engine_nothing(
         self, tmp_path: Path, row: Misbehaviour

@@ -320,6 +320,28 @@ def flushes_late(turn: OddTurn) -> Any:
     return turn.abort()
 
 
+# --- where it works --------------------------------------------------------------------------
+
+
+def asks_at_the_terminal(turn: OddTurn) -> Any:
+    """Ask as programs do that want a person at the terminal; die without one."""
+    begun()
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError as error:
+        os.write(2, f"cannot ask whoever sits there: {error.strerror}\n".encode())
+        os._exit(4)
+    os.write(terminal, b"Go on? [y/n] ")
+    return stay(turn)
+
+
+def removes_its_folder(turn: OddTurn) -> Any:
+    """Remove the folder it was to work in, which lies beside the marks."""
+    begun()
+    (Marks.folder.parent / "work").rmdir()
+    return fine(turn)
+
+
 # --- how it ends -----------------------------------------------------------------------------
 
 
@@ -412,6 +434,8 @@ _TURNS = (
     beats_for_ever,
     stops_itself,
     flushes_late,
+    asks_at_the_terminal,
+    removes_its_folder,
     closes_stdout,
     leaves_in_the_turn,
     is_killed,

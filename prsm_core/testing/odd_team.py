@@ -130,10 +130,11 @@ class OddTeam:
 
     Once the fault has begun, which the file `begun` in `marks` tells, and the agent has `said` what
     is to be kept, `wait` seconds pass in a moment, or time passes `rush` times as fast, and
-    `meddle(manager)` is called.
+    `meddle(manager)` is called. They work in `workspace`, by default a new folder.
     """
 
     folder: Path
+    workspace: Path | None = None
     spec: ProviderSpec
     settings: Mapping[str, Any]
     wait: float = 0.0
@@ -150,7 +151,7 @@ class OddTeam:
 
     async def run(self) -> Outcome:
         """Run it to the end and check what every run must keep."""
-        for place in (self.marks, self.folder / "work"):
+        for place in (self.marks, *([] if self.workspace else [self.folder / "work"])):
             place.mkdir(exist_ok=True)
         before = held()
         outcome = await self._run()
@@ -192,20 +193,21 @@ class OddTeam:
         self, clock: RushClock, neighbour: _Neighbour
     ) -> Callable[[SqliteStore, ProcessLauncher], EngineConfig]:
         settings = self._all_settings()
+        workspace = str(self.workspace or self.folder / "work")
         tools = ToolTable()
         specs = (*builtin_providers(), self.spec, neighbour.spec())
 
         def config(store: SqliteStore, launcher: ProcessLauncher) -> EngineConfig:
             return EngineConfig(
                 settings=settings,
-                workspace=str(self.folder / "work"),
+                workspace=workspace,
                 session_id=SESSION,
                 store=store,
                 launcher=launcher,
                 providers={spec.name: spec for spec in specs},
                 broker=build_broker(
                     settings.permissions,
-                    workspace=str(self.folder / "work"),
+                    workspace=workspace,
                     checks={},
                     orchestration=tools.names,
                 ),

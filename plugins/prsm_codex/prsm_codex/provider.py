@@ -22,6 +22,7 @@ from prsm_core.interfaces.provider import (
     ProviderCapabilities,
     ProviderSession,
     ProviderStatus,
+    require_folder,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class CodexProvider(Provider):
         self, request: SessionRequest, host: AgentHost
     ) -> AsyncIterator[ProviderSession]:
         """Open an agent's session; see Provider."""
+        require_folder("codex", request.cwd)  # the app-server itself has another
         features = await self._checked()
         opened = self._open_exec if self._config.backend == "exec" else self._open_thread
         async with AsyncExitStack() as stack:

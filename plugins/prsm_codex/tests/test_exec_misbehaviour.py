@@ -35,6 +35,7 @@ class TestMisbehaviour(MisbehaviourContract):
         "half_a_line": ONCE,
         "endless_line": ONCE,
         "long_line": ONCE,
+        "asks_at_the_terminal": ONCE,
         "leaves_a_family": ONCE,
         "a_child_holds_the_pipe": ONCE,
         "terminal_tricks": ONCE,

@@ -22,6 +22,7 @@ from prsm_core.engine.processes.table import (
     process_identity,
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import require_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -184,7 +185,7 @@ class ProcessLauncher:
         env: Mapping[str, str],
     ) -> None:
         self._require_open(process.name)
-        _require_folder(process.name, cwd)
+        require_folder(process.name, cwd)
         environ = {**self._environ, **env}
         report, status = socket.socketpair()
         with report:
@@ -284,14 +285,6 @@ async def _failed_start(report: socket.socket, name: str) -> int:
 def _shim_argv(argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
     shim = (sys.executable, "-I", "-S", str(SHIM))
     return (*shim, str(os.getpid()), str(grace), status, *argv)
-
-
-def _require_folder(name: str, cwd: str | None) -> None:
-    if cwd is not None and not Path(cwd).is_dir():
-        raise ProcessError(
-            f"{name} was not started: there is no folder {cwd}",
-            hint="Its working folder was removed or never existed; give one that exists.",
-        )
 
 
 def _not_available(

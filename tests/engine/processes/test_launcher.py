@@ -130,6 +130,29 @@ async def test_a_child_starts_with_three_files_a_pipe_for_input_and_no_terminal(
     assert await collect(process) == [b"0", b"1", b"2", b"0022", b"pipe", b"no terminal"]
 
 
+LOOKS_FROM_A_TERMINAL = """
+import asyncio, os
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes.launcher import ProcessLauncher
+
+async def main():
+    os.close(os.open("/dev/tty", os.O_RDWR))
+    async with ProcessLauncher(SystemClock()) as launcher:
+        look = ": </dev/tty && echo a terminal || echo no terminal"
+        process = await launcher.start(["bash", "-c", look], name="look")
+        print([line async for line in process.lines()])
+
+asyncio.run(main())
+"""
+
+
+async def test_a_child_has_no_terminal_also_where_the_engine_has_one(launcher):
+    argv = [sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])"]
+    program = [sys.executable, "-c", LOOKS_FROM_A_TERMINAL]
+    process = await launcher.start([*argv, *program], name="at a terminal")
+    assert [line.strip() for line in await collect(process)] == [b"[b'no terminal']"]
+
+
 async def test_a_child_starts_with_no_signal_blocked_or_ignored(launcher):
     argv = ["grep", "-hoP", "Sig(Blk|Ign):\\s*\\K.*", "/proc/self/status"]
     process = await launcher.start(argv, name="signals")

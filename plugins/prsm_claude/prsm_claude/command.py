@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import claude_agent_sdk
@@ -17,6 +17,7 @@ from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
     from prsm_core.domain.tools import McpServer
@@ -60,16 +61,23 @@ class StartFiles:
 
 @contextmanager
 def start_files(state_dir: Path, request: SessionRequest) -> Iterator[StartFiles]:
-    """Lend out the files that a CLI reads when it starts."""
-    with TemporaryDirectory(prefix="start-", dir=state_dir) as folder:
-        files = StartFiles(
-            system_prompt=Path(folder) / "system-prompt.md",
-            mcp_servers=Path(folder) / "mcp-servers.json",
-        )
-        files.system_prompt.write_text(request.system_prompt, encoding="utf-8")
-        servers = json.dumps({"mcpServers": mcp_servers(request)})
-        files.mcp_servers.write_text(servers, encoding="utf-8")
+    """Lend out the files that a CLI reads when it starts, for their owner alone."""
+    name = f"start-{uuid.uuid4()}"
+    files = StartFiles(
+        system_prompt=state_dir / f"{name}.md", mcp_servers=state_dir / f"{name}.json"
+    )
+    try:
+        _write(files.system_prompt, request.system_prompt)
+        _write(files.mcp_servers, json.dumps({"mcpServers": mcp_servers(request)}))
         yield files
+    finally:
+        files.system_prompt.unlink(missing_ok=True)
+        files.mcp_servers.unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(text.encode())
 
 
 def greeting_argv(program: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from prsm_claude import command
 from prsm_claude.home import find_transcript, holds, prepare_home, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
-from prsm_claude.transport import CliEndedError
+from prsm_claude.transport import CliEndedError, CliTransport
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, Message
 
     from prsm_claude.config import ClaudeConfig
+    from prsm_claude.transport import ToolAnswer
     from prsm_claude.usage import UsageMeter
     from prsm_core.interfaces.provider import BackgroundTask, ProviderServices, SessionRequest
 
@@ -66,8 +67,10 @@ class Conversation:
         self.deferred: str | None = None
         self.link: Link | None = None
 
-    async def start(self, options: ClaudeAgentOptions, listener: Listener) -> Link:
-        """Start the CLI, or return the one that runs.
+    async def start(
+        self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
+    ) -> Link:
+        """Start the CLI, or return the one that runs; `serve` answers what it asks the tools.
 
         Raises ProviderNotAvailableError; its code is `resume_failed` when Claude does not know
         the conversation any more.
@@ -79,7 +82,7 @@ class Conversation:
             self._choose_beginning()
         if self._resumes:
             await self._recall(find_transcript(self._home, self.id))
-        self.link = await self._open(options)
+        self.link = await self._open(options, serve)
         self._listening = self._services.start_soon(
             self._listen, self.link, listener, name=f"claude of {self._request.name}"
         )
@@ -132,7 +135,7 @@ class Conversation:
             self._services.start_soon(_closed, link, closed, name="claude close")
             await closed.wait()
 
-    async def _open(self, options: ClaudeAgentOptions) -> Link:
+    async def _open(self, options: ClaudeAgentOptions, serve: ToolAnswer) -> Link:
         request = self._request
         with command.start_files(self._services.state_dir, request) as files:
             argv = command.cli_argv(
@@ -145,7 +148,8 @@ class Conversation:
             )
             env = command.cli_env(self._config, os.environ, self._home)
             env |= command.model_env(request)
-            return await Link.open(self._services, options, argv, cwd=request.cwd, env=env)
+            transport = CliTransport(self._services, argv, cwd=request.cwd, env=env, serve=serve)
+            return await Link.open(self._services, options, transport)
 
     async def _recall(self, path: Path | None) -> None:
         """Take from the transcript what the CLI will not say."""

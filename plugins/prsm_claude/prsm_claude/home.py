@@ -50,7 +50,8 @@ def is_logged_in(config: ClaudeConfig, environ: Mapping[str, str]) -> bool | Non
 def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, str]) -> Path:
     """Make the home, with the user's login linked in where it is private and to be used."""
     home = Path(config.home).expanduser() if config.home else state_dir / "claude-home"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not home.is_dir():
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config.home:
         return home
     login, link = user_login(environ), home / _LOGIN

@@ -15,7 +15,7 @@ from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
 
     from claude_agent_sdk import Message
 
@@ -48,17 +48,14 @@ class Link:
         cls,
         services: ProviderServices,
         options: ClaudeAgentOptions,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
+        transport: CliTransport,
     ) -> Link:
         """Start the CLI and greet it.
 
         Raises ProviderNotAvailableError; its code is `resume_failed` for a session that the CLI
         does not know any more.
         """
-        link = cls(services, CliTransport(services, argv, cwd=cwd, env=env), options)
+        link = cls(services, transport, options)
         try:
             async with deadline(services, _START_SECONDS):
                 await link._client.connect()

@@ -13,6 +13,7 @@ from prsm_claude import command, home, models, probe
 from prsm_claude.config import ClaudeConfig
 from prsm_claude.link import Link
 from prsm_claude.session import ClaudeSession
+from prsm_claude.transport import CliTransport
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import (
     Provider,
@@ -113,13 +114,13 @@ class ClaudeProvider(Provider):
     async def _greeting(self) -> Mapping[str, Any]:
         """Start a CLI for what it says when it is greeted; no model is asked."""
         folder = home.prepare_home(self._services.state_dir, self._config, os.environ)
-        link = await Link.open(
+        transport = CliTransport(
             self._services,
-            ClaudeAgentOptions(),
             command.greeting_argv(self._program),
             cwd=str(folder),
             env=command.cli_env(self._config, os.environ, folder),
         )
+        link = await Link.open(self._services, ClaudeAgentOptions(), transport)
         try:
             return await link.server_info()
         finally:

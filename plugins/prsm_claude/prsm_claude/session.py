@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
 
-from prsm_claude import naming
 from prsm_claude.conversation import Conversation
 from prsm_claude.errors import agent_error
 from prsm_claude.events import Translator
@@ -89,12 +88,11 @@ class ClaudeSession(ProviderSession):
 
     async def _ready(self) -> Link:
         options = ClaudeAgentOptions(
-            mcp_servers={naming.SERVER: self._tools.config},
             can_use_tool=self._gate.can_use_tool,
             hooks=self._gate.hooks,
             verbatim_prompts=True,  # what other agents wrote is no command of the CLI
         )
-        link = await self._conversation.start(options, self)
+        link = await self._conversation.start(options, self._tools.answer, self)
         self.resume_token = self._conversation.id
         return link
 

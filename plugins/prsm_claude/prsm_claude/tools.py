@@ -1,4 +1,9 @@
-"""The orchestration tools as an MCP server inside this process."""
+"""The orchestration tools as an MCP server inside this process.
+
+The CLI speaks JSON-RPC with it through its own channel. The methods of a server that has only tools
+are few, and an answer is there at once: streams and tasks of a session for each agent would cost
+more than the rest of the agent.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,17 @@ import json
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
-
 from prsm_claude.naming import SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from claude_agent_sdk import McpSdkServerConfig
-
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
 
+    Json = dict[str, Any]
+
 _UNASKED = "this call was not authorized, so it was not made"
+_NO_METHOD, _BAD_PARAMS = -32601, -32602  # of JSON-RPC
 
 
 class ToolServer:
@@ -28,10 +32,8 @@ class ToolServer:
     """
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
+        self._specs = specs
         self._prepared: defaultdict[str, deque[ToolOutcome]] = defaultdict(deque)
-        self.config: McpSdkServerConfig = create_sdk_mcp_server(
-            SERVER, tools=[self._tool(spec) for spec in specs]
-        )
 
     def prepare(self, name: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
         """Keep the answer to a call that is made next."""
@@ -41,30 +43,63 @@ class ToolServer:
         """Drop answers that nobody fetched: their turn is over."""
         self._prepared.clear()
 
-    def _tool(self, spec: ToolSpec) -> SdkMcpTool[Any]:
-        async def fetch(arguments: dict[str, Any]) -> dict[str, Any]:
-            return self._fetch(spec.name, arguments)
+    def answer(self, message: Mapping[str, Any]) -> Json:
+        """Return the JSON-RPC answer to a message; an empty result to one that asks for none."""
+        asked = message.get("params")
+        params = asked if isinstance(asked, dict) else {}
+        method = str(message.get("method"))
+        if "id" not in message:
+            return {"jsonrpc": "2.0", "result": {}}
+        if method == "initialize":
+            return _result(message, _greeting(params))
+        if method == "tools/list":
+            return _result(message, {"tools": [_listed(spec) for spec in self._specs]})
+        if method == "tools/call":
+            return self._call(message, params)
+        if method == "ping":
+            return _result(message, {})
+        return _error(message, _NO_METHOD, f"there is no method {method}")
 
-        return SdkMcpTool(
-            name=spec.name,
-            description=spec.description,
-            # The SDK takes a schema without `properties` for one of its own kind.
-            input_schema={"type": "object", "properties": {}, **spec.input_schema},
-            handler=fetch,
-            # Calls of other tools wait for each other.
-            annotations=ToolAnnotations(readOnlyHint=True) if spec.parallel else None,
-        )
-
-    def _fetch(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        answers = self._prepared.get(_key(name, arguments))
+    def _call(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> Json:
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if not isinstance(arguments, dict) or all(name != spec.name for spec in self._specs):
+            return _error(message, _BAD_PARAMS, f"there is no tool {name} with such arguments")
+        answers = self._prepared.get(_key(str(name), arguments))
         if not answers:
-            return _answer(_UNASKED, is_error=True)
+            return _result(message, _told(_UNASKED, is_error=True))
         outcome = answers.popleft()
-        return _answer(outcome.text, is_error=outcome.is_error)
+        return _result(message, _told(outcome.text, is_error=outcome.is_error))
 
 
-def _answer(text: str, *, is_error: bool) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "is_error": is_error}
+def _greeting(params: Mapping[str, Any]) -> Json:
+    return {
+        "protocolVersion": params.get("protocolVersion"),  # tools are the same in all versions
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": SERVER, "version": "1"},
+    }
+
+
+def _listed(spec: ToolSpec) -> Json:
+    tool: Json = {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": {"type": "object", "properties": {}, **spec.input_schema},
+    }
+    if spec.parallel:  # calls of other tools wait for each other
+        tool["annotations"] = {"readOnlyHint": True}
+    return tool
+
+
+def _told(text: str, *, is_error: bool) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+
+
+def _result(message: Mapping[str, Any], result: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+def _error(message: Mapping[str, Any], code: int, text: str) -> Json:
+    return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": text}}
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from claude_agent_sdk import Transport
 
 from prsm_claude.errors import readable_tail
+from prsm_claude.naming import SERVER
 from prsm_core.errors import ProcessError
 from prsm_core.interfaces.deadline import deadline
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import Process, ProviderServices
 
     Json = dict[str, Any]
+    ToolAnswer = Callable[[Json], Json]  # of JSON-RPC messages
 
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
@@ -40,7 +42,7 @@ class CliEndedError(ProcessError):
 
 
 class CliTransport(Transport):
-    """One CLI process; `ended` says why it is no more.
+    """One CLI process; `ended` says why it is no more, `serve` answers what it asks PRSM's tools.
 
     The engine starts it, so that it has the allow-listed environment only, is known to the
     engine's table of processes, and dies with the engine.
@@ -53,11 +55,13 @@ class CliTransport(Transport):
         *,
         cwd: str,
         env: Mapping[str, str],
+        serve: ToolAnswer | None = None,
     ) -> None:
         self._services = services
         self._argv = argv
         self._cwd = cwd
         self._env = env
+        self._serve = serve
         self._process: Process | None = None
         self._why: str | None = None
         self._writing = asyncio.Lock()
@@ -110,10 +114,23 @@ class CliTransport(Transport):
                     self.bad_lines += bool(line.strip())
                     continue
                 self._note(message)
-                yield message
+                if self._serve is not None and (asked := _asked_of_tools(message)) is not None:
+                    self._reply(str(message["request_id"]), self._serve(asked))
+                else:
+                    yield message
         except ProcessError as error:
             self.hang_up(error.message)
         raise await self._end(process)
+
+    def _reply(self, request_id: str, answer: Json) -> None:
+        """Send an answer; nobody waits for the CLI, which may read only once it has been read."""
+        response = {
+            "subtype": "success",
+            "request_id": request_id,
+            "response": {"mcp_response": answer},
+        }
+        line = json.dumps({"type": "control_response", "response": response})
+        self._services.start_soon(self.write, line + "\n", name="claude tools")
 
     def _note(self, message: Json) -> None:
         """Let every result name all texts that the model has been given before it.
@@ -170,6 +187,17 @@ class CliTransport(Transport):
         cause = f": {tail.splitlines()[-1]}" if tail else ""
         self.ended = CliEndedError(f"{why}{cause}", tail=tail)
         return self.ended
+
+
+def _asked_of_tools(message: Json) -> Json | None:
+    """Return the JSON-RPC message that a control message holds for PRSM's own MCP server."""
+    request = message.get("request")
+    if message.get("type") != "control_request" or not isinstance(request, dict):
+        return None
+    if request.get("subtype") != "mcp_message" or request.get("server_name") != SERVER:
+        return None
+    asked = request.get("message")
+    return asked if isinstance(asked, dict) else None
 
 
 def _how(code: int) -> str:

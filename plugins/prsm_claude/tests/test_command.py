@@ -50,7 +50,8 @@ def test_what_is_long_or_secret_is_in_private_files_as_long_as_the_cli_starts(tm
     with start_files(tmp_path, request) as files:
         assert files.system_prompt.read_text() == "s" * 200_000
         assert "s3cr3t" in files.mcp_servers.read_text()
-        assert files.mcp_servers.parent.stat().st_mode & 0o777 == 0o700
+        for path in (files.system_prompt, files.mcp_servers):
+            assert path.stat().st_mode & 0o777 == 0o600
         found = cli_argv(("claude",), request, files, session_id="i", resume=False)
         assert "s3cr3t" not in " ".join(found)
         assert max(map(len, found)) < 1000

@@ -248,8 +248,7 @@ async def test_an_engine_that_is_killed_leaves_no_process(binary, tmp_path):
     assert engine.stdout is not None
     async with asyncio.timeout(60):
         pids = [int(pid) for pid in (await engine.stdout.readline()).split()]
-    assert len(pids) >= 2  # the shim and the CLI
-    assert living(pids) == pids
+    assert len(living(pids)) >= 2  # the shim and the CLI, whose helpers may have ended
     engine.send_signal(signal.SIGKILL)
     await engine.wait()
     await until(lambda: not living(pids), timeout_s=5)

@@ -54,10 +54,10 @@ def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, st
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config.home:
         return home
-    login, link = user_login(environ), home / _LOGIN
+    link = home / _LOGIN
     if link.is_symlink():
         link.unlink()
-    if not config.custom_server and login.exists() and not link.exists():
+    if not config.custom_server and (login := user_login(environ)).exists() and not link.exists():
         link.symlink_to(login.resolve())
     return home
 

@@ -116,7 +116,7 @@ class CliTransport(Transport):
                 self._note(message)
                 if self._serve is not None and (asked := _asked_of_tools(message)) is not None:
                     self._reply(str(message["request_id"]), self._serve(asked))
-                else:
+                elif not _is_unheard(message):
                     yield message
         except ProcessError as error:
             self.hang_up(error.message)
@@ -198,6 +198,17 @@ def _asked_of_tools(message: Json) -> Json | None:
         return None
     asked = request.get("message")
     return asked if isinstance(asked, dict) else None
+
+
+def _is_unheard(message: Json) -> bool:
+    """Whether nobody listens to a message: pieces of arguments are most of what some models say."""
+    event = message.get("event")
+    if message.get("type") != "stream_event" or not isinstance(event, dict):
+        return False
+    if event.get("type") == "content_block_delta":
+        delta = event.get("delta")
+        return isinstance(delta, dict) and delta.get("type") == "input_json_delta"
+    return event.get("type") in ("content_block_start", "content_block_stop", "ping")
 
 
 def _how(code: int) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
-import pytest
 from prsm_claude.transport import CliEndedError, CliTransport
 
 from prsm_core.testing.doubles import open_services
@@ -24,6 +24,12 @@ def asked(server, request_id="r1"):
     return {"type": "control_request", "request_id": request_id, "request": request}
 
 
+async def until_the_end(messages):
+    with suppress(CliEndedError):
+        async for message in messages:
+            yield message
+
+
 async def heard(tmp_path, *messages, script='cat "$0"'):
     """Return what a CLI that says this is heard to say, and what it was answered."""
     said, answers = tmp_path / "said", tmp_path / "answers"
@@ -37,10 +43,8 @@ async def heard(tmp_path, *messages, script='cat "$0"'):
             serve=lambda message: {"id": message["id"], "result": {}},
         )
         await transport.connect()
-        found = []
-        with pytest.raises(CliEndedError):
-            async for message in transport.read_messages():
-                found.append(message)
+        messages = transport.read_messages()
+        found = [message async for message in until_the_end(messages)]
     return found, answers.read_text() if answers.exists() else ""
 
 

@@ -43,8 +43,8 @@ async def heard(tmp_path, *messages, script='cat "$0"'):
             serve=lambda message: {"id": message["id"], "result": {}},
         )
         await transport.connect()
-        messages = transport.read_messages()
-        found = [message async for message in until_the_end(messages)]
+        reading = transport.read_messages()
+        found = [message async for message in until_the_end(reading)]
     return found, answers.read_text() if answers.exists() else ""
 
 

@@ -189,6 +189,7 @@ class Desk:
             answer = parse(typed)
             if answer is not None:
                 return answer
+            self._screen.print_lines(["That is none of the answers."])
         return None
 
     async def _read_line(self, prompt: str) -> str | None:

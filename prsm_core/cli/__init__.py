@@ -18,7 +18,8 @@ def main(args: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         from prsm_core.version import __version__
 
-        sys.stdout.write(f"prsm, version {__version__}\n")
+        if sys.stdout is not None:
+            sys.stdout.write(f"prsm, version {__version__}\n")
         return 0
     return _run(given)
 
@@ -30,7 +31,8 @@ def _run(args: list[str]) -> int:
     launch = Launch()
     try:
         code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - boundary
         from prsm_core.cli.boundary import report
 

@@ -11,7 +11,7 @@ from prsm_core.builtin.asking import parse_answer, parse_verdict
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.text import escape_command, escape_exact
 from prsm_core.cli.control import GONE, running_sessions, state_dir
-from prsm_core.cli.table import format_table
+from prsm_core.cli.table import print_table
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.control.client import open_control
@@ -44,7 +44,7 @@ async def print_requests(place: Place, *, as_json: bool) -> None:
         click.echo(json.dumps(requests, indent=2))
     elif requests:
         headers = ("REQUEST", "AGENT", "KIND", "ANSWERS", "ASKS")
-        click.echo(format_table(headers, [_row(request) for request in requests]))
+        print_table(headers, [_row(request) for request in requests])
     else:
         click.echo("prsm: nothing waits for an answer", err=True)
 

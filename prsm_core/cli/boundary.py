@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
+_NO_OUTPUT = frozenset({errno.ENOSPC, errno.EIO})  # the disk is full, the terminal has gone
 
 
 def report(error: BaseException, *, debug: bool) -> int:
@@ -32,6 +35,10 @@ def report(error: BaseException, *, debug: bool) -> int:
             return INTERRUPTED
         case BrokenPipeError():  # the reader has left, as `head` does
             _forget_stdout()
+            return 1
+        case OSError() if error.errno in _NO_OUTPUT and error.filename is None:
+            _forget_stdout()
+            _say(f"the output cannot be written: {error.strerror}", "send it somewhere else")
             return 1
         case PrsmError():
             _say(error.message, error.hint)
@@ -60,13 +67,16 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _say(message: str, hint: str | None = None) -> None:
-    click.echo(f"prsm: {escape_prose(message)}", err=True)
-    if hint:
-        click.echo(f"hint: {escape_prose(hint)}", err=True)
+    with suppress(OSError):  # the terminal has gone: there is nobody to tell
+        click.echo(f"prsm: {escape_prose(message)}", err=True)
+        if hint:
+            click.echo(f"hint: {escape_prose(hint)}", err=True)
 
 
 def _forget_stdout() -> None:
     """Point stdout to nowhere, so that the flush at the interpreter's end is silent."""
+    if sys.stdout is None:
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -97,7 +97,8 @@ class PatientFrontend(Frontend):
 async def _run(plugins: PluginManager, spec: FrontendSpec, folder: Path, *, keep: bool) -> int:
     is_json = spec.name == "json"
     if not is_json:
-        click.echo("\n".join([_INTRO, *([_ASKED] if spec.interactive else []), ""]), err=True)
+        paragraphs = [_INTRO, *([_ASKED] if spec.interactive else [])]
+        click.echo("\n".join(map(click.wrap_text, paragraphs)) + "\n", err=True)
     frontend = build_frontend(plugins, spec)
     if spec.interactive:
         frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
 
+NARROWEST = 20  # columns of text; in less it is left to the terminal to break lines
+
+
 @click.command(short_help="Check what PRSM needs, and say how to mend it.")
 @workspace_option
 @json_option
@@ -29,13 +32,14 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     """
     from prsm_core.cli.checkup.examination import examine
     from prsm_core.cli.logs import configure_logging
+    from prsm_core.cli.table import stdout_width
 
     configure_logging(debug=launch.debug)
     findings = list(examine(workspace, load_plugins=launch.load_plugins))
     if as_json:
         click.echo(json.dumps([_values(finding) for finding in findings], indent=2))
     else:
-        click.echo(_encodable(_lines(findings)))
+        click.echo(_encodable(_lines(findings, stdout_width())))
     return 1 if any(finding.status == "broken" for finding in findings) else 0
 
 
@@ -48,17 +52,33 @@ def _values(finding: Finding) -> dict[str, str | None]:
     }
 
 
-def _lines(findings: Sequence[Finding]) -> str:
+def _lines(findings: Sequence[Finding], columns: int | None) -> str:
     from prsm_core.builtin.text import escape_exact
 
     width = max(len(finding.check) for finding in findings)
     lines = []
     for finding in findings:
-        head = f"{finding.status:<7}  {finding.check:<{width}}"
-        lines.append(f"{head}  {escape_exact(finding.message)}")
+        head = f"{finding.status:<7}  {finding.check:<{width}}  "
+        lines += _wrapped(head, escape_exact(finding.message), columns)
         if finding.cure is not None:
-            lines.append(f"{' ' * len(head)}  cure: {escape_exact(finding.cure)}")
+            lines += _wrapped(" " * len(head), f"cure: {escape_exact(finding.cure)}", columns)
     return "\n".join(lines)
+
+
+def _wrapped(head: str, text: str, columns: int | None) -> list[str]:
+    """Return the lines of a text beside its head; paths stay whole, so that they can be copied."""
+    if columns is None or columns < len(head) + NARROWEST:
+        return [head + text]
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        columns,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _encodable(text: str) -> str:

@@ -54,6 +54,19 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of a misspelt one say which it may be."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        near = " or ".join(map(repr, get_close_matches(name, COMMANDS)))
+        meant = f" Did you mean {near}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{meant}", ctx)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer the table; click's own way would import every command for its summary."""
         from click.shell_completion import CompletionItem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat
 from prsm_core.cli.ledger import open_session
-from prsm_core.cli.running import PRIVATE, run_log
+from prsm_core.cli.running import PRIVATE, ending_signals, run_log
 from prsm_core.cli.setup import load_setup
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.calls import with_notice
@@ -106,9 +105,9 @@ async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> i
 
 @contextmanager
 def _signals_leave(seat: Seat) -> Iterator[None]:
-    """Take SIGINT and SIGTERM as the client's leave: Claude Code sends both, and closes nothing."""
+    """Take signals as the client's leave: Claude Code sends two of them, and closes nothing."""
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = ending_signals()
     for number in signals:
         loop.add_signal_handler(number, seat.leave)
     try:

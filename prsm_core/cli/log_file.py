@@ -69,6 +69,7 @@ class PrivateLogFile(RotatingFileHandler):
         """Say once that the file cannot be written; the run goes on without it."""
         if not self._failed and sys.stderr is not None:
             error = sys.exc_info()[1]
+            error = getattr(error, "strerror", None) or error
             sys.stderr.write(f"prsm: warning: {self.baseFilename} cannot be written: {error}\n")
         self._failed = True
 

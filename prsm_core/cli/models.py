@@ -9,7 +9,7 @@ import click
 
 from prsm_core.catalog.categories import CATEGORIES, GENERAL
 from prsm_core.catalog.selection import FITTING
-from prsm_core.cli.options import json_option, workspace_option
+from prsm_core.cli.options import json_option, text_argument, workspace_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -105,7 +105,7 @@ def discover(launch: Launch, workspace: str, as_json: bool) -> int:
 
 
 @models.command(short_help="Rank the models of the registry.")
-@click.argument("category", type=click.Choice(CATEGORIES), required=False)
+@click.argument("category", type=click.Choice(CATEGORIES), required=False, metavar="[CATEGORY]")
 @complexity_option
 @workspace_option
 @json_option
@@ -114,6 +114,9 @@ def rank(
     launch: Launch, category: str | None, complexity: str | None, workspace: str, as_json: bool
 ) -> None:
     """Rank the models of the registry for a CATEGORY of tasks, a complexity, or both.
+
+    Categories: code-review, architecture, complex-reasoning, planning, documentation,
+    simple-tasks, agentic, search, exploration, tool-use, coding, general.
 
     With a complexity the tier that fits best comes first. The score is the weighted mean of all
     model scorers.
@@ -131,7 +134,7 @@ def rank(
 
 
 @models.command(short_help="Recommend models for a task.")
-@click.argument("task")
+@text_argument("task", "TASK")
 @complexity_option
 @workspace_option
 @json_option
@@ -181,7 +184,7 @@ def _print_found(
 ) -> int:
     """Print models and what kept providers from listing theirs; return the exit code."""
     from prsm_core.cli.model_rows import listing_problems
-    from prsm_core.cli.table import format_table
+    from prsm_core.cli.table import print_table
 
     problems = listing_problems(found)
     if as_json:
@@ -190,7 +193,7 @@ def _print_found(
     else:
         headers, cells = table
         if cells:
-            click.echo(format_table(headers, cells))
+            print_table(headers, cells)
         _note(f"{name} cannot list its models: {why}" for name, why in problems.items())
         _note(notes)
     return NONE_COULD if found and len(problems) == len(found) else 0
@@ -210,7 +213,7 @@ def _print_ranking(
     notes: Sequence[str] = (),
     limit: int | None = None,
 ) -> None:
-    from prsm_core.cli.table import format_table
+    from prsm_core.cli.table import print_table
 
     shown = [entry.to_dict() for entry in ranking.models[:limit]]
     problems = [*ranking.problems, *notes]
@@ -230,7 +233,7 @@ def _print_ranking(
             )
             for row in shown
         ]
-        click.echo(format_table(headers, rows))
+        print_table(headers, rows)
     else:
         problems.append("no model fits; the section model_registry says what is known of models")
     _note(problems)

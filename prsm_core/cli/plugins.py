@@ -24,7 +24,7 @@ def plugins(launch: Launch, workspace: str, as_json: bool) -> int:
     Exits with 1 if any is broken or incompatible.
     """
     from prsm_core.cli.setup import load_setup
-    from prsm_core.cli.table import format_table
+    from prsm_core.cli.table import print_table
     from prsm_core.plugins import PluginState
 
     records = load_setup(launch, workspace).plugins.records
@@ -36,7 +36,7 @@ def plugins(launch: Launch, workspace: str, as_json: bool) -> int:
             (r.name, r.distribution, r.version, r.state, " ".join(r.hooks) or None, r.error)
             for r in records
         ]
-        click.echo(format_table(headers, rows))
+        print_table(headers, rows)
     failed = {PluginState.BROKEN, PluginState.INCOMPATIBLE}
     return 1 if any(record.state in failed for record in records) else 0
 

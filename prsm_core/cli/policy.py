@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.options import json_option, workspace_option
+from prsm_core.cli.options import json_option, text_argument, workspace_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def policy() -> None:
 
 
 @policy.command(short_help="Say what becomes of a command.")
-@click.argument("command", required=False)
+@text_argument("command", "[COMMAND]", required=False)
 @click.option("--mode", type=click.Choice(MODES), default="default", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; without COMMAND read rows.")
 @workspace_option
@@ -80,7 +80,7 @@ def check(launch: Launch, command: str | None, mode: str, as_json: bool, workspa
 @click.pass_obj
 def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
     """List the rules of the configuration and of the policy files, and where they stand."""
-    from prsm_core.cli.table import format_table
+    from prsm_core.cli.table import print_table
 
     rows = _listed(launch, workspace)
     if as_json:
@@ -90,7 +90,7 @@ def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
             (row["verdict"], " ".join(row["words"]), row["layer"], row["origin"], row["note"])
             for row in rows
         ]
-        click.echo(format_table(("VERDICT", "RULE", "LAYER", "WHERE", "NOTE"), cells))
+        print_table(("VERDICT", "RULE", "LAYER", "WHERE", "NOTE"), cells)
 
 
 @policy.command(short_help="Add a rule.", context_settings={"ignore_unknown_options": True})

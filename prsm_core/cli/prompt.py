@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from prsm_core.cli.options import workspace_option
+from prsm_core.cli.options import text_argument, workspace_option
 
 
 @click.command(short_help="Tell something to an agent of a running session.")
 @click.argument("agent")
-@click.argument("text")
+@text_argument("text", "TEXT")
 @click.option(
     "--delivery",
     type=click.Choice(["inject", "queue", "interrupt"]),

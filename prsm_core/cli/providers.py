@@ -39,9 +39,10 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:
-        click.echo(_table(found))
+        _print(found)
     else:
         click.echo("prsm: no provider is installed", err=True)
+        click.echo("hint: install one, such as prsm-codex", err=True)
 
 
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:
@@ -72,19 +73,23 @@ def _model(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-def _table(found: Mapping[str, ProviderReport]) -> str:
+def _print(found: Mapping[str, ProviderReport]) -> None:
     from prsm_core.builtin.text import escape_exact
-    from prsm_core.cli.table import format_table
+    from prsm_core.cli.table import print_table
 
-    headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS", "REASON")
+    headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS")
     rows = [_row(name, found[name]) for name in sorted(found)]
     notes = []
     for name in sorted(found):
         status, problem = found[name].status, found[name].models_problem
-        notes += [f"{name}: {status.hint}"] if status.hint and not status.available else []
+        if not status.available:
+            notes.append(f"{name} cannot be used: {status.reason or 'no reason given'}")
+            notes += [f"{name}: {status.hint}"] if status.hint else []
         notes += [f"{name} cannot enforce: {gap}" for gap in status.gaps]
         notes += [f"{name} cannot list its models: {problem}"] if problem else []
-    return "\n".join([format_table(headers, rows), *map(escape_exact, notes)])
+    print_table(headers, rows)
+    for note in notes:
+        click.echo(escape_exact(note))
 
 
 def _row(name: str, report: ProviderReport) -> tuple[str | None, ...]:
@@ -98,5 +103,4 @@ def _row(name: str, report: ProviderReport) -> tuple[str | None, ...]:
         _LOGINS[status.logged_in],
         None if can is None else can.enforcement,
         str(len(shown)) if shown else None,
-        status.reason,
     )

@@ -12,7 +12,7 @@ import click
 from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
-from prsm_core.cli.table import format_table
+from prsm_core.cli.table import print_table
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
 
@@ -35,7 +35,7 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
     status = "interrupted" if owner is None and info.status == "running" else info.status
     click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
     headers = ("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
-    click.echo(format_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])]))
+    print_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])])
 
 
 def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:

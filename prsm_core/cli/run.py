@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.options import workspace_option
+from prsm_core.cli.options import text_argument, workspace_option
 from prsm_core.cli.run_options import (
     budget_tokens_option,
     budget_usd_option,
@@ -29,7 +29,7 @@ def _read_stdin() -> str:
 
 
 @click.command(short_help="Run a task with a tree of agents.")
-@click.argument("task")
+@text_argument("task", "TASK")
 @workspace_option
 @click.option("--provider", metavar="NAME", help="Provider of the master.")
 @click.option("--model", help="Model of the master: an alias, provider/model, or an id.")

@@ -58,7 +58,7 @@ def run_task(launch: Launch, request: Request) -> int:
     """Run the task and return the exit code.
 
     Raises:
-        KeyboardInterrupt: SIGINT or SIGTERM came; everything was shut down in order.
+        KeyboardInterrupt: one of `ending_signals` came; everything was shut down in order.
     """
     os.umask(PRIVATE)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
@@ -128,9 +128,17 @@ def run_log(setup: Setup) -> Iterator[None]:
         _log.info("the run ends")
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a run: SIGHUP, too, unless `nohup` or the like set it aside."""
+    ends = (signal.SIGINT, signal.SIGTERM)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return ends
+    return (*ends, signal.SIGHUP)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGINT and SIGTERM cancel the running task, which then raises KeyboardInterrupt."""
+    """Let `ending_signals` cancel the running task, which then raises KeyboardInterrupt."""
     _cancel_on_signals()
     try:
         yield
@@ -164,7 +172,7 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
 def _cancel_on_signals() -> None:
     """Let the first signal shut everything down in order, and a second one end it at once."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = ending_signals()
 
     def interrupt() -> None:
         for number in signals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,18 +56,31 @@ def changes(folder: Path) -> Iterator[str]:
 
 
 def remember(state: Path, *folders: Path) -> None:
-    """Let the next demonstration remove these folders."""
+    """Let the next demonstration remove these folders; raises ConfigError when it cannot."""
     record = private_dir(state / "demos") / f"{folders[0].name}.txt"
-    record.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
+    with _writing(record):
+        record.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
 
 
 def sweep(state: Path) -> None:
-    """Remove what earlier demonstrations left to be removed."""
+    """Remove what earlier demonstrations left to be removed; raises ConfigError for the list."""
     for record in sorted((state / "demos").glob(f"{PREFIX}*.txt")):
         for line in record.read_text(encoding="utf-8").splitlines():
             if Path(line).name.startswith(PREFIX):
                 shutil.rmtree(line, ignore_errors=True)  # perhaps the system was faster
-        record.unlink(missing_ok=True)
+        with _writing(record):
+            record.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(record: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{record}: cannot be written: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
 
 
 def _is_neutral(place: Path) -> bool:

@@ -15,6 +15,7 @@ from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.config import load_settings
 from prsm_core.config.trust import is_trusted
+from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.config import Paths, Settings
+    from prsm_core.config import LoadedSettings, Paths, Settings
 
 
 _log = logging.getLogger("prsm.cli")
+
+CURE = "correct it; `prsm config schema` prints what is allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +61,7 @@ def load_setup(
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
     trusted = trust or is_trusted(paths)
-    first = load_settings(
-        paths=paths, environ=os.environ, sets=sets, overrides=flags, trusted=trusted
-    )
+    first = _load(paths=paths, environ=os.environ, sets=sets, overrides=flags, trusted=trusted)
     plugins = PluginManager.load(
         environ=os.environ,
         disabled=first.settings.plugins.disabled,
@@ -68,7 +69,7 @@ def load_setup(
         enabled=launch.load_plugins,
     )
     # Once more: only the plugins know which providers may have a section.
-    loaded = load_settings(
+    loaded = _load(
         paths=paths,
         environ=os.environ,
         sets=sets,
@@ -83,6 +84,13 @@ def load_setup(
     for notice in (*loaded.notices, *plugins.notices):
         click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
     return Setup(paths=paths, settings=loaded.settings, plugins=plugins, trusted=trusted)
+
+
+def _load(**given: Any) -> LoadedSettings:
+    try:
+        return load_settings(**given)
+    except ConfigError as error:
+        raise ConfigError(error.message, hint=error.hint or CURE, code=error.code) from error
 
 
 def provider_names(plugins: PluginManager) -> list[str]:

@@ -1,24 +1,91 @@
-"""Plain tables: aligned columns, no borders, no colours."""
+"""Plain tables: aligned columns, no borders, no colours; on a terminal as wide as it is."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
+from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+import click
 
 from prsm_core.builtin.text import escape_exact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LONGEST = 16  # characters: a longer word is broken where there is no room for it
+_GAP = "  "
+_PIECE = re.compile(r"\s*[^\s/_-]+[/_-]?|\s+|[/_-]")
 
-def format_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
-    """Return lines with every column as wide as its widest cell; None is shown as "-"."""
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+    """Print a table; a pipe or a file gets one line a row, a terminal what fits it."""
+    click.echo(format_table(headers, rows, width=stdout_width()))
+
+
+def stdout_width() -> int | None:
+    """Return the columns of the terminal that stdout is, None where it is none."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def format_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str | None]], *, width: int | None = None
+) -> str:
+    """Return lines with every column as wide as its widest cell; None is shown as "-".
+
+    A table that is wider than `width` has cells of several lines, unless even that is too wide.
+    """
     cells = [[_cell(value) for value in row] for row in (headers, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
+    if width is not None:
+        words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
+        widths = _fitted(widths, words, width)
+    return "\n".join(line for row in cells for line in _lines(row, widths))
 
 
 def _cell(value: str | None) -> str:
     return "-" if value is None else escape_exact(value)
+
+
+def _longest_word(cell: str) -> int:
+    return min(LONGEST, max(map(len, _PIECE.findall(cell)), default=0))
+
+
+def _fitted(widths: Sequence[int], words: Sequence[int], limit: int) -> list[int]:
+    """Return narrower columns, each as wide as its words; the same where that is not enough."""
+    fitted = list(widths)
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - limit
+    while excess > 0:
+        loose = [n for n, width in enumerate(fitted) if width > words[n]]
+        if not loose:
+            return list(widths)
+        widest = max(loose, key=fitted.__getitem__)
+        taken = min(excess, fitted[widest] - max(words[widest], fitted[widest] // 2))
+        fitted[widest] -= taken
+        excess -= taken
+    return fitted
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    return [
+        _GAP.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+        for parts in zip_longest(*wrapped, fillvalue="")
+    ]
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """Return the lines of a cell, broken between words, after one of /_- or else anywhere."""
+    lines = [""]
+    for piece in _PIECE.findall(cell):
+        if lines[-1] and len(lines[-1]) + len(piece) > width:
+            lines.append(piece.lstrip())
+        else:
+            lines[-1] += piece
+        while len(lines[-1]) > width:
+            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return lines

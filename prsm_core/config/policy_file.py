@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VERDICTS = ("allow", "ask", "deny")
 RESTRICTING = frozenset({"ask", "deny"})
+OPERATORS = "();<>|&"  # of the shell: they end the words of a command
 MAX_WORDS = 16
 
 _KEY = re.compile(r"(allow|ask|deny)\s*:\s*(\[.*)?(?:#.*)?$")
@@ -111,16 +112,30 @@ def parse_rule(value: Any) -> tuple[str, ...]:
     Raises ValueError that says what is wrong with it.
     """
     if isinstance(value, str):
-        try:
-            words = tuple(shlex.split(value))
-        except ValueError:
-            raise ValueError("has a quote that is not closed") from None
+        words = _words(value)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = tuple(value)
     else:
         raise ValueError("must be text or a list of words")
     if not words or not all(words) or len(words) > MAX_WORDS:
         raise ValueError(f"must have 1 to {MAX_WORDS} words")
+    return words
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words of one command; with an operator of the shell no command would ever fit."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=OPERATORS)
+    lexer.commenters = ""
+    try:
+        operator = next((token for token in lexer if set(token) <= set(OPERATORS)), None)
+        words = tuple(shlex.split(text))
+    except ValueError:
+        raise ValueError("has a quote that is not closed") from None
+    if operator:
+        raise ValueError(
+            f"has {operator!r}: a rule is the first words of one command; "
+            "give each command a rule of its own"
+        )
     return words
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.enforcement import check_level
@@ -39,6 +40,18 @@ _log = logging.getLogger("prsm.engine")
 
 PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
 CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
+
+
+# Packages of this project. Nobody is told to install what a misspelt name happens to lead to.
+PACKAGED = frozenset({"acp", "alibaba", "claude", "codex", "gemini", "minimax"})
+
+
+def how_to_get(kind: str) -> str:
+    """Return what to do about a provider that is not installed, as the end of a hint."""
+    if kind in PACKAGED:
+        return f"; pip install prsm-{kind}"
+    near = get_close_matches(kind, PACKAGED, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class EngineServices:
@@ -144,8 +157,7 @@ class ProviderRegistry:
         needs = "" if kind == name else f": it is of the kind {kind!r}, which no plugin has"
         return ProviderNotAvailableError(
             f"provider {name!r} is not installed{needs}",
-            hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}; "
-            f"try pip install prsm-{kind}",
+            hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}{how_to_get(kind)}",
         )
 
     def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:

@@ -57,6 +57,7 @@ def test_rules_of_both_files_are_read_with_their_place(paths, user_file, workspa
         ("allow: [a, '']\ndeny: [b]", ":1: a rule to allow must have 1 to 16 words", False),
         ("deny:\n  - b\n  - 3\n", ":3: a rule to deny must be text or a list of words", True),
         ('deny: [b, "c \'d"]', ":1: a rule to deny has a quote that is not closed", True),
+        ("deny:\n  - b\n  - git push && rm\n", ":3: a rule to deny has '&&'", True),
         ("ask: [[]]\ndeny: [b]", ":1: a rule to ask must have", True),
         ("allow: x\ndeny: [b]", ":1: allow must be a list of rules", False),
         ("deny: [b]\nask: x", ":2: ask must be a list of rules", True),

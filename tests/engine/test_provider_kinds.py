@@ -70,7 +70,21 @@ async def test_a_kind_that_nobody_has_is_told_when_the_provider_is_used(registry
     registry = registry_of({"mine": {"kind": "plane"}})
     with pytest.raises(ProviderNotAvailableError, match="of the kind 'plane'") as told:
         await registry.get("mine")
-    assert told.value.hint == "installed: plain; try pip install prsm-plane"
+    assert told.value.hint == "installed: plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("codex", "installed: plain; pip install prsm-codex"),
+        ("codx", "installed: plain; did you mean codex?"),
+        ("nothing-like-it", "installed: plain"),
+    ],
+)
+async def test_only_a_package_of_this_project_is_one_to_install(registry_of, name, advice):
+    with pytest.raises(ProviderNotAvailableError) as told:
+        await registry_of({}).get(name)
+    assert told.value.hint == advice
 
 
 async def test_an_error_in_such_a_section_names_the_section(registry_of):

@@ -134,5 +134,5 @@ def find_manifest(name: str) -> Manifest:
     known = f"known: {', '.join(MANIFESTS)}"
     raise ConfigError(
         f"there is no ACP agent {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        hint=f"{known}; or set `command` for an agent of your own",
+        hint=f"{known}; or set `providers.NAME.command` for an agent of your own",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.engines import check_ledger, check_processes, check_sessions
@@ -17,8 +18,9 @@ from prsm_core.cli.checkup.system import (
     check_sandbox,
     check_terminal,
 )
-from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.errors import PrsmError
+from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     """Yield the findings of all checks; changes nothing and contacts no network."""
-    paths, ledger = workspace_paths(workspace), workspace_ledger(workspace)
+    paths = resolve_paths(Path(workspace), os.environ)
+    ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     yield from _made("python", check_python)
     yield from _made("packages", check_packages)
     setup = check_setup(paths, os.environ, load_plugins=load_plugins)

@@ -26,11 +26,11 @@ ELSEWHERE = "set PRSM_HOME to another folder"
 
 def check_folders(paths: Paths, ledger: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Look whether the folders of data and state are this user's alone."""
-    bad = []
+    bad: list[Finding] = []
     if notice := temp_notice(paths, environ):
         bad.append(warning("folders", notice, ELSEWHERE))
     for folder in _folders(paths, ledger):
-        bad.extend(_look(folder))
+        bad.extend(finding for finding in _look(folder) if finding not in bad)
     yield from bad
     if not bad:
         yield ok("folders", f"{paths.data} and {paths.state} are for this user only")

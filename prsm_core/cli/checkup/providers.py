@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.app import survey_providers
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.providers import configured_specs
+from prsm_core.engine.providers import configured_specs, how_to_get, kind_of
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def check_providers(
     settings, plugins = setup.settings, setup.plugins
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
     for name in sorted(named - configured_specs(plugins.collect(ProviderSpec), settings).keys()):
-        cure = f"pip install prsm-{name}, or name another"
+        cure = f"name another{how_to_get(kind_of(name, settings))}"
         yield broken("providers", f"the configuration names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
     if not found:

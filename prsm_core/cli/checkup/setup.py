@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.builtin import BUILTINS
 from prsm_core.cli.checkup.finding import broken, ok, warning
-from prsm_core.cli.setup import provider_names
+from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.config import Settings, load_settings
 from prsm_core.config.trust import is_trusted
 from prsm_core.errors import ConfigError
@@ -69,8 +69,7 @@ def _load(
             known_plugins=None if plugins is None else provider_names(plugins),
         )
     except ConfigError as error:
-        cure = error.hint or "correct it; `prsm config schema` prints what is allowed"
-        return Settings(), broken("config", error.message, cure)
+        return Settings(), broken("config", error.message, error.hint or CURE)
     return loaded.settings, None
 
 

@@ -1,0 +1,147 @@
+"""What a beginner gets wrong: each mistake is told in plain words, with what to do."""
+
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prsm_core.catalog.categories import CATEGORIES
+from tests.cli.conftest import DEADLINE, command
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("runn", "'run'"), ("prvoiders", "'providers'"), ("tre", "'tree'")]
+)
+def test_a_misspelt_command_is_told_what_it_may_be(prsm, typed, meant):
+    done = prsm(typed)
+    assert (done.code, done.out) == (2, "")
+    assert f"No such command {typed!r}. Did you mean {meant}" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "mend", "the", "tests"),
+        ("prompt", "w1", "be", "quick", "please"),
+        ("models", "recommend", "mend", "the", "tests"),
+        ("policy", "check", "rm", "a", "b"),
+    ],
+)
+def test_a_text_without_quotes_is_told_to_be_put_in_quotes(prsm, tmp_path, words):
+    done = prsm(*words)
+    assert (done.code, done.out) == (2, "")
+    assert "is one text, but 3 words were given: put it in quotes" in done.err
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_wrong_setting_is_told_with_a_cure(prsm):
+    done = prsm("config", "show", "--set", "engine.max_agent_dept=2")
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == (
+        "hint: correct it; `prsm config schema` prints what is allowed"
+    )
+
+
+@pytest.mark.parametrize("words", [("run", "x"), ("config", "path"), ("trust",), ("demo",)])
+def test_a_home_that_is_a_file_is_named_as_what_is_wrong(prsm, monkeypatch, tmp_path, words):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("PRSM_HOME", str(file))
+    done = prsm(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"prsm: PRSM_HOME is {file}, which is not a folder\nhint: set it to a folder, or unset it\n"
+    )
+
+
+def test_the_doctor_names_a_home_that_is_a_file_once(prsm, monkeypatch, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("PRSM_HOME", str(file))
+    done = prsm("doctor")
+    assert done.code == 1
+    assert done.out.count(f"{file} is not a folder") == 1
+
+
+@pytest.mark.parametrize("rule", ["git push && rm", "make;ls", "cat x | sh", "make > out"])
+def test_a_rule_that_no_command_can_fit_is_not_added(prsm, rule):
+    done = prsm("policy", "add", "deny", rule)
+    assert (done.code, done.out) == (2, "")
+    assert "a rule is the first words of one command" in done.err
+
+
+def test_a_rule_may_hold_operators_in_quotes(prsm):
+    assert prsm("policy", "add", "deny", "grep 'a|b' # x").code == 0
+
+
+def test_the_help_of_rank_names_every_category(prsm):
+    told = prsm("models", "rank", "--help").out.replace(",", " ").replace(".", " ").split()
+    assert set(CATEGORIES) <= set(told)
+
+
+def test_a_full_disk_behind_stdout_is_told_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command("config", "schema"), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "prsm: the output cannot be written: No space left on device\n"
+        "hint: send it somewhere else\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["--version"], ["config", "schema"]])
+def test_a_closed_stdout_is_no_error(words):
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command(*words)]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_doctor_breaks_its_lines_beside_their_heads(start_prsm):
+    person, program = pty.openpty()
+    process = start_prsm("doctor", stdout=program, env={**os.environ, "COLUMNS": "60"})
+    os.close(program)
+    with os.fdopen(person, "rb", buffering=0) as terminal:
+        text = b""
+        while chunk := _read(terminal):
+            text += chunk
+    process.wait(DEADLINE)
+    words = [line for line in text.decode().splitlines() if line.startswith(" " * 15)]
+    assert len(words) > 2
+    prose = [line for line in text.decode().splitlines() if "/" not in line]
+    assert max(map(len, prose)) <= 60
+
+
+def _read(terminal):
+    try:
+        return terminal.read(4096)
+    except OSError:  # the program has ended
+        return b""
+
+
+def test_closing_the_terminal_ends_the_demo_in_order(start_prsm, prsm, tmp_path):
+    process = start_prsm("demo", "--json", "--keep", text=True)
+    assert process.stdout is not None
+    assert "run_started" in process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    _, told = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert told.endswith("prsm: interrupted\n")
+    assert list((tmp_path / "home" / "state" / "runs").glob("*.lock")) == []
+
+
+def test_a_run_under_nohup_outlives_its_terminal(start_prsm):
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = start_prsm("demo", "--json", text=True)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    assert process.stdout is not None
+    assert "run_started" in process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0

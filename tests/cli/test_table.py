@@ -1,0 +1,50 @@
+"""Tables are as wide as the terminal, and a row is one line where there is none."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prsm_core.cli.table import LONGEST, format_table
+
+HEADERS = ("NAME", "MODEL", "WHY")
+ROW = ("  w1", "script/default", "it is the one that was asked for")
+CELLS = st.text(alphabet="ab/ ", max_size=60)
+
+
+def test_a_table_that_fits_has_one_line_a_row():
+    assert format_table(HEADERS, [ROW], width=80) == format_table(HEADERS, [ROW])
+
+
+def test_a_table_that_is_too_wide_breaks_its_widest_column_between_words():
+    assert format_table(HEADERS, [ROW], width=44).splitlines() == [
+        "NAME  MODEL           WHY",
+        "  w1  script/default  it is the one that was",
+        "                      asked for",
+    ]
+
+
+def test_a_tree_fits_into_80_columns_without_breaking_a_word():
+    headers = ("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
+    model, tool = "claude/claude-opus-4-5/default", "wait_for_message"
+    row = ("master", "7a2d83fb", "waiting_for_child", "-", "master", model, "6s", "≥ 110", tool)
+    lines = format_table(headers, [row], width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    found = {word for line in lines[1:] for word in line.split()}
+    assert {"waiting_", "child", "default", "message"} <= found
+
+
+def test_a_model_is_broken_after_its_provider():
+    lines = format_table(("A", "MODEL"), [("x", "provider/model-12345")], width=14).splitlines()
+    assert lines == ["A  MODEL", "x  provider/", "   model-12345"]
+
+
+def test_a_terminal_that_is_too_narrow_gets_the_whole_lines():
+    assert format_table(HEADERS, [ROW], width=20) == format_table(HEADERS, [ROW])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=5), st.integers(52, 90))
+def test_a_fitted_table_loses_nothing_and_never_is_wider(rows, width):
+    assert width >= len(HEADERS) * (LONGEST + 2) - 2
+    text = format_table(HEADERS, rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    told = "".join("".join(row) for row in (HEADERS, *rows))
+    assert sorted(text.replace("\n", "").replace(" ", "")) == sorted(told.replace(" ", ""))

@@ -6,6 +6,7 @@ shell      what a text runs              cover      what allow rules cover
 safe       commands that need no rule    danger     commands that are always asked about
 guard      repeated commands             grants     what was allowed "always"
 paths      what is protected, secret     redaction  secrets out of text
+known      programs that are understood
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
-    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .husky .envrc .gitconfig"
-    " .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .zshrc .zshenv"
-    " .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc .pam_environment"
-    " .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc .ripgreprc"
-    " config.fish authorized_keys sudoers crontab"
+    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
+    " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
+    " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
+    " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
+    " .ripgreprc config.fish authorized_keys sudoers crontab"
 )
 # Reading one of these gives away what opens other doors.
 _SECRET = word_set(
@@ -266,9 +266,12 @@ def may_show_secret(pattern: str) -> bool:
 
 
 def _may_match_secret(pattern: str) -> bool:
-    for part in filter(None, pattern.casefold().split("/")):
-        # The shell lets only a literal dot match the first dot of a name.
-        names = [name for name in _EXAMPLES if part[0] == "." or name[0] != "."]
+    *folders, last = pattern.casefold().split("/")
+    for part in filter(None, (*folders, last)):
+        # The shell lets only a literal dot match the first dot of a name. Secrets without one are
+        # files, not folders.
+        is_file = part == last
+        names = [name for name in _EXAMPLES if part[0] == "." or (is_file and name[0] != ".")]
         if any(fnmatchcase(name, part) for name in names):
             return True
     return False

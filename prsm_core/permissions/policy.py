@@ -13,8 +13,16 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import script_danger
+from prsm_core.permissions.known import is_known
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.rules import Match, best_match, by_program, concerns, rule_words
+from prsm_core.permissions.rules import (
+    Match,
+    best_match,
+    by_program,
+    concerns,
+    hidden_rule,
+    rule_words,
+)
 from prsm_core.permissions.safe import all_acceptable, is_safe
 from prsm_core.permissions.shell import read_script
 from prsm_core.permissions.shell.mention import mentions
@@ -175,8 +183,8 @@ class CommandPolicyStore:
             reason = f"it cannot be told whether the rule {kind} {maybe.rule!r} is about it"
             verdict = Ask(f"{reason}{_shown(maybe.part)}", ONCE)
             return Judgement(verdict=verdict, rule=f"{kind} {maybe.rule}")
-        if self._deny and (script.unresolved or script.opaque):
-            reason = script.unresolved or "it runs code in another language"
+        if self._deny and (script.unresolved or script.opaque or script.doubtful):
+            reason = script.unresolved or script.doubtful or "it runs code in another language"
             return Judgement(verdict=Ask(f"{reason}, and there are deny rules", ONCE))
         return None
 
@@ -213,6 +221,8 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
         return best
     for command in script.commands:
         if not concerns(rules, command):
+            if best is None and (rule := hidden_rule(rules, command)) and not is_known(command):
+                best = _Finding(Match.MAYBE, " ".join(rule), command)
             continue
         match, rule = best_match(rules, command)
         if match is Match.YES or (match and best is None):

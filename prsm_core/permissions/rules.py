@@ -68,6 +68,17 @@ def concerns(rules: Rules, command: Command) -> bool:
     return command.name in rules or command.name.startswith("git-")
 
 
+def hidden_rule(rules: Rules, command: Command) -> Rule | None:
+    """Return a rule whose words stand among the arguments of a command, None without one."""
+    if rules.keys().isdisjoint(command.texts):
+        return None
+    for at, text in enumerate(command.texts):
+        for rule in rules.get(text, ()) if at else ():
+            if command.texts[at + 1 : at + len(rule)] == rule[1:]:
+                return rule
+    return None
+
+
 def _readings(name: str, words: tuple[Word, ...]) -> Iterator[tuple[str, tuple[Word, ...]]]:
     yield name, words
     if name.startswith("git-"):

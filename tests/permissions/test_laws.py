@@ -97,6 +97,20 @@ def test_wrapping_a_denied_command_never_loosens_the_verdict(command, wrappers, 
     assert decide(command, policy=DENY, mode=mode) == "deny"
 
 
+# No program has such a name, so that nothing is known of its arguments.
+STRANGERS = st.from_regex(r"(?:\./|/opt/)?zz[a-z0-9_-]{0,8}", fullmatch=True)
+OPTIONS = st.lists(
+    st.from_regex(r"-[a-z]|--[a-z]{2,6}(?:=[a-z0-9]{1,3})?|[0-9]{1,3}|--", fullmatch=True)
+)
+
+
+@given(STRANGERS, OPTIONS, st.sampled_from(["curl", "curl x", "git push", "npm publish --tag x"]))
+def test_no_stranger_is_handed_a_denied_command_unasked(name, options, command):
+    text = " ".join([name, *options, command])
+    policy = CommandPolicyStore(allow=[name], deny=["curl", "git push", "npm publish"])
+    assert decide(text, policy=policy, mode=PermissionMode.BYPASS) != "allow"
+
+
 @given(SHELL, RULES, RULES, MODES)
 @example("\0", [], ["curl"], PermissionMode.BYPASS)
 @example("\ud800 ls", [], ["curl"], PermissionMode.BYPASS)

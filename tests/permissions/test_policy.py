@@ -131,6 +131,42 @@ def test_what_cannot_be_told_is_asked_about_every_time_while_there_are_deny_rule
 
 
 @pytest.mark.parametrize(
+    "command", ["frob curl x", "frob -n 5 -- curl", "./run.sh curl x", "frob a curl", "xcurl curl"]
+)
+def test_a_denied_program_among_the_arguments_of_an_unknown_one_is_asked_about(command):
+    policy = CommandPolicyStore(allow=["frob"], deny=["curl"])
+    assert decide(command, policy=policy, mode=BYPASS) == "ask"
+    assert decide(command, mode=BYPASS) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["npm install curl", "git branch curl", "mkdir curl", "python x.py curl", "frob curlx a/curl"],
+)
+def test_a_denied_program_among_arguments_that_are_understood_is_none(command):
+    assert decide(command, policy=NO_CURL, mode=BYPASS) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . $x", "find $x -name y", "find . `cat x`", "find . {-exec,curl,{},\\;}",
+        "bash -s {-c,'curl x'}", "env -S{cu,}rl x", "tar {--to-command=curl,-xf} f", "env -S$x y",
+        "find . -{exec,x} y", 'awk "$x" f', "awk -F : $x f", 'sed "$x" f', "sed -e $x f",
+    ],
+)  # fmt: skip
+def test_an_argument_that_might_run_a_denied_program_is_asked_about(command):
+    assert decide(command, policy=NO_CURL, mode=BYPASS) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ['find "$x" -name y', "find {a,b} -name y", 'awk "{print}" $x', "sed s/a/b/ $x"]
+)
+def test_an_argument_that_can_only_be_a_path_is_not_asked_about(command):
+    assert decide(command, policy=NO_CURL, mode=BYPASS) == "allow"
+
+
+@pytest.mark.parametrize(
     ("command", "verdict"),
     [
         ("git push", "deny"),

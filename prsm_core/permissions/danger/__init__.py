@@ -20,6 +20,7 @@ from prsm_core.permissions.danger.programs import program_danger
 from prsm_core.permissions.danger.setting import setting_danger
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.permissions.shell.others import may_make_options
 from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.shell.wrappers import SHELLS
 
@@ -57,6 +58,8 @@ def command_danger(command: Command, place: Place | None) -> str | None:
         return "the name of its program is only known when it runs"
     if disguise := _disguise(command, name):
         return disguise
+    if any(map(may_make_options, command.words)):
+        return "braces make options that cannot be told"
     reason = setting_danger(command) or program_danger(command)
     if reason is None:
         check = git_danger if name == "git" else TOOLS.get(name)

@@ -103,14 +103,17 @@ def _clean(arguments: Sequence[str]) -> str | None:
     return None if flags & {"-n", "--dry-run"} else "deletes files that git does not know"
 
 
+_deleting_push = _when("deletes branches of others", "--delete", "--mirror", "--prune")
+
+
 def _push(arguments: Sequence[str]) -> str | None:
-    if any(map(_FORCED_PUSH.fullmatch, arguments)):
+    if any(map(_FORCED_PUSH.fullmatch, arguments)) or _deleting_push(arguments):
         return "rewrites or deletes branches of others"
     return None
 
 
 def _checkout(arguments: Sequence[str]) -> str | None:
-    if _flags(arguments) & {"-f", "--force"} or not _ALL_PATHS.isdisjoint(arguments):
+    if _when("", "-f", "--force")(arguments) is not None or not _ALL_PATHS.isdisjoint(arguments):
         return "throws changes away"
     return None
 
@@ -148,7 +151,7 @@ def _config(arguments: Sequence[str]) -> str | None:
         return "it may show a secret"
     is_harmless = bool(operands) and operands[0].lower().startswith(HARMLESS_GIT_KEYS)
     reads = bool(_SETS_CONFIG & set(arguments)) or len(operands) < 2
-    if "--unset" in arguments or "--unset-all" in arguments or "unset" in arguments:
+    if {"--unset", "--unset-all", "unset", "--remove-section", "remove-section"} & set(arguments):
         reads = False
     return None if is_harmless or reads else "the configuration of git can run programs"
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell import Command, Word
 
 # What they are told is no path.
-_SPEAKERS = word_set("echo printf true false : test [ [[ expr seq sleep exit return")
+SPEAKERS = word_set("echo printf true false : test [ [[ expr seq sleep exit return")
 # They write to the paths they are told.
-_WRITERS = word_set(
+WRITERS = word_set(
     "touch mkdir cp mv ln install tee rsync unzip unrar 7z cpio patch split csplit mkfifo mknod"
     " mktemp gzip gunzip bzip2 xz zip tar ar wget convert ffmpeg sponge chmod rmdir"
 )
@@ -33,14 +33,14 @@ def place_danger(command: Command, place: Place | None) -> str | None:
 
 def _word_danger(command: Command, place: Place) -> str | None:
     words = (*command.words[1:], *command.reads)
-    if command.name in _SPEAKERS:
+    if command.name in SPEAKERS:
         if any(secret_part(word.text) for word in command.reads):
             return "it reads a secret file"
     elif reason := _argument_danger(words):
         return reason
     if command.name in _LEAVERS and any(map(place.is_outside, filter(_is_path, words))):
         return "it leaves the workspace"
-    if command.name in _WRITERS:
+    if command.name in WRITERS:
         for word in command.words[1:]:
             if _is_path(word) and place.is_outside(word):
                 return f"{word.text!r} lies outside the workspace"

@@ -43,7 +43,7 @@ _BY_REASON = {
     "runs code that cannot be judged": (
         "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
         " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"
-        " dbus-run-session at watchman entr busybox.exe run-parts"
+        " pwsh powershell dbus-run-session at watchman entr busybox.exe run-parts"
     ),
     "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
     "starts an agent outside the tree": (
@@ -62,6 +62,11 @@ _PRSM_INFORMS = word_set(
     " --version config sim demo"
 )
 _PRSM_POLICY_INFORMS = word_set("check list")
+
+
+def by_name(name: str) -> str | None:
+    """Return why a program of that name is dangerous whatever it is told."""
+    return _REASONS.get(name)
 
 
 def program_danger(command: Command) -> str | None:

@@ -28,7 +28,7 @@ _WORDS: Mapping[str, frozenset[str]] = {
         "publish unpublish deprecate owner token login adduser access dist-tag hook exec x explore"
         " config set link create init-x profile team org"
     ),
-    "yarn": word_set("publish dlx login npm config link"),
+    "yarn": word_set("publish dlx login npm config link global"),
     "pnpm": word_set("publish dlx exec-x login config link unpublish"),
     "bun": word_set("publish x link"),
     "cargo": word_set("publish yank login logout owner install uninstall"),
@@ -102,6 +102,9 @@ def _packager(command: Command) -> str | None:
             return "installs from elsewhere"
         if text in {"-g", "--global"}:
             return "installs for all projects"
+    operands = [text for text in command.texts[1:] if not text.startswith("-")]
+    if operands[:1] in (["init"], ["innit"]) and len(operands) > 1:
+        return "downloads and runs code"
     return None
 
 

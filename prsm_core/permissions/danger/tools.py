@@ -38,6 +38,7 @@ _PROGRAM_SETTING = re.compile(
     re.DOTALL,
 )
 _MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
+_AWK_LOADS = re.compile(r"-[fEil].*|--(?:file|exec|include|load)(?:=.*)?")
 _PRINTS_ALL = frozenset({(), ("-p",), ("-x",), ("-px",), ("-xp",), ("-o",)})
 
 
@@ -60,7 +61,12 @@ def _chmod(command: Command) -> str | None:
 
 def _find(command: Command) -> str | None:
     writes = {"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}
-    return "deletes or writes files" if writes & set(command.texts) else None
+    if writes & set(command.texts):
+        return "deletes or writes files"
+    is_hidden = any(
+        not word.exact and word.text.startswith("-") and "{" in word.text for word in command.words
+    )
+    return "braces make an option that cannot be told" if is_hidden else None
 
 
 def _sed(command: Command) -> str | None:
@@ -74,7 +80,8 @@ def _sed(command: Command) -> str | None:
 def _awk(command: Command) -> str | None:
     if any(AWK_RUNS.search(text) for text in command.texts[1:]):
         return "a script of awk can run programs or write files"
-    return "runs a script whose text is not known" if "-f" in command.texts else None
+    is_loading = any(map(_AWK_LOADS.fullmatch, command.texts[1:]))
+    return "runs a script whose text is not known" if is_loading else None
 
 
 def _curl(command: Command) -> str | None:
@@ -95,6 +102,9 @@ def _unknown_words(command: Command) -> str | None:
 
 
 def _tar(command: Command) -> str | None:
+    letters = command.texts[1:2]  # they need no dash in front
+    if letters and not letters[0].startswith("-") and set("IFP") & set(letters[0]):
+        return "runs programs, or writes outside its folder"
     if any(map(_TAR_RUNS.fullmatch, command.texts[1:])) or any(
         "--checkpoint-action" in text or text.startswith("--use-c") for text in command.texts
     ):
@@ -178,7 +188,7 @@ def _go(command: Command) -> str | None:
     runs = ("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "-overlay")
     if any(text.startswith(runs) for text in texts):
         return "an option runs another program"
-    if texts[:1] == ("run",) and any("@" in text for text in texts):
+    if texts[:1] in {("run",), ("install",)} and any("@" in text for text in texts):
         return "downloads and runs code"
     return None
 
@@ -214,13 +224,33 @@ def _code_editor(command: Command) -> str | None:
 
 
 def _rg(command: Command) -> str | None:
-    runs = any(text.startswith(("--pre", "--hostname-bin")) for text in command.texts[1:])
+    options = {text.partition("=")[0] for text in command.texts[1:]}
+    runs = options & {"--pre", "--hostname-bin"}
     return "an option runs another program" if runs else None
 
 
 def _sort(command: Command) -> str | None:
     runs = any(text.startswith("--co") for text in command.texts[1:])
     return "an option runs another program" if runs else None
+
+
+def _split(command: Command) -> str | None:
+    runs = any(text.startswith("--fi") for text in command.texts[1:])
+    return "an option runs another program" if runs else None
+
+
+def _mv(command: Command) -> str | None:
+    return "deletes files" if "/dev/null" in command.texts[1:] else None
+
+
+def _install(command: Command) -> str | None:
+    modes = re.findall(r"(?:-m|--mode=)\s*(\S+)", " ".join(command.texts[1:]))
+    return "gives away rights" if any(map(_LOOSE_MODE.fullmatch, modes)) else None
+
+
+def _cmake(command: Command) -> str | None:
+    removes = {"rm", "remove", "remove_directory"} & set(command.texts)
+    return "deletes files" if removes and "-E" in command.texts else None
 
 
 def _man(command: Command) -> str | None:
@@ -257,4 +287,8 @@ TOOLS: Mapping[str, Check] = {
     "rg": _rg,
     "sort": _sort,
     "man": _man,
+    **dict.fromkeys(("split", "gsplit"), _split),
+    "mv": _mv,
+    "install": _install,
+    "cmake": _cmake,
 }

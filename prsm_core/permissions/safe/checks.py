@@ -133,6 +133,8 @@ _SHORT_VERSION = word_set(
     " eslint:-v mypy:-V pip:-V pip3:-V ruff:-V ruff:version black:-V flake8:-V pytest:-V tsc:-V"
     " kubectl:version:--client helm:version uv:-V cmake:-version mvn:-v gradle:-v prettier:-v"
 )
+# All whose arguments are told apart here.
+CHECKERS = _HAS_VERSION | {words[0] for words in _CHECKS} | _PACKAGERS
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
 _NPM_LISTS = frozenset({"ls", "list", "ll", "la"})

@@ -25,7 +25,7 @@ _DIFF_LONG = word_set(
     " ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
     " histogram diff-algorithm= find-renames find-renames= no-renames relative exit-code quiet raw"
     " check diff-filter= no-ext-diff no-textconv text full-index abbrev abbrev= function-context"
-    " merge-base no-prefix"
+    " merge-base no-prefix find-copies find-copies= find-copies-harder"
 )
 _LOG_LONG = _DIFF_LONG | word_set(
     "oneline graph all decorate decorate= no-decorate author= committer= since= until= after="
@@ -33,7 +33,8 @@ _LOG_LONG = _DIFF_LONG | word_set(
     " date= branches tags remotes skip= abbrev-commit no-abbrev-commit left-right cherry-pick"
     " topo-order date-order author-date-order all-match invert-grep regexp-ignore-case"
     " extended-regexp fixed-strings parents children full-history simplify-by-decoration source"
-    " relative-date count boundary ancestry-path"
+    " relative-date count boundary ancestry-path left-only right-only cherry-mark cherry no-walk"
+    " min-parents= max-parents="
 )
 _DIFF = Syntax(flags="puszwbRaWMCi", valued="USG", long=_DIFF_LONG)
 _LOG = Syntax(flags="puszwbRaWMCiEFgmc", valued="USGLn", long=_LOG_LONG, numeric=True)
@@ -72,6 +73,7 @@ _LOOKING: Mapping[str, Syntax] = {
     "blame": Syntax(
         flags="wClMsefnptbc",
         valued="L",
+        free=frozenset({"-L"}),
         long=word_set("show-email porcelain line-porcelain date= since= first-parent root"),
     ),
     "describe": Syntax(

@@ -6,6 +6,7 @@ could itself be an option makes the command line one that is not known.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell.words import Word
 
 
+_NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
     """The harmless options of one tool and what its operands are.
@@ -23,9 +27,10 @@ class Syntax:
     `flags` are letters without and `valued` letters with a value; `long` names without dashes,
     those that take a value after `=` or as the next word written `name=`. The first `texts`
     operands are no paths (a pattern, a filter), unless an option of `all_paths` is given; -1 says
-    that none is a path. `names_only` says that the tool does not show what is in a file,
-    `numeric` that -N stands for a count, `tame` that no option it has does harm, so that a pattern
-    may become one by the name of a file, `free` are options whose value is a text of any kind.
+    that none is a path. `names_only` says that the tool does not show what is in a file, `numeric`
+    that -N stands for a count, `negative` that an operand may be a number below zero, `tame` that
+    no option it has does harm, so that a pattern may become one by the name of a file, `free` are
+    options whose value is a text of any kind.
     """
 
     flags: str = ""
@@ -36,6 +41,7 @@ class Syntax:
     max_operands: int | None = None
     names_only: bool = False
     numeric: bool = False
+    negative: bool = False
     tame: bool = False
     free: frozenset[str] = frozenset()
 
@@ -88,8 +94,8 @@ class _Parser:
         if text.startswith("-") and text != "-":
             if self._rules.numeric and text[1:].isdigit():
                 return True
-            return self._short(word)
-        if word.may_be_option and not self._rules.tame:
+            return (self._rules.negative and _is_negative(word)) or self._short(word)
+        if text != "-" and word.may_be_option and not self._rules.tame:
             return False
         self._operands.append(word)
         return True
@@ -126,4 +132,10 @@ class _Parser:
         value = self._rest.pop()
         if option in self._rules.free:
             return value.known
+        if _is_negative(value):
+            return True
         return not value.may_be_option and self._place.is_ordinary(value)
+
+
+def _is_negative(word: Word) -> bool:
+    return word.known and _NEGATIVE.fullmatch(word.text) is not None

@@ -46,7 +46,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         long=word_set(
             "all almost-all author human-readable recursive reverse size directory classify inode"
             " numeric-uid-gid group-directories-first dereference full-time color color= sort="
-            " time= time-style= format= ignore= hide= width="
+            " time= time-style= format= ignore= hide= width= block-size="
         ),
         names_only=True,
         tame=True,
@@ -113,7 +113,7 @@ _SYNTAX: Mapping[str, Syntax] = {
     "hostname": Syntax(flags="sfiIdA", max_operands=0),
     "which": Syntax(flags="a", texts=-1),
     "type": Syntax(flags="atpPf", texts=-1),
-    "seq": Syntax(flags="w", valued="sf", texts=-1),
+    "seq": Syntax(flags="w", valued="sf", texts=-1, negative=True),
     "true": Syntax(texts=-1),
     "false": Syntax(texts=-1),
     "sort": Syntax(
@@ -170,7 +170,8 @@ _SYNTAX: Mapping[str, Syntax] = {
             " no-filename only-matching invert-match multiline multiline-dotall pcre2 trim vimgrep"
             " type-list null quiet stats json text column no-messages passthru color= glob= iglob="
             " type= type-not= max-count= max-depth= max-columns= max-filesize= context="
-            " after-context= before-context= replace= regexp= sort= sortr= encoding="
+            " after-context= before-context= replace= regexp= sort= sortr= encoding= pretty"
+            " context-separator="
         ),
         texts=1,
         all_paths=_PATTERN_OPTIONS | {"--files", "--type-list"},
@@ -204,12 +205,21 @@ def _echo(arguments: Sequence[Word], place: Place) -> bool:
 
 def _printf(arguments: Sequence[Word], place: Place) -> bool:
     # -v and %n assign to a variable, and the name of a variable can run code.
-    if not arguments or arguments[0].may_be_option:
+    if arguments and arguments[0].text == "--":
+        arguments = arguments[1:]
+    elif arguments and arguments[0].may_be_option:
         return False
-    return not re.search(r"%[^%a-zA-Z]*n", arguments[0].text) and _echo(arguments, place)
+    if not arguments:
+        return False
+    text = arguments[0].text.replace("%%", "")
+    return not _PRINTF_ASSIGNS.search(text) and _echo(arguments, place)
 
 
-_TEST_FILE = word_set("-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t")
+_PRINTF_ASSIGNS = re.compile(r"%[^%a-zA-Z]*[hjlLqtz]*n")
+_TEST_FILE = word_set(
+    "-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t -g -k -u -G -N -O -nt -ot -ef"
+)
+_TEST_BETWEEN = frozenset({"-a", "-o"})  # at the beginning -o asks for an option of the shell
 _TEST_NUMBER = word_set("-eq -ne -lt -le -gt -ge")
 
 
@@ -217,7 +227,9 @@ def _test(arguments: Sequence[Word], place: Place) -> bool:
     # An operand of a comparison of numbers must be one: elsewhere in bash it is evaluated.
     texts = [word.text for word in arguments]
     numbers = _TEST_NUMBER & set(texts)
-    for word in arguments:
+    for before, word in zip(["!", *texts], arguments, strict=False):
+        if word.text in _TEST_BETWEEN and before not in _TEST_BETWEEN | {"!"}:
+            continue
         if word.text in _TEST_FILE | _TEST_NUMBER | {"!", "=", "==", "!="}:
             continue
         if word.may_be_option or (numbers and not word.text.isdigit()):
@@ -247,11 +259,14 @@ _JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
 _JQ = Syntax(
     flags="rcsneSaMCj",
     long=word_set(
-        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
+        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output indent="
     ),
     texts=1,
 )
-_JQ_REACHES_OUT = re.compile(r"env|import|include|input|debug|stderr|\$__", re.IGNORECASE)
+# The names of fields stand behind a dot.
+_JQ_REACHES_OUT = re.compile(
+    r"(?<![\w.])(?:env|import|include|input|debug|stderr|modulemeta|get_search_list)|\$__|\$ENV"
+)
 
 
 def _jq(arguments: Sequence[Word], place: Place) -> bool:
@@ -269,11 +284,13 @@ def _jq(arguments: Sequence[Word], place: Place) -> bool:
 
 _FIND_ALONE = word_set(
     "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
-    " -prune ( ) -depth -mount -xdev -daystart"
+    " -prune ( ) -depth -mount -xdev -daystart -quit -nouser -nogroup -noleaf"
 )
 _FIND_VALUED = word_set(
     "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -maxdepth -mindepth -size"
     " -mtime -mmin -atime -amin -ctime -cmin -printf -inum -newer -perm -user -group -links"
+    " -newermt -newerct -newerat -newermm -anewer -cnewer -used -samefile -lname -ilname"
+    " -iwholename -iregex -xtype -fstype -uid -gid"
 )
 
 
@@ -295,8 +312,12 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
     return True
 
 
+_DATE_PRECISION = re.compile(r"-I(?:date|hours|minutes|seconds|ns)")
+
+
 def _date(arguments: Sequence[Word], place: Place) -> bool:
     # A bare operand sets the clock.
+    arguments = [word for word in arguments if not _DATE_PRECISION.fullmatch(word.text)]
     rules = Syntax(
         flags="uRI", valued="d", long=word_set("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
     )

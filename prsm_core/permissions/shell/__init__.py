@@ -68,6 +68,7 @@ class _Survey:
         self._curious: list[Command] = []  # interpreters that may do so
         self._opaque: list[str] = []
         self._unresolved: str | None = None
+        self._doubtful: str | None = None
         self._readings: list[Reading] = []
         self._latent: list[str] = []  # what runs if values of variables are expanded again
 
@@ -94,6 +95,7 @@ class _Survey:
             functions=one.functions,
             variables=one.variables,
             evaluates=one.evaluates,
+            doubtful=self._doubtful,
         )
 
     def _read(self, text: str) -> None:
@@ -137,6 +139,7 @@ class _Survey:
             self._add(opened.codes)
             self._opaque += opened.opaque
             self._unresolved = self._unresolved or opened.unresolved
+            self._doubtful = self._doubtful or opened.doubtful
             if opened.reads_input:
                 (self._curious if opened.interprets else self._hungry).append(command)
 
@@ -153,7 +156,7 @@ class _Survey:
                 self._take(word.text, is_exact=word.exact)
             if command.name == "exec" and command.reads:
                 self._take("", is_exact=False)  # from now on that comes in
-        if any(command.piped for command in self._hungry):
+        if any(command.piped or _reads_unknown(command) for command in self._hungry):
             hungry = {id(command) for command in self._hungry}
             for command in self._commands:
                 is_inner = bool(command.via) and command.name not in _TELLERS
@@ -204,6 +207,12 @@ def _evaluates(command: Command) -> bool:
     """Return whether a command expands values of variables again."""
     names = (each.name for each in command.assigned)
     return command.name in EVALUATES or not EVALUATED.isdisjoint(names)
+
+
+def _reads_unknown(command: Command) -> bool:
+    """Return whether what a command reads, or takes for a file, may be what another one writes."""
+    words = (*command.words[1:], *command.reads, *(each.value for each in command.assigned))
+    return any(not word.exact for word in words)
 
 
 def _runs_files(name: str) -> bool:

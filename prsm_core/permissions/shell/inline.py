@@ -74,18 +74,24 @@ def inline_code(name: str, words: Sequence[Word]) -> InlineCode:
     position = 1
     while position < len(words):
         text = words[position].text
-        if not words[position].exact or text[:1] not in {"-", "+"} or text == "-":
+        if text[:1] not in {"-", "+"} or text == "-":
             break
         position += 1
         if text == "--":
             break
         following = words[position].text if position < len(words) else ""
+        if not words[position - 1].exact:  # it may end in the letter that takes code
+            found.codes.append(following)
         module = _MODULE.fullmatch(text) if kind in {"python", "pypy"} else None
         if module:
             _note_module(module["name"] or following, words[position:], found)
             return found
         position += _note_option(text, following, _LETTERS.get(kind, _OTHERS), found)
     found.operand = words[position] if position < len(words) else None
+    if found.operand is not None and not found.operand.exact:  # it may be an option that takes code
+        found.codes += [word.text for word in words[position:]]
+    if found.operand is not None and found.operand.text == "eval":  # of deno
+        found.codes += [word.text for word in words[position + 1 :]]
     is_asking = kind in _ASKING and any(_INTERACTIVE.fullmatch(word.text) for word in words[1:])
     is_input = found.operand is None or INPUT_FILE.fullmatch(found.operand.text) is not None
     found.reads_input = is_asking or (is_input and not found.given) or kind in _EDITORS

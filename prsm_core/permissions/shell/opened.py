@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 _MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
-# A setting of ssh whose value is a command line.
-SSH_SETTING = re.compile(r"(?:-o)?\w*Command[\s=]+(?P<value>.*)", re.DOTALL | re.IGNORECASE)
+# A command line behind a word of the program's own: a setting of ssh, an address of socat, what a
+# debugger or a pager passes to a shell.
+OWN_WORD = re.compile(
+    r"(?:(?:-o)?\w*Command[\s=]+|(?:EXEC|SYSTEM|SHELL):|\+?!|(?:platform )?shell\s+|pipe\s[^|]*\|)"
+    r"(?P<value>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
 # Files that are what comes in.
 INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|[0-9]+)/fd/[0-9]+")
 
@@ -29,13 +34,14 @@ class Opened:
     `codes` are texts that a shell reads, `opaque` texts in another language that may start
     programs. `certain` says that `commands` is all there is, `reads_input` that what comes in is
     run as well, by a shell or, with `interprets`, as another language; `unresolved` says why it
-    cannot be told which programs run.
+    cannot be told which programs run, `doubtful` why others than usual might.
     """
 
     commands: list[Command] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
     opaque: list[str] = field(default_factory=list)
     unresolved: str | None = None
+    doubtful: str | None = None
     certain: bool = True
     reads_input: bool = False
     interprets: bool = False
@@ -51,6 +57,7 @@ class Opened:
         """Note a file that will be read as commands."""
         if not word.exact:
             self.unresolved = f"{reader} runs a file that is only known when it runs"
+            self.reads_input = True  # it may stand for what a command writes
         elif INPUT_FILE.fullmatch(word.text):
             self.reads_input = True
 
@@ -86,5 +93,10 @@ def open_loose(command: Command, opened: Opened, start: int = 1) -> None:
             opened.codes.append(text)
         if "=" in text:
             opened.codes.append(text.partition("=")[2])
-        if setting := SSH_SETTING.fullmatch(text):
-            opened.codes.append(setting["value"])
+        add_own_word(text, opened)
+
+
+def add_own_word(text: str, opened: Opened) -> None:
+    """Note the command line in an argument that begins with a word of the program's own."""
+    if found := OWN_WORD.fullmatch(text):
+        opened.codes.append(found["value"])

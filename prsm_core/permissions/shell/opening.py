@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell.script import Command
     from prsm_core.permissions.shell.wrappers import Wrapper
 
+# Of shells that are no descendants of sh.
+_LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})
 # env takes anything before the sign.
 _ENTRY = re.compile(r"[^=]+=", re.DOTALL)
 
@@ -89,13 +91,21 @@ def shell_call(words: Sequence[Word]) -> ShellCall:
     position = 1
     while position < len(words):
         text = words[position].text
-        if not words[position].exact or text[:1] not in {"-", "+"} or len(text) < 2:
+        if not words[position].exact and not takes_code:
+            # It may hold the letter that makes the next word code.
+            following = words[position + 1] if position + 1 < len(words) else UNKNOWN
+            return ShellCall(code=replace(following, exact=False), file=words[position])
+        if text[:1] not in {"-", "+"}:
             break
         position += 1
-        if text == "--":
+        if text in {"-", "--"}:
             break
         if text in {"--version", "--help"}:
             return ShellCall(informs=True)
+        name, equals, value = text.partition("=")
+        if name in _LONG_CODE:
+            following = words[position] if position < len(words) else UNKNOWN
+            return ShellCall(code=replace(words[position - 1], text=value) if equals else following)
         if text in {"--rcfile", "--init-file"}:
             start_file = words[position] if position < len(words) else UNKNOWN
             position += 1
@@ -107,7 +117,7 @@ def shell_call(words: Sequence[Word]) -> ShellCall:
     operand = words[position] if position < len(words) else None
     if takes_code:
         return ShellCall(code=operand or UNKNOWN, file=start_file)
-    file = None if reads_input or operand is None or operand.text == "-" else operand
+    file = None if reads_input else operand
     return ShellCall(file=file or start_file, only_checks=checks)
 
 
@@ -171,6 +181,8 @@ def _options(
         if word.text == "--":
             break
         if not word.known or word.text == "-":
+            if not word.exact and word.text[1:2] not in frozenset(rules.valued):
+                opened.doubtful = "an option of a wrapper is only known when it runs"
             return options, None
         taken = _option(word, words[position : position + 1], rules, options, opened)
         if taken is None:
@@ -193,7 +205,7 @@ def _option(
     if word.text.startswith("--"):
         name, equals, value = word.text[2:].partition("=")
         if name == "split-string":
-            opened.add_code(Word(value) if equals else (*following, UNKNOWN)[0], "env")
+            _split(Word(value) if equals else (*following, UNKNOWN)[0], opened)
         if equals:
             options[name] = Word(value)
             return 0 if f"{name}=" in rules.long or name == "preserve-env" else None
@@ -210,12 +222,19 @@ def _option(
             value_word = Word(attached) if attached else (*following, UNKNOWN)[0]
             options[letter] = value_word
             if letter in rules.code:
-                opened.add_code(value_word, "env")
+                _split(value_word, opened)
             return 0 if attached else 1
         if letter not in rules.flags:
             return None
         options[letter] = Word("")
     return 0
+
+
+def _split(word: Word, opened: Opened) -> None:
+    """Note what env takes apart by rules of its own: options and variables come first."""
+    text = word.text.replace("\\_", " ")
+    is_plain = word.exact and "\\" not in word.text and "$" not in word.text
+    opened.add_code(Word(f"env {text}", exact=is_plain), "env")
 
 
 def _filled(rest: Sequence[Word], options: Mapping[str, Word]) -> tuple[Word, ...]:

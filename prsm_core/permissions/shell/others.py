@@ -12,10 +12,11 @@ from prsm_core.permissions.shell.inline import bare_name, inline_code
 from prsm_core.permissions.shell.opened import (
     INPUT_FILE,
     LOOKS_LIKE_CODE,
+    add_own_word,
     inner_command,
     open_loose,
 )
-from prsm_core.permissions.shell.words import UNKNOWN, Word
+from prsm_core.permissions.shell.words import UNKNOWN, Word, word_set
 from prsm_core.permissions.shell.wrappers import (
     AWK_RUNS,
     CALLS,
@@ -40,6 +41,9 @@ _MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
 _MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
 _GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
 _GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
+_OWN_WORDS = word_set("scp sftp less more lldb")
+_MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
+_AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
 
 
 def open_other(name: str, command: Command, opened: Opened) -> None:
@@ -52,6 +56,11 @@ def open_other(name: str, command: Command, opened: Opened) -> None:
         start = next((at for at, word in enumerate(words) if word.text in triggers), None)
         if start is not None:
             open_loose(command, opened, start + 1)
+    if any(map(may_make_options, words)):
+        opened.doubtful = f"braces make options of {name}"
+    if name in _OWN_WORDS:
+        for word in words[1:]:
+            add_own_word(word.text, opened)
     if name in EVALUATES:
         opened.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
     runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
@@ -66,6 +75,8 @@ def _open_interpreter(name: str, runs: re.Pattern[str], command: Command, opened
     if runs is CALLS:
         inline = inline_code(name, words)
         codes, reads = inline.codes, inline.reads_input
+        # perl opens an argument with a pipe at either end as one.
+        opened.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
     else:
         codes = [word.text for word in words[1:]]
         reads = runs is not AWK_RUNS
@@ -93,7 +104,7 @@ def _open_running_options(name: str, words: Sequence[Word], opened: Opened) -> N
                 opened.codes.append(value.removeprefix("exec="))
             elif following is not None:
                 split = following.text.replace(",", " ") if option == "-wrapper" else following.text
-                opened.add_code(replace(following, text=split), name)
+                opened.add_code(replace(following, text=split.removeprefix("exec=")), name)
         elif short and text[:2] != "--":
             _open_short(text, short, words[position + 1 :], opened)
 
@@ -151,6 +162,8 @@ def _hash(command: Command, opened: Opened) -> None:
 
 def _find(command: Command, opened: Opened) -> None:
     words, triggers = command.words, FINDERS[command.name]
+    if any(map(_may_be_several, words[1:])):
+        opened.doubtful = f"{command.name} may be told to run a program"
     position = 1
     while position < len(words):
         name, equals, value = words[position].text.partition("=")
@@ -169,6 +182,17 @@ def _find(command: Command, opened: Opened) -> None:
         if rest:
             opened.commands.append(inner_command(command, (*rest, UNKNOWN)))
         position = end
+
+
+def _may_be_several(word: Word) -> bool:
+    """Return whether the shell may make several words of one, options among them."""
+    is_split = (word.glob and not word.text) or word.text.startswith("-")
+    return not word.exact and (is_split or may_make_options(word))
+
+
+def may_make_options(word: Word) -> bool:
+    """Return whether braces in a word become options."""
+    return not word.exact and _MAKES_OPTIONS.search(word.text) is not None
 
 
 def _git(command: Command, opened: Opened) -> None:
@@ -216,6 +240,7 @@ def _make(command: Command, opened: Opened) -> None:
         following = words[position + 1].text if position + 1 < len(words) else ""
         if "=" in text:
             opened.codes.append(text.partition("=")[2])
+            opened.opaque += [text] if "$(" in text or "${" in text else []
         if match := _MAKE_CODE.fullmatch(text):
             opened.opaque.append(match[1] or following)
         elif match := _MAKE_FILE.fullmatch(text):
@@ -227,6 +252,16 @@ def _sed(command: Command, opened: Opened) -> None:
     running = [text for text in sed.scripts_of(command.texts[1:]) if sed.may_run(text)]
     opened.opaque += running
     opened.reads_input = bool(running)  # a line can be the command
+    if "" in sed.scripts_of(command.texts[1:]):
+        opened.doubtful = "it cannot be told what sed does"
+
+
+def _awk(command: Command, opened: Opened) -> None:
+    at = 1
+    while at < len(command.words) and command.texts[at].startswith("-"):
+        at += 2 if command.texts[at] in _AWK_VALUED else 1
+    if command.texts[at : at + 1] == ("",):
+        opened.doubtful = "it cannot be told what awk does"
 
 
 _SPECIAL: Mapping[str, Callable[[Command, Opened], None]] = {
@@ -239,5 +274,6 @@ _SPECIAL: Mapping[str, Callable[[Command, Opened], None]] = {
     **dict.fromkeys(FINDERS, _find),
     "git": _git,
     **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     **dict.fromkeys(("make", "gmake"), _make),
 }

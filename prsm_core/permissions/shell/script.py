@@ -71,8 +71,9 @@ class Script:
     """All commands that a text may run, however they are nested.
 
     `plain` says that the first `own` commands are the whole text, in this order, and that nothing
-    else happens in it. `unresolved` says why not all programs that it runs can be told, `opaque`
-    are texts that may run but could not be read. `functions` are the names that it defines,
+    else happens in it. `unresolved` says why not all programs that it runs can be told, `doubtful`
+    that an argument only known when it runs might name one where none is expected, `opaque` are
+    texts that may run but could not be read. `functions` are the names that it defines,
     `variables` those that it expands, `evaluates` says that an expansion may run text.
     """
 
@@ -84,3 +85,4 @@ class Script:
     functions: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     evaluates: bool = False
+    doubtful: str | None = None

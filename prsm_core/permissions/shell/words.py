@@ -61,7 +61,8 @@ class Word:
         return replace(self, text=self.text[start:])
 
 
-UNKNOWN = Word("", exact=False)
+# An expansion without quotes, which may become several words.
+UNKNOWN = Word("", glob=True, exact=False)
 
 
 def word_set(text: str) -> frozenset[str]:

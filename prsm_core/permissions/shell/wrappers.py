@@ -108,12 +108,31 @@ LOOSE = word_set(
     " x86_64 i386 i486 i586 i686 uname26 capsh logsave dpkg-architecture cgexec execlineb chronic"
     " ifne pee mispipe lckdo run-one xinit xterm konsole gnome-terminal kitty alacritty wezterm"
     " zellij byobu nq tsp s6-setuidgid runsv"
+    " pwsh powershell catchsegv systemd-cat systemd-nspawn dbus-launch ccache sccache distcc bear"
+    " intercept-build scan-build torify usewithtor trickle nocache gamemoderun primusrun optirun"
+    " timelimit setlock setuidgid minijail0 nsjail aa-exec runcon schedtool cset heaptrack uftrace"
+    " bpftrace stap rr kcov wine wine64 qemu-x86_64 qemu-aarch64 box64 arch xcrun sem env_parallel"
+    " pdsh clush dsh ansible salt fab mpirun mpiexec srun sbatch salloc qsub flatpak-spawn"
+    " host-spawn with-contenv foreground cargo-watch cronitor startx sandbox-exec kdesu gksudo gksu"
+    " sudo-rs sux"
 )
 # The same, behind one of these words.
 LOOSE_AFTER: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("docker", "podman", "nerdctl", "lxc"), word_set("run exec create compose")),
     "docker-compose": word_set("run exec"),
-    "kubectl": word_set("exec run debug"),
+    **dict.fromkeys(("kubectl", "oc", "k3s"), word_set("exec run debug rsh")),
+    **dict.fromkeys(("incus", "crictl", "ctr", "runc", "lxc-attach"), word_set("exec run --")),
+    **dict.fromkeys(("apptainer", "singularity"), word_set("exec run shell")),
+    **dict.fromkeys(
+        ("foreman", "honcho", "railway", "teller", "heroku", "fly"), word_set("run -C")
+    ),
+    **dict.fromkeys(("lerna", "nx", "turbo"), word_set("exec --")),
+    "cmake": word_set("-E"),
+    "meson": word_set("devenv"),
+    "ip": word_set("exec"),
+    "cargo": word_set("watch"),
+    "guix": word_set("shell environment"),
+    "sops": word_set("exec-env exec-file"),
     "uv": word_set("run tool x"),
     "go": word_set("-exec --exec -toolexec"),
     "pipx": word_set("run"),
@@ -126,7 +145,7 @@ LOOSE_AFTER: Mapping[str, frozenset[str]] = {
     "rustup": word_set("run"),
     **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
     **dict.fromkeys(("pixi", "micromamba", "volta", "hatch", "tox"), word_set("run exec")),
-    "git": word_set("bisect foreach"),
+    "git": word_set("bisect foreach filter-branch"),
 }
 FINDERS: Mapping[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
@@ -141,13 +160,21 @@ EVALUATES = word_set(
 SUBSTITUTES = re.compile(r"`|\$[({\[]")
 # Programs that take what they do from their arguments, in a language of their own; versions of
 # them have longer names. By what in such a text may start a program.
+# What is printed to is behind all that is printed; too much of that counts as printed to a file.
 AWK_RUNS = re.compile(
-    r"system\s*\(|getline|\|\s*[\"&(]|print[^;}>|]{0,200}[>|]|ENVIRON|@load|\bclose\("
+    r"system\s*\(|getline|\|\s*[\"&(]|ENVIRON|@\s*(?:load|include)|@\s*\w+\s*\(|\bclose\("
+    r"|print(?:\"(?:[^\"\\]|\\.){0,200}+\"|[^;}>|\"]){0,200}+[^;}]",
+    re.DOTALL,
 )
-_QUERY_RUNS = re.compile(r"\\!|\.(?:shell|system)|\bprogram\b|load_extension", re.IGNORECASE)
+_QUERY_RUNS = re.compile(
+    r"\\!|\.(?:shell|system|excel)|\bsystem\b|\bpager\b|\bprogram\b|load_extension"
+    r"|(?<!\|)\|(?!\|)",
+    re.IGNORECASE,
+)
 CALLS = re.compile(
-    r"system|exec|spawn|popen|subprocess|\bcall\b|\brun\b|shell|eval|import|`|!|\bqx\b|\bprogram\b"
-    r"|\bopen\b[^;\n]{0,200}\|",
+    r"system|exec|spawn|popen|passthru|process|\bcall\b|\brun\b|shell|eval|import|`|!|\bqx\b|%x"
+    r"|cmd|\bcommand\b|\bpipe\b|readpipe|\bproc_|\bterm|jobstart|job_start|open_port"
+    r"|\bprogram\b|\bopen\b[^;\n]{0,200}\|",
     re.IGNORECASE,
 )
 INTERPRETERS: Mapping[str, re.Pattern[str]] = {
@@ -156,26 +183,27 @@ INTERPRETERS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(
         word_set(
             "python pypy node deno bun perl ruby php lua tclsh wish osascript Rscript julia groovy"
-            " elixir erl guile pwsh powershell ed ex vi vim nvim emacs m4 dc gdb lldb irb ipython"
+            " elixir erl guile ed ex vi vim nvim emacs m4 dc gdb lldb irb ipython"
         ),
         CALLS,
     ),
 }
 # Programs that are no shells and yet read commands from their input.
-READERS = word_set("at batch crontab ssh su parallel")
+READERS = word_set("at batch crontab ssh su parallel pwsh powershell")
 # Options whose value is a program, whatever the tool.
 RUNNING_OPTION = re.compile(
     r"--?(?:(?:[a-z]+-)*(?:exec|command|cmd|program|prog|shell|rsh|pager|editor|askpass|helper)"
     r"|pre|hostname-bin|to-command|upload-pack|receive-pack|checkpoint-action|rsync-path|extcmd"
-    r"|interpreter|open-files-in-pager|tool|eval)(?:=(?P<value>.*))?",
+    r"|interpreter|open-files-in-pager|tool|vettool|toolexec|eval|html)(?:=(?P<value>.*))?",
     re.DOTALL,
 )
 RUNNING_SHORT: Mapping[str, str] = {
     **dict.fromkeys(("tar", "bsdtar", "gtar"), "IF"),
     "rsync": "e",
-    "man": "P",
+    "man": "PH",
     "scp": "S",
-    "sftp": "S",
+    "sftp": "SD",
+    **dict.fromkeys(("nc", "ncat", "netcat"), "ec"),
 }
 # Long ones that may be abbreviated.
 RUNNING_LONG: Mapping[str, frozenset[str]] = {

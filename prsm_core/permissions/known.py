@@ -1,0 +1,49 @@
+"""Programs whose arguments are understood: none of them is a command that was not found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.danger.places import SPEAKERS, WRITERS
+from prsm_core.permissions.danger.programs import by_name
+from prsm_core.permissions.danger.tools import TOOLS
+from prsm_core.permissions.safe.checks import CHECKERS
+from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.permissions.shell.inline import bare_name
+from prsm_core.permissions.shell.words import word_set
+from prsm_core.permissions.shell.wrappers import (
+    EVALUATES,
+    FINDERS,
+    GNU_NAMES,
+    INTERPRETERS,
+    LOADER,
+    LOOSE,
+    LOOSE_AFTER,
+    READERS,
+    SHELLS,
+    WRAPPERS,
+)
+
+if TYPE_CHECKING:
+    from prsm_core.permissions.shell import Command
+
+_OTHERS = word_set(
+    "cd pushd popd source . alias unalias unset local shift wait umask ulimit shopt getopts break"
+    " continue jobs fg bg disown dirs caller help let times man info less more bat view open"
+    " xdg-open cc gcc g++ clang clang++ ld as nm strip objdump readelf strings od xxd hexdump"
+    " base64 base32 cksum sum sha1sum sha512sum b2sum fmt fold expand unexpand join tsort shuf"
+    " numfmt pr look whereis whatis apropos locate pgrep pidof ps top htop free uptime lsof ss"
+    " hg svn bzr fossil javac java jar kotlinc scalac dotnet nuget composer bower isort pre-commit"
+    " brew port zypper emerge nix-env guix opam cabal stack luarocks cpan cpanm mix rebar3 lein"
+)
+_KNOWN = frozenset().union(
+    READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
+    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, _OTHERS, {"git", "eval", "trap", "hash", "exec"},
+)  # fmt: skip
+
+
+def is_known(command: Command) -> bool:
+    """Return whether it is known what the arguments of a command mean to its program."""
+    name = command.name
+    is_named = name in _KNOWN or bare_name(name) in INTERPRETERS or by_name(name) is not None
+    return not name or is_named or name.startswith("git-") or LOADER.fullmatch(name) is not None

@@ -1,8 +1,8 @@
 """The orchestration tools as an MCP server inside this process.
 
 The CLI speaks JSON-RPC with it through its own channel. The methods of a server that has only tools
-are few, and an answer is there at once: streams and tasks of a session for each agent would cost
-more than the rest of the agent.
+are few, and an answer is there at once, so a session with streams and tasks of its own for each
+agent would have nothing to wait for.
 """
 
 from __future__ import annotations

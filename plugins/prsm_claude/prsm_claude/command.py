@@ -53,26 +53,31 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFiles:
-    """What is too long or too secret for a command line; needed while the CLI starts."""
+    """What may be too long or too secret for a command line; needed while the CLI starts.
+
+    `mcp_config` is a file as well where there are servers of the user's, which may hold secrets.
+    """
 
     system_prompt: Path
-    mcp_servers: Path
+    mcp_config: str
 
 
 @contextmanager
 def start_files(state_dir: Path, request: SessionRequest) -> Iterator[StartFiles]:
     """Lend out the files that a CLI reads when it starts, for their owner alone."""
     name = f"start-{uuid.uuid4()}"
-    files = StartFiles(
-        system_prompt=state_dir / f"{name}.md", mcp_servers=state_dir / f"{name}.json"
-    )
+    prompt, servers = state_dir / f"{name}.md", state_dir / f"{name}.json"
+    config = json.dumps({"mcpServers": mcp_servers(request)})
     try:
-        _write(files.system_prompt, request.system_prompt)
-        _write(files.mcp_servers, json.dumps({"mcpServers": mcp_servers(request)}))
-        yield files
+        _write(prompt, request.system_prompt)
+        if request.mcp_servers:
+            _write(servers, config)
+            config = str(servers)
+        yield StartFiles(system_prompt=prompt, mcp_config=config)
     finally:
-        files.system_prompt.unlink(missing_ok=True)
-        files.mcp_servers.unlink(missing_ok=True)
+        prompt.unlink(missing_ok=True)
+        if request.mcp_servers:
+            servers.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -109,7 +114,7 @@ def cli_argv(
         "--include-partial-messages",
         "--permission-prompt-tool=stdio",
         f"--tools={','.join(tools)}",
-        f"--mcp-config={files.mcp_servers}",
+        f"--mcp-config={files.mcp_config}",
         f"--append-system-prompt-file={files.system_prompt}",
         f"--resume={session_id}" if resume else f"--session-id={session_id}",
     ]

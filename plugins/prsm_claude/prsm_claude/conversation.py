@@ -5,35 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prsm_claude import command
 from prsm_claude.home import find_transcript, holds, prepare_home, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
-from prsm_claude.transport import CliEndedError, CliTransport
+from prsm_claude.transport import CliTransport
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from claude_agent_sdk import ClaudeAgentOptions, Message
+    from claude_agent_sdk import ClaudeAgentOptions
 
     from prsm_claude.config import ClaudeConfig
+    from prsm_claude.link import Listener
     from prsm_claude.transport import ToolAnswer
     from prsm_claude.usage import UsageMeter
-    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices, SessionRequest
-
-
-class Listener(Protocol):
-    """Who is told what the CLI says."""
-
-    async def on_message(self, link: Link, message: Message) -> None:
-        """Take a message; the next one is read when this returns."""
-        ...
-
-    async def on_ended(self, error: CliEndedError) -> None:
-        """Learn that the CLI has ended by itself."""
-        ...
+    from prsm_core.interfaces.provider import ProviderServices, SessionRequest
 
 
 class Conversation:
@@ -60,7 +49,6 @@ class Conversation:
         self._meter = meter
         self._orchestrates = orchestrates
         self._home = prepare_home(services.state_dir, config, os.environ)
-        self._listening: BackgroundTask | None = None
         self._unsure: tuple[str, str] | None = None  # text and id of a prompt that may be lost
         self._resumes = self._kept = request.resume_token is not None
         self.id = request.resume_token or str(uuid.uuid4())
@@ -82,10 +70,7 @@ class Conversation:
             self._choose_beginning()
         if self._resumes:
             await self._recall(find_transcript(self._home, self.id))
-        self.link = await self._open(options, serve)
-        self._listening = self._services.start_soon(
-            self._listen, self.link, listener, name=f"claude of {self._request.name}"
-        )
+        self.link = await self._open(options, serve, listener)
         return self.link
 
     def _choose_beginning(self) -> None:
@@ -127,15 +112,14 @@ class Conversation:
     async def close(self) -> None:
         """End the CLI; that goes on when the one who waits for it is cancelled."""
         link, self.link = self.link, None
-        if self._listening is not None:
-            self._listening.cancel()
-            self._listening = None
         if link is not None:
             closed = asyncio.Event()
             self._services.start_soon(_closed, link, closed, name="claude close")
             await closed.wait()
 
-    async def _open(self, options: ClaudeAgentOptions, serve: ToolAnswer) -> Link:
+    async def _open(
+        self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
+    ) -> Link:
         request = self._request
         with command.start_files(self._services.state_dir, request) as files:
             argv = command.cli_argv(
@@ -149,7 +133,7 @@ class Conversation:
             env = command.cli_env(self._config, os.environ, self._home)
             env |= command.model_env(request)
             transport = CliTransport(self._services, argv, cwd=request.cwd, env=env, serve=serve)
-            return await Link.open(self._services, options, transport)
+            return await Link.open(self._services, options, transport, listener)
 
     async def _recall(self, path: Path | None) -> None:
         """Take from the transcript what the CLI will not say."""
@@ -161,13 +145,6 @@ class Conversation:
         if self._unsure is not None:
             arrived = await holds(path, self._unsure[1])
             self._unsure = None if arrived else self._unsure
-
-    async def _listen(self, link: Link, listener: Listener) -> None:
-        try:
-            async for message in link.messages():
-                await listener.on_message(link, message)
-        except CliEndedError as error:
-            await listener.on_ended(error)
 
 
 async def _closed(link: Link, done: asyncio.Event) -> None:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import (
-    AssistantMessage as ClaudeMessage,
-)
-from claude_agent_sdk import (
-    RateLimitEvent,
-    ResultMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
-
 from prsm_claude import naming
 from prsm_claude.errors import one_line
+from prsm_claude.messages import blocks, mapping, text, word
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
@@ -35,7 +22,9 @@ from prsm_core.domain.turns import (
 )
 
 if TYPE_CHECKING:
+    from prsm_claude.messages import TurnResult
     from prsm_claude.usage import UsageMeter
+
 
 Json = Mapping[str, Any]
 _NEVER_ENDED = "still running when the turn ended"
@@ -67,19 +56,24 @@ class Translator:
         """Forget what the last turn was told of errors."""
         self.word = self.resets_at = None
 
-    def feed(self, message: object) -> list[ProviderEvent]:
-        """Return the events of a message; one without meaning here has none."""
-        match message:
-            case StreamEvent(parent_tool_use_id=None, event=event):
-                return self._stream(_mapping(event))
-            case ClaudeMessage(parent_tool_use_id=None):
+    def feed(self, message: Json) -> list[ProviderEvent]:
+        """Return the events of a message; one without meaning here has none.
+
+        What a subagent of the vendor's own says is not what the agent says.
+        """
+        if message.get("parent_tool_use_id") is not None:
+            return []
+        match message.get("type"):
+            case "stream_event":
+                return self._stream(mapping(message.get("event")))
+            case "assistant":
                 return self._message(message)
-            case UserMessage(parent_tool_use_id=None, content=list(blocks)):
-                return [event for block in blocks for event in self._result(block)]
-            case SystemMessage(subtype=subtype, data=data):
-                return self._news(str(subtype), _mapping(data))
-            case RateLimitEvent(rate_limit_info=info):
-                self.resets_at = info.resets_at if info.status == "rejected" else None
+            case "user":
+                return [event for block in blocks(message) for event in self._result(block)]
+            case "system":
+                return self._news(str(message.get("subtype")), message)
+            case "rate_limit_event":
+                self._limit(mapping(message.get("rate_limit_info")))
         return []
 
     def begun(self, call_id: str) -> list[ProviderEvent]:
@@ -98,16 +92,14 @@ class Translator:
         self._open.add(call_id)
         return [ToolCallStarted(call_id, tool, arguments)]
 
-    def finish(self, result: ResultMessage | None = None) -> list[ProviderEvent]:
+    def finish(self, result: TurnResult | None = None) -> list[ProviderEvent]:
         """Return what a turn that has ended leaves open; its result tells what was used."""
         events = [*self._ended_response(), *self._flushed()]
         events += [ToolCallFinished(call, "failed", error=_NEVER_ENDED) for call in self._open]
         if result is None:
             self._meter.turn_lost()
         else:
-            events += self._meter.turn_ended(
-                result.usage, result.model_usage, result.total_cost_usd
-            )
+            events += self._meter.turn_ended(result.usage, result.by_model, result.cost_usd)
         self._announced.clear()
         self._unbegun.clear()
         self._begun.clear()
@@ -121,10 +113,10 @@ class Translator:
     def _stream(self, event: Json) -> list[ProviderEvent]:
         match event.get("type"):
             case "message_start":
-                self._meter.begin(_mapping(event.get("message")))
+                self._meter.begin(mapping(event.get("message")))
                 self._responding = True
             case "content_block_delta":
-                return _delta(_mapping(event.get("delta")))
+                return _delta(mapping(event.get("delta")))
             case "message_delta":
                 self._meter.progress(event.get("usage"))
             case "message_stop":
@@ -135,20 +127,21 @@ class Translator:
                 ]
         return []
 
-    def _message(self, message: ClaudeMessage) -> list[ProviderEvent]:
-        if message.error or message.model == _SYNTHETIC:
-            self.word = message.error or self.word
+    def _message(self, message: Json) -> list[ProviderEvent]:
+        failure = word(message.get("error"))
+        if failure or mapping(message.get("message")).get("model") == _SYNTHETIC:
+            self.word = failure or self.word
             return []  # the result tells it
         self._responding = True
         events: list[ProviderEvent] = []
-        for block in message.content:
+        for block in blocks(message):
             match block:
-                case ThinkingBlock(thinking=thinking):
+                case {"type": "thinking", "thinking": thinking}:
                     self._thinking.append(str(thinking))
-                case TextBlock(text=text) if text:
-                    events.append(AssistantMessage(str(text), thinking=self._thoughts()))
-                case ToolUseBlock():
-                    self._announce(str(block.id), str(block.name), _mapping(block.input))
+                case {"type": "text", "text": said} if said:
+                    events.append(AssistantMessage(str(said), thinking=self._thoughts()))
+                case {"type": "tool_use", "id": call_id, "name": name}:
+                    self._announce(str(call_id), str(name), mapping(block.get("input")))
         return events
 
     def _announce(self, call_id: str, name: str, arguments: Json) -> None:
@@ -181,10 +174,10 @@ class Translator:
 
     # --- tools -----------------------------------------------------------------------------
 
-    def _result(self, block: object) -> list[ProviderEvent]:
-        if not isinstance(block, ToolResultBlock):
+    def _result(self, block: Json) -> list[ProviderEvent]:
+        if block.get("type") != "tool_result":
             return []
-        call_id = str(block.tool_use_id)
+        call_id = str(block.get("tool_use_id"))
         events: list[ProviderEvent] = []
         name, arguments = self._announced.get(call_id, ("", {}))
         if naming.is_ours(name):  # refused before it was handed over
@@ -196,14 +189,14 @@ class Translator:
         self._open.discard(call_id)
         return [*events, self._finished(call_id, block)]
 
-    def _finished(self, call_id: str, block: ToolResultBlock) -> ToolCallFinished:
+    def _finished(self, call_id: str, block: Json) -> ToolCallFinished:
         denied = self.reasons.pop(call_id, None)
         if denied is not None:
             return ToolCallFinished(call_id, "denied", error=denied)
-        text = cut_result(_text(block.content))
-        if block.is_error:
-            return ToolCallFinished(call_id, "failed", result=text, error=one_line(text))
-        return ToolCallFinished(call_id, "completed", result=text)
+        result = cut_result(text(block.get("content")))
+        if block.get("is_error"):
+            return ToolCallFinished(call_id, "failed", result=result, error=one_line(result))
+        return ToolCallFinished(call_id, "completed", result=result)
 
     # --- news ------------------------------------------------------------------------------
 
@@ -212,6 +205,11 @@ class Translator:
             return [event for event in _server_news(data) if self._is_news(event)]
         notice = _notice(subtype, data)
         return [notice] if notice else []
+
+    def _limit(self, info: Json) -> None:
+        resets = info.get("resetsAt") if info.get("status") == "rejected" else None
+        known = isinstance(resets, (int, float)) and math.isfinite(resets)
+        self.resets_at = resets if known else None
 
     def _is_news(self, notice: Notice) -> bool:
         known = notice in self._told
@@ -255,15 +253,3 @@ def _server_news(init: Json) -> list[Notice]:
         Notice("warning", f"The MCP server {server.get('name')} is not there: {server['status']}")
         for server in broken
     ]
-
-
-def _text(content: object) -> str:
-    """Return a text, or the texts of its parts."""
-    if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, Mapping)]
-        return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
-    return "" if content is None else str(content)
-
-
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}

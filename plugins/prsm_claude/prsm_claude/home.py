@@ -54,11 +54,15 @@ def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, st
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config.home:
         return home
-    link = home / _LOGIN
+    link, wanted = home / _LOGIN, None
+    if not config.custom_server and (login := user_login(environ)).exists():
+        wanted = login.resolve()
     if link.is_symlink():
+        if link.readlink() == wanted:
+            return home  # it is never away, not for a moment: other CLIs may read it just now
         link.unlink()
-    if not config.custom_server and (login := user_login(environ)).exists() and not link.exists():
-        link.symlink_to(login.resolve())
+    if wanted is not None and not link.exists():
+        link.symlink_to(wanted)
     return home
 
 

@@ -1,13 +1,14 @@
-"""One running CLI and the SDK's client of it."""
+"""One running CLI: the SDK's client of its control channel, and who hears its conversation."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from prsm_claude.errors import one_line
 from prsm_claude.transport import CliEndedError, CliTransport
@@ -17,9 +18,9 @@ from prsm_core.interfaces.deadline import deadline
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from claude_agent_sdk import Message
+    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
 
-    from prsm_core.interfaces.provider import ProviderServices
+    Json = dict[str, Any]
 
 _log = logging.getLogger("prsm.claude")
 
@@ -32,16 +33,38 @@ _UNKNOWN_SESSION = "No conversation found"
 logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
 
 
+class Listener(Protocol):
+    """Who is told what the CLI says."""
+
+    async def on_message(self, link: Link, message: Json) -> None:
+        """Take a message of the conversation; the next one is read when this returns."""
+        ...
+
+    async def on_ended(self, error: CliEndedError) -> None:
+        """Learn that the CLI has ended by itself."""
+        ...
+
+
 class Link:
-    """A CLI that is connected; what it was given is answered in `messages`."""
+    """A CLI that is connected; the listener hears what it says until the link is closed.
+
+    `taken` holds the ids of the texts that the model has been given.
+    """
 
     def __init__(
-        self, services: ProviderServices, transport: CliTransport, options: ClaudeAgentOptions
+        self,
+        services: ProviderServices,
+        transport: CliTransport,
+        options: ClaudeAgentOptions,
+        listener: Listener | None,
     ) -> None:
         self._services = services
         self._transport = transport
         self._client = ClaudeSDKClient(options, transport=transport)
+        self._listener = listener
+        self._hearing: BackgroundTask | None = None
         self._closed = False
+        self.taken: set[str] = set()
 
     @classmethod
     async def open(
@@ -49,16 +72,17 @@ class Link:
         services: ProviderServices,
         options: ClaudeAgentOptions,
         transport: CliTransport,
+        listener: Listener | None = None,
     ) -> Link:
         """Start the CLI and greet it.
 
         Raises ProviderNotAvailableError; its code is `resume_failed` for a session that the CLI
         does not know any more.
         """
-        link = cls(services, transport, options)
+        link = cls(services, transport, options, listener)
         try:
             async with deadline(services, _START_SECONDS):
-                await link._client.connect()
+                await link._connect()
         except CliEndedError as error:
             raise link._not_started(error) from error
         except PrsmError:
@@ -68,6 +92,41 @@ class Link:
         except Exception as error:  # the SDK raises bare ones
             raise link._refused(str(error)) from error
         return link
+
+    async def _connect(self) -> None:
+        await self._transport.connect()  # only what runs can be heard, and the SDK waits for that
+        self._hearing = self._services.start_soon(self._hear, name="claude's words")
+        try:
+            await self._client.connect()
+        except BaseException:
+            self._hearing.cancel()
+            raise
+
+    async def _hear(self) -> None:
+        try:
+            async with aclosing(self._transport.messages()) as messages:
+                async for message in messages:
+                    self._note(message)
+                    if self._listener is not None:
+                        await self._listener.on_message(self, message)
+        except CliEndedError as error:
+            await self._ended(error)
+        except Exception as error:
+            self.kill("what it said could not be taken")
+            await self._ended(CliEndedError(f"{type(error).__name__}: {error}"))
+            raise
+
+    async def _ended(self, error: CliEndedError) -> None:
+        if self._listener is not None:
+            await self._listener.on_ended(error)
+
+    def _note(self, message: Json) -> None:
+        """Take note of the texts that the model has been given; a result names some as well."""
+        if message.get("type") == "command_lifecycle" and message.get("state") != "queued":
+            self.taken.add(str(message.get("command_uuid")))
+        elif message.get("type") == "result":
+            told = message.get("user_message_uuids")
+            self.taken.update(map(str, told if isinstance(told, list) else ()))
 
     @property
     def is_over(self) -> bool:
@@ -93,23 +152,9 @@ class Link:
 
         await self._client.query(one())
 
-    async def messages(self) -> AsyncIterator[Message]:
-        """Yield what the CLI says; raise CliEndedError when it has ended.
-
-        A message of a wrong shape is counted and skipped.
-        """
-        while not self._closed:
-            try:
-                async for message in self._client.receive_messages():
-                    yield message
-            except (ClaudeSDKError, TypeError, AttributeError, ValueError, LookupError):
-                self._transport.bad_lines += 1
-            else:
-                return
-
     def has_queued(self, sent: set[str]) -> bool:
         """Return whether any of the sent texts is still to be given to the model."""
-        return not sent <= self._transport.taken
+        return not sent <= self.taken
 
     async def withdraw(self, sent: set[str]) -> None:
         """Take back those of the sent texts that the model has not been given yet.
@@ -117,7 +162,7 @@ class Link:
         The CLI would begin a turn with them. The SDK has no word for this: the answer, which it
         drops, is that the CLI tells of each text that it has left the queue.
         """
-        for message_id in sent - self._transport.taken:
+        for message_id in sent - self.taken:
             asked = {"subtype": "cancel_async_message", "message_uuid": message_id}
             request = {"type": "control_request", "request_id": f"prsm-{message_id}"}
             await self._transport.write(json.dumps({**request, "request": asked}) + "\n")
@@ -139,6 +184,8 @@ class Link:
     async def close(self) -> None:
         """End the CLI; a cancellation ends it at once."""
         self._closed = True
+        if self._hearing is not None:
+            self._hearing.cancel()
         try:
             await self._client.disconnect()
         except asyncio.CancelledError:

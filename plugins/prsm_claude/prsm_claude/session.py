@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
+from claude_agent_sdk import ClaudeAgentOptions
 
 from prsm_claude.conversation import Conversation
 from prsm_claude.errors import agent_error
 from prsm_claude.events import Translator
 from prsm_claude.gate import DEFER, Gate
 from prsm_claude.link import RESUME_FAILED
+from prsm_claude.messages import TurnResult
 from prsm_claude.prompt import GO_ON, turn_text
 from prsm_claude.tools import ToolServer
 from prsm_claude.turn import Turn
@@ -30,8 +31,6 @@ from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from claude_agent_sdk import Message
 
     from prsm_claude.config import ClaudeConfig
     from prsm_claude.link import Link
@@ -67,6 +66,11 @@ class ClaudeSession(ProviderSession):
         self._conversation = Conversation(
             request, config, services, program, meter, orchestrates=bool(host.tools)
         )
+        self._options = ClaudeAgentOptions(
+            can_use_tool=self._gate.can_use_tool,
+            hooks=self._gate.hooks,
+            verbatim_prompts=True,  # what other agents wrote is no command of the CLI
+        )
         self._turn: Turn | None = None
         self.resume_token = request.resume_token
 
@@ -87,12 +91,7 @@ class ClaudeSession(ProviderSession):
         self._conversation.kill(_STOPPED)
 
     async def _ready(self) -> Link:
-        options = ClaudeAgentOptions(
-            can_use_tool=self._gate.can_use_tool,
-            hooks=self._gate.hooks,
-            verbatim_prompts=True,  # what other agents wrote is no command of the CLI
-        )
-        link = await self._conversation.start(options, self._tools.answer, self)
+        link = await self._conversation.start(self._options, self._tools.answer, self)
         self.resume_token = self._conversation.id
         return link
 
@@ -218,20 +217,20 @@ class ClaudeSession(ProviderSession):
         reason: StopReason,
         error: AgentError | None = None,
         *notices: Notice,
-        result: ResultMessage | None = None,
+        result: TurnResult | None = None,
     ) -> None:
         left = self._translator.finish(result)
         await turn.put([*notices, *left, TurnEnded(reason, error)])
 
     # --- what the CLI says -----------------------------------------------------------------
 
-    async def on_message(self, link: Link, message: Message) -> None:
+    async def on_message(self, link: Link, message: dict[str, Any]) -> None:
         """Translate a message into events of the running turn; a result ends it."""
         turn = self._turn
         if turn is None:
             return
-        if isinstance(message, ResultMessage):
-            await self._ended(turn, link, message)
+        if message.get("type") == "result":
+            await self._ended(turn, link, TurnResult.read(message))
         else:
             await turn.put(self._translator.feed(message))
 
@@ -247,11 +246,10 @@ class ClaudeSession(ProviderSession):
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
         await self._finish(turn, StopReason.ERROR, failed, notice)
 
-    async def _ended(self, turn: Turn, link: Link, result: ResultMessage) -> None:
+    async def _ended(self, turn: Turn, link: Link, result: TurnResult) -> None:
         """End the turn, unless the CLI has a text that it has not given to the model yet."""
-        taken = set(result.user_message_uuids or ())
-        self._conversation.arrived(taken)
-        if turn.sent - taken:
+        self._conversation.arrived(link.taken)
+        if turn.sent - link.taken:
             if not turn.is_ending:
                 await turn.put(self._translator.finish(result))
                 return
@@ -259,7 +257,7 @@ class ClaudeSession(ProviderSession):
         reason, error = self._outcome(turn, result)
         await self._finish(turn, reason, error, result=result)
 
-    def _outcome(self, turn: Turn, result: ResultMessage) -> tuple[StopReason, AgentError | None]:
+    def _outcome(self, turn: Turn, result: TurnResult) -> tuple[StopReason, AgentError | None]:
         if turn.completing or turn.interrupting or result.terminal_reason in _ABORTED:
             return turn.stopped, None
         if result.terminal_reason == _DEFERRED:
@@ -269,13 +267,13 @@ class ClaudeSession(ProviderSession):
             return StopReason.MAX_TOKENS if cut else StopReason.END_TURN, None
         return StopReason.ERROR, self._error(result)
 
-    def _error(self, result: ResultMessage) -> AgentError:
+    def _error(self, result: TurnResult) -> AgentError:
         resets = self._translator.resets_at
         wait = None if resets is None else max(resets - self._services.clock.time(), 0.0)
         return agent_error(
-            "; ".join(str(error) for error in result.errors or ()) or str(result.result or ""),
+            result.text,
             reason=result.terminal_reason,
-            status=result.api_error_status,
+            status=result.status,
             word=self._translator.word,
             retry_after_s=wait,
         )

@@ -15,7 +15,7 @@ from prsm_core.errors import ProcessError
 from prsm_core.interfaces.deadline import deadline
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from prsm_core.interfaces.provider import Process, ProviderServices
 
@@ -27,6 +27,7 @@ _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
 _FLUSH_SECONDS = 2.0  # to write the last of the transcript
 _STOP_GRACE = 2.0
 _SIGNALLED = 128
+_MAX_CONTROL = 100  # messages that the SDK has not taken; then the CLI waits
 _DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 
 
@@ -45,7 +46,9 @@ class CliTransport(Transport):
     """One CLI process; `ended` says why it is no more, `serve` answers what it asks PRSM's tools.
 
     The engine starts it, so that it has the allow-listed environment only, is known to the
-    engine's table of processes, and dies with the engine.
+    engine's table of processes, and dies with the engine. What it says has two hearers: the SDK
+    has the control channel, by `read_messages`, and whoever reads `messages` the conversation. It
+    is `messages` that reads the process, for both.
     """
 
     def __init__(
@@ -65,12 +68,15 @@ class CliTransport(Transport):
         self._process: Process | None = None
         self._why: str | None = None
         self._writing = asyncio.Lock()
+        self._control: asyncio.Queue[Json | None] = asyncio.Queue(_MAX_CONTROL)  # None ends it
+        self._greeted = False
+        self._bad_lines = 0
         self.ended: CliEndedError | None = None
-        self.bad_lines = 0
-        self.taken: set[str] = set()  # ids of the texts that the model has been given
 
     async def connect(self) -> None:
-        """Start the process; see ProviderServices.start_process."""
+        """Start the process, if it does not run; see ProviderServices.start_process."""
+        if self._process is not None:
+            return
         self._process = await self._services.start_process(
             self._argv, name="claude", cwd=self._cwd, env=self._env
         )
@@ -100,27 +106,57 @@ class CliTransport(Transport):
             self._process.close_stdin()
 
     async def read_messages(self) -> AsyncIterator[Json]:
-        """Yield what the process says; raise CliEndedError when it has ended.
+        """Yield the control channel to the SDK; raise CliEndedError when there is no more of it.
 
-        A line of a wrong shape is counted and skipped, a wrong byte replaced.
+        There is only while somebody reads `messages`.
+        """
+        while (message := await self._control.get()) is not None:
+            yield message
+        raise self.ended or CliEndedError("nobody hears it any more")
+
+    async def messages(self) -> AsyncGenerator[Json, None]:
+        """Yield what the process says of its conversation; raise CliEndedError when it has ended.
+
+        A line of a wrong shape is counted and skipped, a wrong byte replaced. What comes before
+        the answer to the SDK's greeting belongs to no turn and is dropped.
         """
         process = self._process
         if process is None:
             raise CliEndedError("it was not started")
         try:
-            async for line in process.lines():
-                message = _understood(line)
-                if message is None:
-                    self.bad_lines += bool(line.strip())
-                    continue
-                self._note(message)
-                if self._serve is not None and (asked := _asked_of_tools(message)) is not None:
-                    self._reply(str(message["request_id"]), self._serve(asked))
-                elif not _is_unheard(message):
-                    yield message
-        except ProcessError as error:
-            self.hang_up(error.message)
-        raise await self._end(process)
+            try:
+                async for line in process.lines():
+                    message = await self._aside(_understood(line), line)
+                    if message is not None:
+                        yield message
+            except ProcessError as error:
+                self.hang_up(error.message)
+            raise await self._end(process)
+        finally:
+            self._end_control()
+
+    async def _aside(self, message: Json | None, line: bytes) -> Json | None:
+        """Return a message of the conversation; take aside all else."""
+        if message is None:
+            self._bad_lines += bool(line.strip())
+        elif message.get("type") in _CONTROL:
+            await self._take_control(message)
+        elif self._greeted:
+            return message
+        return None
+
+    async def _take_control(self, message: Json) -> None:
+        """Answer what PRSM's own tools are asked; leave the rest of the channel to the SDK."""
+        self._greeted = self._greeted or message["type"] == "control_response"
+        if self._serve is not None and (asked := _asked_of_tools(message)) is not None:
+            self._reply(str(message["request_id"]), self._serve(asked))
+        else:
+            await self._control.put(message)
+
+    def _end_control(self) -> None:
+        while self._control.full():
+            self._control.get_nowait()
+        self._control.put_nowait(None)
 
     def _reply(self, request_id: str, answer: Json) -> None:
         """Send an answer; nobody waits for the CLI, which may read only once it has been read."""
@@ -131,19 +167,6 @@ class CliTransport(Transport):
         }
         line = json.dumps({"type": "control_response", "response": response})
         self._services.start_soon(self.write, line + "\n", name="claude tools")
-
-    def _note(self, message: Json) -> None:
-        """Let every result name all texts that the model has been given before it.
-
-        The SDK does not tell when a text leaves the CLI's queue, and it reads ahead: only in this
-        place what comes before a result is known to do so.
-        """
-        if message.get("type") == "command_lifecycle" and message.get("state") != "queued":
-            self.taken.add(str(message.get("command_uuid")))
-        elif message.get("type") == "result":
-            told = message.get("user_message_uuids")
-            self.taken.update(map(str, told if isinstance(told, list) else ()))
-            message["user_message_uuids"] = sorted(self.taken)
 
     def hang_up(self, why: str) -> None:
         """Kill a process that is of no use any more, or that is to be resumed as it is now."""
@@ -181,8 +204,8 @@ class CliTransport(Transport):
             how = "it closed its output and went on running"
             process.kill()
         why = self._why or how
-        if self.bad_lines:
-            why = f"{why}; {self.bad_lines} of its lines were not understood"
+        if self._bad_lines:
+            why = f"{why}; {self._bad_lines} of its lines were not understood"
         tail = readable_tail(process.stderr_tail)
         cause = f": {tail.splitlines()[-1]}" if tail else ""
         self.ended = CliEndedError(f"{why}{cause}", tail=tail)
@@ -200,17 +223,6 @@ def _asked_of_tools(message: Json) -> Json | None:
     return asked if isinstance(asked, dict) else None
 
 
-def _is_unheard(message: Json) -> bool:
-    """Whether nobody listens to a message: pieces of arguments are most of what some models say."""
-    event = message.get("event")
-    if message.get("type") != "stream_event" or not isinstance(event, dict):
-        return False
-    if event.get("type") == "content_block_delta":
-        delta = event.get("delta")
-        return isinstance(delta, dict) and delta.get("type") == "input_json_delta"
-    return event.get("type") in ("content_block_start", "content_block_stop", "ping")
-
-
 def _how(code: int) -> str:
     """Return how a process ended; a code above 128 stands for a signal."""
     if code <= _SIGNALLED:
@@ -222,7 +234,7 @@ def _how(code: int) -> str:
 
 
 def _understood(line: bytes) -> Json | None:
-    """Return the message of a line; None for one that would end the SDK's reader."""
+    """Return the message of a line; None for one that neither the SDK nor we could read."""
     text = line.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         message = _DECODER.decode(text)
@@ -245,14 +257,18 @@ def _sound_response(message: Json) -> bool:
     return isinstance(response, dict) and isinstance(response.get("request_id"), str)
 
 
-def _sound_system(message: Json) -> bool:
-    # The SDK keeps account of background tasks, of which there are none here.
-    return not str(message.get("subtype")).startswith("task_")
+def _sound_message(message: Json) -> bool:
+    said = message.get("message")
+    return isinstance(said, dict) and isinstance(said.get("content"), (str, list))
 
 
+_CONTROL = frozenset({"control_request", "control_response", "control_cancel_request"})
 _SOUND: Mapping[str, Callable[[Json], bool]] = {
     "control_request": _sound_request,
     "control_response": _sound_response,
     "control_cancel_request": lambda message: isinstance(message.get("request_id"), str),
-    "system": _sound_system,
+    "assistant": _sound_message,
+    "user": _sound_message,
+    "stream_event": lambda message: isinstance(message.get("event"), dict),
+    "result": lambda message: isinstance(message.get("is_error"), bool),
 }

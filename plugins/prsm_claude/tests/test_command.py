@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from prsm_claude.command import cli_argv, cli_env, mcp_servers, model_env, start_files
@@ -49,13 +50,22 @@ def test_what_is_long_or_secret_is_in_private_files_as_long_as_the_cli_starts(tm
     request = session_request("/work", system_prompt="s" * 200_000, mcp_servers={"a": server})
     with start_files(tmp_path, request) as files:
         assert files.system_prompt.read_text() == "s" * 200_000
-        assert "s3cr3t" in files.mcp_servers.read_text()
-        for path in (files.system_prompt, files.mcp_servers):
+        servers = Path(files.mcp_config)
+        assert "s3cr3t" in servers.read_text()
+        for path in (files.system_prompt, servers):
             assert path.stat().st_mode & 0o777 == 0o600
         found = cli_argv(("claude",), request, files, session_id="i", resume=False)
         assert "s3cr3t" not in " ".join(found)
         assert max(map(len, found)) < 1000
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_servers_of_the_user_only_the_prompt_is_in_a_file(tmp_path):
+    found, files = argv(tmp_path)
+    assert json.loads(options(found)["mcp-config"]) == {
+        "mcpServers": mcp_servers(session_request("/work"))
+    }
+    assert files.mcp_config == options(found)["mcp-config"]
 
 
 def test_mcp_servers_are_those_of_the_agent_and_our_own():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ResultMessage
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_claude.events import Translator
+from prsm_claude.messages import TurnResult, blocks
 from prsm_claude.usage import UsageMeter
 
-from plugins.prsm_claude.tests.replay import parsed, recorded
+from plugins.prsm_claude.tests.replay import recorded
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
@@ -51,18 +51,18 @@ def result(call_id: str, text: Any, **fields: Any) -> dict[str, Any]:
     return told("user", message={"content": [block]})
 
 
-async def events(translator: Translator, *messages: dict[str, Any]) -> list[Any]:
-    return [event for m in await parsed(*messages) for event in translator.feed(m)]
+def events(translator: Translator, *messages: dict[str, Any]) -> list[Any]:
+    return [event for message in messages for event in translator.feed(message)]
 
 
-async def test_a_recorded_turn_becomes_its_events():
+def test_a_recorded_turn_becomes_its_events():
     found, translated = [], translator()
-    for message in await recorded("turn"):
-        if isinstance(message, ResultMessage):
-            found += translated.finish(message)
+    for message in recorded("turn"):
+        if message["type"] == "result":
+            found += translated.finish(TurnResult.read(message))
         else:
             found += translated.feed(message)
-        if type(message).__name__ == "AssistantMessage" and only_tool(message) == "Bash":
+        if only_tool(message) == "Bash":
             found += translated.begun("call_n__1")
             found += translated.started("call_s__2", "Bash", {"command": "echo hi"})
     assert "".join(event.text for event in only(ThinkingDelta, found)) == "hm, so"
@@ -83,25 +83,25 @@ async def test_a_recorded_turn_becomes_its_events():
     assert (whole.usage, whole.context_window) == (TokenUsage(), 1_000_000)
 
 
-def only_tool(message: Any) -> str | None:
-    names = [getattr(block, "name", None) for block in message.content]
+def only_tool(message: dict[str, Any]) -> str | None:
+    names = [block.get("name") for block in blocks(message)]
     return names[0] if names else None
 
 
-async def test_a_recorded_refusal_is_told_by_its_result_and_not_by_the_model():
+def test_a_recorded_refusal_is_told_by_its_result_and_not_by_the_model():
     translated = translator()
-    *messages, ended = await recorded("refused")
+    *messages, ended = recorded("refused")
     assert [event for message in messages for event in translated.feed(message)] == []
     assert translated.word == "rate_limit"
-    assert isinstance(ended, ResultMessage)
-    assert ended.api_error_status == 429
+    result = TurnResult.read(ended)
+    assert (result.is_error, result.status) == (True, 429)
     translated.begin()
     assert translated.word is None
 
 
-async def test_recorded_denials_and_failures_have_their_state():
+def test_recorded_denials_and_failures_have_their_state():
     translated = translator()
-    messages = await recorded("denied")
+    messages = recorded("denied")
     for message in messages[:2]:
         translated.feed(message)
     translated.started("call_s__2", "Bash", {})
@@ -113,44 +113,44 @@ async def test_recorded_denials_and_failures_have_their_state():
     assert only(ToolCallStarted, found)[0].tool == "Edit"  # the CLI refused it by itself
 
 
-async def test_a_step_ends_when_the_response_has_and_its_calls_were_handed_over():
+def test_a_step_ends_when_the_response_has_and_its_calls_were_handed_over():
     translated = translator()
     call = said(used("a", "mcp__prsm__note"))
-    assert await events(translated, call, streamed(type="message_stop")) == []
+    assert events(translated, call, streamed(type="message_stop")) == []
     assert translated.begun("a") == [StepEnded()]
     assert translated.begun("a") == []
     assert translated.finish() == []
 
 
-async def test_a_call_that_was_handed_over_first_is_not_waited_for():
+def test_a_call_that_was_handed_over_first_is_not_waited_for():
     translated = translator()
-    await events(translated, streamed(type="message_start", message={}))
+    events(translated, streamed(type="message_start", message={}))
     assert translated.begun("a") == []
     call = said(used("a", "mcp__prsm__note"))
-    assert await events(translated, call, streamed(type="message_stop")) == [StepEnded()]
+    assert events(translated, call, streamed(type="message_stop")) == [StepEnded()]
 
 
-async def test_a_call_that_the_cli_refuses_is_not_waited_for():
+def test_a_call_that_the_cli_refuses_is_not_waited_for():
     translated = translator()
     call = said(used("a", "mcp__prsm__note"))
-    await events(translated, call, streamed(type="message_stop"))
-    assert await events(translated, result("a", "no", is_error=True)) == [StepEnded()]
+    events(translated, call, streamed(type="message_stop"))
+    assert events(translated, result("a", "no", is_error=True)) == [StepEnded()]
 
 
-async def test_a_response_that_was_not_streamed_ends_with_the_turn():
+def test_a_response_that_was_not_streamed_ends_with_the_turn():
     translated = translator()
-    await events(translated, said({"type": "text", "text": "x"}))
+    events(translated, said({"type": "text", "text": "x"}))
     assert translated.finish() == [StepEnded()]
 
 
-async def test_thinking_without_a_text_is_kept():
+def test_thinking_without_a_text_is_kept():
     translated = translator()
     thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    found = await events(translated, said(thinking), streamed(type="message_stop"))
+    found = events(translated, said(thinking), streamed(type="message_stop"))
     assert found == [AssistantMessage("", thinking="hm"), StepEnded()]
 
 
-async def test_what_runs_when_the_turn_ends_has_failed():
+def test_what_runs_when_the_turn_ends_has_failed():
     translated = translator()
     translated.started("a", "Bash", {})
     (finished,) = only(ToolCallFinished, translated.finish())
@@ -158,11 +158,11 @@ async def test_what_runs_when_the_turn_ends_has_failed():
     assert translated.finish() == []
 
 
-async def test_a_call_begins_and_ends_once():
+def test_a_call_begins_and_ends_once():
     translated = translator()
     assert len(translated.started("a", "Bash", {})) == 1
     assert translated.started("a", "Bash", {}) == []
-    assert len(await events(translated, result("a", "x"), result("a", "x"))) == 1
+    assert len(events(translated, result("a", "x"), result("a", "x"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,25 +174,25 @@ async def test_a_call_begins_and_ends_once():
         (None, ""),
     ],
 )
-async def test_a_result_is_a_text(content, text):
+def test_a_result_is_a_text(content, text):
     translated = translator()
     translated.started("a", "Read", {})
-    assert await events(translated, result("a", content)) == [
+    assert events(translated, result("a", content)) == [
         ToolCallFinished("a", "completed", result=text)
     ]
 
 
-async def test_a_long_result_is_cut():
+def test_a_long_result_is_cut():
     translated = translator()
     translated.started("a", "Read", {})
-    (finished,) = await events(translated, result("a", "x" * 100_000))
+    (finished,) = events(translated, result("a", "x" * 100_000))
     assert len(finished.result) < 70_000
 
 
-async def test_what_a_subagent_says_is_not_what_the_agent_says():
+def test_what_a_subagent_says_is_not_what_the_agent_says():
     translated = translator()
     message = said({"type": "text", "text": "x"}, parent_tool_use_id="t")
-    assert await events(translated, {**message, "parent_tool_use_id": "t"}) == []
+    assert events(translated, {**message, "parent_tool_use_id": "t"}) == []
 
 
 @pytest.mark.parametrize(
@@ -212,22 +212,22 @@ async def test_what_a_subagent_says_is_not_what_the_agent_says():
         ("informational", {"content": "a\nb"}, Notice("info", "a b")),
     ],
 )
-async def test_news_are_notices(subtype, fields, notice):
-    assert await events(translator(), told("system", subtype=subtype, **fields)) == [notice]
+def test_news_are_notices(subtype, fields, notice):
+    assert events(translator(), told("system", subtype=subtype, **fields)) == [notice]
 
 
-async def test_a_missing_mcp_server_is_told_once():
+def test_a_missing_mcp_server_is_told_once():
     servers = [{"name": "a", "status": "failed"}, {"name": "b", "status": "connected"}]
     start = told("system", subtype="init", mcp_servers=servers)
-    (notice,) = await events(translator(), start, start)
+    (notice,) = events(translator(), start, start)
     assert notice == Notice("warning", "The MCP server a is not there: failed")
 
 
-async def test_a_limit_that_was_hit_tells_when_it_ends():
+def test_a_limit_that_was_hit_tells_when_it_ends():
     translated = translator()
     for status, resets in (("rejected", 1000), ("allowed", None)):
         info = {"status": status, "resetsAt": 1000}
-        await events(translated, told("rate_limit_event", rate_limit_info=info))
+        events(translated, told("rate_limit_event", rate_limit_info=info))
         assert translated.resets_at == resets
 
 
@@ -247,23 +247,18 @@ NAMES = st.sampled_from(["Bash", "Edit", "mcp__prsm__note", "AskUserQuestion"])
     )
 )
 def test_in_any_order_what_ends_has_begun_and_all_that_begins_ends(acts):
-    import claude_agent_sdk as sdk
-
     translated, found = translator(), []
     for act, call_id, name in acts:
         if act == "announce":
-            block = sdk.ToolUseBlock(id=call_id, name=name, input={})
-            found += translated.feed(sdk.AssistantMessage(content=[block], model="m"))
+            found += events(translated, said(used(call_id, name)))
         elif act == "begun":
             found += translated.begun(call_id)
         elif act == "started":
             found += translated.started(call_id, name, {})
         elif act == "result":
-            answer = sdk.ToolResultBlock(tool_use_id=call_id, content="x")
-            found += translated.feed(sdk.UserMessage(content=[answer]))
+            found += events(translated, result(call_id, "x"))
         else:
-            stop = sdk.StreamEvent(uuid="u", session_id="s", event={"type": "message_stop"})
-            found += translated.feed(stop)
+            found += events(translated, streamed(type="message_stop"))
     found += translated.finish()
     running: set[str] = set()
     for event in found:

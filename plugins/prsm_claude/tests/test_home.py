@@ -47,8 +47,9 @@ def test_the_users_login_is_linked_only_where_it_is_used(tmp_path):
     link = prepare_home(state, ClaudeConfig(), environ) / ".credentials.json"
     assert link.readlink() == login
     assert link.parent.stat().st_mode & 0o777 == 0o700
+    linked = link.lstat()
     prepare_home(state, ClaudeConfig(), environ)
-    assert link.is_symlink()
+    assert link.lstat().st_mtime_ns == linked.st_mtime_ns  # not even for a moment away
     prepare_home(state, ClaudeConfig(api_key_env="K"), environ)
     assert not link.is_symlink()
 

@@ -1,0 +1,72 @@
+"""What the CLI says in its conversation, read with care: any of it may be missing or odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """The end of a turn.
+
+    text: What went wrong, or else the answer.
+    status: The HTTP status of a request that failed.
+    usage: Counts of tokens of the whole turn, as the vendor tells them; `by_model` those of each
+        model, `cost_usd` the cost of the session so far.
+    """
+
+    is_error: bool
+    text: str = ""
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    status: int | None = None
+    usage: object = None
+    by_model: object = None
+    cost_usd: object = None
+
+    @classmethod
+    def read(cls, message: Json) -> TurnResult:
+        """Return what a message of the type `result` says."""
+        errors = message.get("errors")
+        told = errors if isinstance(errors, list) else ()
+        status = message.get("api_error_status")
+        return cls(
+            is_error=message.get("is_error") is not False,
+            text="; ".join(map(str, told)) or str(message.get("result") or ""),
+            stop_reason=word(message.get("stop_reason")),
+            terminal_reason=word(message.get("terminal_reason")),
+            status=status if type(status) is int else None,
+            usage=message.get("usage"),
+            by_model=message.get("modelUsage"),
+            cost_usd=message.get("total_cost_usd"),
+        )
+
+
+def blocks(message: Json) -> Iterator[Json]:
+    """Yield the blocks of what the model or a tool has said; a bare text has none."""
+    content = mapping(message.get("message")).get("content")
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, Mapping):
+            yield block
+
+
+def text(content: object) -> str:
+    """Return a text, or the texts of its parts."""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, Mapping)]
+        return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
+    return "" if content is None else str(content)
+
+
+def mapping(value: object) -> Json:
+    """Return a JSON object, an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def word(value: object) -> str | None:
+    """Return a string, None for anything else."""
+    return value if isinstance(value, str) else None

@@ -1,0 +1,59 @@
+"""A link to a CLI: who hears its conversation, and what a hearer's own fault does."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions
+from prsm_claude.command import greeting_argv
+from prsm_claude.link import Link
+from prsm_claude.transport import CliTransport
+
+from prsm_core.testing.doubles import open_services
+from prsm_core.testing.model_server import ModelServer
+
+FAKE = Path(__file__).with_name("fake_claude.py")
+SCENARIO = {"lanes": {"any": {"marker": "", "steps": [{"say": "hello"}]}}}
+
+
+class Forgetful:
+    """A listener that cannot take what it is told."""
+
+    def __init__(self):
+        self.ended = asyncio.Event()
+        self.why = None
+
+    async def on_message(self, link, message):
+        raise RuntimeError("I have no idea")
+
+    async def on_ended(self, error):
+        self.why = error.why
+        self.ended.set()
+
+
+async def talk(folder, listener):
+    """Let a CLI play a turn, until the listener knows of its end."""
+    program = (sys.executable, "-I", "-S", str(FAKE))
+    async with ModelServer(SCENARIO) as server, open_services(folder / "state") as services:
+        env = {"ANTHROPIC_BASE_URL": server.root_url, "CLAUDE_CONFIG_DIR": str(folder)}
+        argv = (*greeting_argv(program), "--session-id=s")
+        transport = CliTransport(services, argv, cwd=str(folder), env=env)
+        link = await Link.open(services, ClaudeAgentOptions(), transport, listener)
+        await link.send("Hello.", "00000000-0000-0000-0000-000000000001")
+        async with asyncio.timeout(20):
+            await listener.ended.wait()
+            await services.processes[0].wait()
+        assert link.is_over
+        await link.close()
+
+
+async def test_a_fault_of_the_listener_ends_the_cli_and_is_told_to_it_and_reported(tmp_path):
+    listener = Forgetful()
+    with pytest.raises(ExceptionGroup, match="background") as caught:
+        await talk(tmp_path, listener)
+    assert listener.why == "RuntimeError: I have no idea"
+    (reported,) = caught.value.exceptions
+    assert str(reported) == "I have no idea"

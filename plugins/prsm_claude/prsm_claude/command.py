@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,25 +62,25 @@ class StartFiles:
 
 
 @contextmanager
-def start_files(state_dir: Path, request: SessionRequest) -> Iterator[StartFiles]:
+def start_files(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[StartFiles]:
     """Lend out the files that a CLI reads when it starts, for their owner alone."""
-    name = f"start-{uuid.uuid4()}"
-    prompt, servers = state_dir / f"{name}.md", state_dir / f"{name}.json"
+    prompt = state_dir / f"start-{session_id}.md"
+    servers = state_dir / f"start-{session_id}.json" if request.mcp_servers else None
     config = json.dumps({"mcpServers": mcp_servers(request)})
     try:
         _write(prompt, request.system_prompt)
-        if request.mcp_servers:
+        if servers:
             _write(servers, config)
-            config = str(servers)
-        yield StartFiles(system_prompt=prompt, mcp_config=config)
+        yield StartFiles(system_prompt=prompt, mcp_config=str(servers or config))
     finally:
         prompt.unlink(missing_ok=True)
-        if request.mcp_servers:
+        if servers:
             servers.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    # One that a killed engine has left behind is written anew.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(text.encode())
 
 

@@ -121,7 +121,7 @@ class Conversation:
         self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
     ) -> Link:
         request = self._request
-        with command.start_files(self._services.state_dir, request) as files:
+        with command.start_files(self._services.state_dir, request, self.id) as files:
             argv = command.cli_argv(
                 self._program,
                 request,

@@ -247,7 +247,7 @@ def _server_news(init: Json) -> list[Notice]:
     broken = [
         server
         for server in (servers if isinstance(servers, list) else ())
-        if isinstance(server, Mapping) and server.get("status") in ("failed", "needs-auth")
+        if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth")
     ]
     return [
         Notice("warning", f"The MCP server {server.get('name')} is not there: {server['status']}")

@@ -50,21 +50,21 @@ def blocks(message: Json) -> Iterator[Json]:
     """Yield the blocks of what the model or a tool has said; a bare text has none."""
     content = mapping(message.get("message")).get("content")
     for block in content if isinstance(content, list) else ():
-        if isinstance(block, Mapping):
+        if isinstance(block, dict):
             yield block
 
 
 def text(content: object) -> str:
     """Return a text, or the texts of its parts."""
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, Mapping)]
+        parts = [part for part in content if isinstance(part, dict)]
         return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
     return "" if content is None else str(content)
 
 
 def mapping(value: object) -> Json:
     """Return a JSON object, an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def word(value: object) -> str | None:

@@ -68,7 +68,8 @@ class CliTransport(Transport):
         self._process: Process | None = None
         self._why: str | None = None
         self._writing = asyncio.Lock()
-        self._control: asyncio.Queue[Json | None] = asyncio.Queue(_MAX_CONTROL)  # None ends it
+        # What is for the SDK, and answers that its reader writes on the way; None ends it.
+        self._control: asyncio.Queue[Json | str | None] = asyncio.Queue(_MAX_CONTROL)
         self._greeted = False
         self._bad_lines = 0
         self.ended: CliEndedError | None = None
@@ -111,7 +112,10 @@ class CliTransport(Transport):
         There is only while somebody reads `messages`.
         """
         while (message := await self._control.get()) is not None:
-            yield message
+            if isinstance(message, str):
+                await self.write(message)
+            else:
+                yield message
         raise self.ended or CliEndedError("nobody hears it any more")
 
     async def messages(self) -> AsyncGenerator[Json, None]:
@@ -149,7 +153,10 @@ class CliTransport(Transport):
         """Answer what PRSM's own tools are asked; leave the rest of the channel to the SDK."""
         self._greeted = self._greeted or message["type"] == "control_response"
         if self._serve is not None and (asked := _asked_of_tools(message)) is not None:
-            self._reply(str(message["request_id"]), self._serve(asked))
+            answer = {"mcp_response": self._serve(asked)}
+            response = {"request_id": message["request_id"], "response": answer}
+            whole = {"type": "control_response", "response": {"subtype": "success", **response}}
+            await self._control.put(json.dumps(whole) + "\n")
         else:
             await self._control.put(message)
 
@@ -157,16 +164,6 @@ class CliTransport(Transport):
         while self._control.full():
             self._control.get_nowait()
         self._control.put_nowait(None)
-
-    def _reply(self, request_id: str, answer: Json) -> None:
-        """Send an answer; nobody waits for the CLI, which may read only once it has been read."""
-        response = {
-            "subtype": "success",
-            "request_id": request_id,
-            "response": {"mcp_response": answer},
-        }
-        line = json.dumps({"type": "control_response", "response": response})
-        self._services.start_soon(self.write, line + "\n", name="claude tools")
 
     def hang_up(self, why: str) -> None:
         """Kill a process that is of no use any more, or that is to be resumed as it is now."""

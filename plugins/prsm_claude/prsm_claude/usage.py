@@ -96,7 +96,7 @@ def count(value: object) -> int | None:
 
 
 def _counts(told: object) -> Counts:
-    given = told if isinstance(told, Mapping) else {}
+    given = told if isinstance(told, dict) else {}
     found = {key: count(given.get(key)) for key in _KEYS}
     return {key: number for key, number in found.items() if number is not None}
 
@@ -122,6 +122,6 @@ def _usage(counts: Counts) -> TokenUsage:
 
 def _window(by_model: object) -> int | None:
     """Return the largest context window of the models that were used: the agent's own."""
-    entries = by_model.values() if isinstance(by_model, Mapping) else ()
-    windows = [count(entry.get("contextWindow")) for entry in entries if isinstance(entry, Mapping)]
+    entries = by_model.values() if isinstance(by_model, dict) else ()
+    windows = [count(entry.get("contextWindow")) for entry in entries if isinstance(entry, dict)]
     return max((window for window in windows if window), default=None)

@@ -18,7 +18,7 @@ SECRETS = {"THE_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "OPENAI_API_KEY": "k3"}
 
 def argv(tmp_path, *, resume=False, **changes):
     request = session_request("/work", **changes)
-    with start_files(tmp_path, request) as files:
+    with start_files(tmp_path, request, "id-1") as files:
         return cli_argv(("claude", "--x"), request, files, session_id="id-1", resume=resume), files
 
 
@@ -48,15 +48,22 @@ def test_model_effort_and_conversation_are_those_of_the_request(tmp_path):
 def test_what_is_long_or_secret_is_in_private_files_as_long_as_the_cli_starts(tmp_path):
     server = McpServer(command="serve", env={"TOKEN": "s3cr3t"})
     request = session_request("/work", system_prompt="s" * 200_000, mcp_servers={"a": server})
-    with start_files(tmp_path, request) as files:
+    with start_files(tmp_path, request, "id-1") as files:
         assert files.system_prompt.read_text() == "s" * 200_000
-        servers = Path(files.mcp_config)
+        prompt, servers = files.system_prompt, Path(files.mcp_config)
         assert "s3cr3t" in servers.read_text()
-        for path in (files.system_prompt, servers):
+        for path in (prompt, servers):
             assert path.stat().st_mode & 0o777 == 0o600
         found = cli_argv(("claude",), request, files, session_id="i", resume=False)
         assert "s3cr3t" not in " ".join(found)
         assert max(map(len, found)) < 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_a_killed_engine_left_behind_is_written_anew(tmp_path):
+    (tmp_path / "start-id-1.md").write_text("of another time, and longer")
+    with start_files(tmp_path, session_request("/work", system_prompt="new"), "id-1") as files:
+        assert files.system_prompt.read_text() == "new"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,16 +10,14 @@ from prsm_claude.usage import UsageMeter
 
 from prsm_core.domain.turns import ProviderEvent
 
-WORDS = st.sampled_from(
-    """assistant user system stream_event rate_limit_event result init rejected text thinking
+NAMES = """assistant user system stream_event rate_limit_event result init rejected text thinking
     tool_use tool_result message_start content_block_delta text_delta message_delta message_stop
-    api_retry Bash mcp__prsm__note""".split()
-)
-KEYS = st.sampled_from(
-    """type subtype message content event delta text thinking id name input tool_use_id is_error
-    usage model error rate_limit_info status resetsAt mcp_servers errors result api_error_status
-    terminal_reason stop_reason modelUsage total_cost_usd input_tokens contextWindow""".split()
-)
+    api_retry Bash mcp__prsm__note"""
+FIELDS = """type subtype message content event delta text thinking id name input tool_use_id
+    is_error usage model error rate_limit_info status resetsAt mcp_servers errors result
+    api_error_status terminal_reason stop_reason modelUsage total_cost_usd input_tokens
+    contextWindow"""
+WORDS, KEYS = st.sampled_from(NAMES.split()), st.sampled_from(FIELDS.split())
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),

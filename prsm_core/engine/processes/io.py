@@ -236,6 +236,25 @@ class StdinPipe(asyncio.BaseProtocol):
         )
 
 
+class _OutputPipe(asyncio.Protocol):
+    """Hands a pipe's bytes to its sink at once; asyncio would first go round the loop.
+
+    The end of the pipe is told to asyncio, which waits for it to say that the process is over.
+    """
+
+    def __init__(self, sink: Sink, told: asyncio.BaseProtocol) -> None:
+        self._sink = sink
+        self._told = told
+
+    def data_received(self, data: bytes) -> None:
+        """Pass output on."""
+        self._sink.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass the end of the pipe on."""
+        self._told.connection_lost(exc)
+
+
 class ProcessWire(asyncio.SubprocessProtocol):
     """Carries what the loop reports of one child to its sinks, and its end to whoever waits.
 
@@ -274,11 +293,9 @@ class ProcessWire(asyncio.SubprocessProtocol):
         """Hand the pipes to the sinks."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         for fd, sink in self._sinks.items():
-            sink.attach(cast("asyncio.ReadTransport", self._transport.get_pipe_transport(fd)))
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Pass output on."""
-        self._sinks[fd].feed(data)
+            pipe = cast("asyncio.ReadTransport", self._transport.get_pipe_transport(fd))
+            pipe.set_protocol(_OutputPipe(sink, pipe.get_protocol()))
+            sink.attach(pipe)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Pass the end of a pipe on."""

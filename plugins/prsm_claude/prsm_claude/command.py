@@ -176,9 +176,12 @@ def model_env(request: SessionRequest) -> dict[str, str]:
 def _login(config: ClaudeConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the login; the user's own go to no other server."""
     variable = "ANTHROPIC_AUTH_TOKEN" if config.bearer else "ANTHROPIC_API_KEY"
-    if config.api_key_env:
-        return {variable: environ[config.api_key_env]}
+    if key := config.key(environ):
+        return {variable: key}
+    if any(name in config.env for name in LOGIN_VARIABLES):
+        return {}  # what the configuration says goes before what the user has
     if config.base_url:
-        given = any(name in config.env for name in LOGIN_VARIABLES)
-        return {} if given else {variable: _NO_KEY}
+        return {variable: _NO_KEY}
+    if config.home:
+        return {}  # the login is the one in that folder
     return {name: environ[name] for name in LOGIN_VARIABLES if environ.get(name)}

@@ -28,7 +28,8 @@ class ClaudeConfig:
     Without a `command` the CLI that comes with the SDK is run. `base_url` and `api_key_env` make
     it talk to that server with the key of that environment variable; `bearer` sends the key as a
     bearer token, as some other vendors want it. Without both the user's own login is used.
-    `home` is the folder of Claude's settings and transcripts, by default a private one.
+    `home` is the folder of Claude's settings, transcripts and login, by default a private one
+    with the user's login linked in.
     """
 
     command: tuple[str, ...] | None = None
@@ -51,6 +52,11 @@ class ClaudeConfig:
     def custom_server(self) -> bool:
         """Whether Claude is pointed at a server by this configuration, not by its own login."""
         return self.base_url is not None or self.api_key_env is not None
+
+    def key(self, environ: Mapping[str, str]) -> str | None:
+        """Return the key of that variable, which `env` may hold; None where it is not set."""
+        name = self.api_key_env
+        return (self.env.get(name) or environ.get(name) or None) if name else None
 
 
 _PARSERS: dict[str, Parser] = {

@@ -22,7 +22,7 @@ LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAU
 
 def check_key(config: ClaudeConfig, environ: Mapping[str, str]) -> None:
     """Raise ProviderNotAvailableError when the configured key variable is not set."""
-    if config.api_key_env and not environ.get(config.api_key_env):
+    if config.api_key_env and not config.key(environ):
         raise ProviderNotAvailableError(
             f"the environment variable {config.api_key_env} is not set",
             hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
@@ -38,10 +38,12 @@ def user_login(environ: Mapping[str, str]) -> Path:
 def is_logged_in(config: ClaudeConfig, environ: Mapping[str, str]) -> bool | None:
     """Return whether there is a login or a key; None where that cannot be known."""
     if config.api_key_env:
-        return bool(environ.get(config.api_key_env))
+        return config.key(environ) is not None
     if config.base_url:
         return None
-    if any(environ.get(name) or config.env.get(name) for name in LOGIN_VARIABLES):
+    if any(config.env.get(name) for name in LOGIN_VARIABLES):
+        return True
+    if not config.home and any(environ.get(name) for name in LOGIN_VARIABLES):
         return True
     login = Path(config.home).expanduser() / _LOGIN if config.home else user_login(environ)
     return login.exists()

@@ -29,8 +29,10 @@ _START_SECONDS = 60.0  # the CLI starts the MCP servers meanwhile
 _INTERRUPT_SECONDS = 15.0  # to confirm what it confirms at once
 _UNKNOWN_SESSION = "No conversation found"
 
-# The SDK logs what it also raises; without a handler that would be printed over the screen.
-logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
+# The SDK logs what it also raises; on the screen that would be said twice, and not for a reader.
+_sdk_log = logging.getLogger("claude_agent_sdk")
+_sdk_log.addHandler(logging.NullHandler())
+_sdk_log.propagate = False
 
 
 class Listener(Protocol):

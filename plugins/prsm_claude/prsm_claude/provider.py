@@ -15,6 +15,7 @@ from prsm_claude.link import Link
 from prsm_claude.session import ClaudeSession
 from prsm_claude.transport import CliTransport
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import (
     Provider,
     ProviderCapabilities,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.models import ModelInfo
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
+_LISTING_SECONDS = 12.0  # to start and greet; less than a survey waits, so that a scan is left
 _LOGIN = "Run `claude` and log in, or set `api_key_env`."
 
 
@@ -90,8 +92,17 @@ class ClaudeProvider(Provider):
         if self._config.models or self._config.base_url:
             return self._config.models  # Claude lists its own vendor's only
         await self._check()
-        found = models.listed(await self._greeting())
-        return found or await asyncio.to_thread(models.scanned, self._program[0])
+        try:
+            async with deadline(self._services, _LISTING_SECONDS):
+                found: Sequence[ModelInfo] = models.listed(await self._greeting())
+        except (ProviderNotAvailableError, TimeoutError) as error:
+            if not (found := await self._scanned()):
+                raise ProviderNotAvailableError(f"claude lists no models: {error}") from error
+        return found or await self._scanned()
+
+    async def _scanned(self) -> Sequence[ModelInfo]:
+        """Return what the program's file names: one that does not greet holds them all the same."""
+        return await asyncio.to_thread(models.scanned, self._program[0])
 
     async def aclose(self) -> None:
         """End every CLI at once: a polite end would write into what is to be resumed."""

@@ -117,6 +117,10 @@ def test_no_other_server_may_have_our_name():
             {"base_url": "http://x", "env": {"ANTHROPIC_AUTH_TOKEN": "t"}},
             {"ANTHROPIC_AUTH_TOKEN": "t"},
         ),
+        # what a profile of the configuration sets goes before what the user has
+        ({"env": {"ANTHROPIC_AUTH_TOKEN": "t"}}, {"ANTHROPIC_AUTH_TOKEN": "t"}),
+        ({"api_key_env": "THE_KEY", "env": {"THE_KEY": "other"}}, {"ANTHROPIC_API_KEY": "other"}),
+        ({"home": "/home/me/work"}, {}),
     ],
 )
 def test_the_login_is_the_configured_one_and_the_users_own_goes_to_no_other_server(

@@ -79,6 +79,8 @@ def test_a_home_of_ones_own_is_used_as_it_is(tmp_path):
         ({"env": {"ANTHROPIC_AUTH_TOKEN": "x"}}, {}, True),
         ({}, {"CLAUDE_CONFIG_DIR": "/nowhere"}, False),
         ({"home": "/nowhere"}, {}, False),
+        ({"home": "/nowhere"}, {"ANTHROPIC_API_KEY": "x"}, False),
+        ({"api_key_env": "K", "env": {"K": "x"}}, {}, True),
     ],
 )
 def test_a_login_is_known_without_reading_it(settings, environ, known):

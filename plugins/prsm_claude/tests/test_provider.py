@@ -136,6 +136,34 @@ async def test_models_come_from_the_configuration_or_from_the_greeting(tmp_path,
     assert (model.model_id, model.reasoning_efforts) == ("default", ("low", "high"))
 
 
+NAMES_MODELS = """#!/bin/sh
+# {names}
+[ "$1" = --version ] && echo "2.1.330 (Claude Code)" && exit
+echo "cannot find its licence" >&2
+exit 1
+"""
+
+
+@pytest.mark.requirement("E94")
+async def test_the_names_in_a_program_that_does_not_greet_are_listed(tmp_path):
+    program = tmp_path / "claude"
+    program.write_text(NAMES_MODELS.format(names="claude-opus-5-5"))
+    program.chmod(0o755)
+    async with open_services(tmp_path / "state") as services:
+        (model,) = await build({"command": str(program)}, services).list_models()
+    assert model.model_id == "claude-opus-5-5"
+
+
+async def test_why_no_models_are_listed_is_told(tmp_path):
+    program = tmp_path / "claude"
+    program.write_text(NAMES_MODELS.format(names="none"))
+    program.chmod(0o755)
+    async with open_services(tmp_path / "state") as services:
+        provider = build({"command": str(program)}, services)
+        with pytest.raises(ProviderNotAvailableError, match="cannot find its licence"):
+            await provider.list_models()
+
+
 async def test_wrong_settings_are_an_error_at_once(tmp_path):
     async with open_services(tmp_path) as services:
         with pytest.raises(ConfigError, match="unknown key 'comand'"):

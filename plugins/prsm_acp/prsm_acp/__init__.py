@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prsm_acp.config import AcpConfig
     from prsm_acp.launch import Launch
-    from prsm_acp.manifest import Manifest, McpPlace, ModelChoice, Quirks, UsageFrom
+    from prsm_acp.manifest import (
+        Manifest,
+        McpPlace,
+        ModelChoice,
+        Quirks,
+        SettingsFile,
+        UsageFrom,
+    )
     from prsm_acp.manifests import find_manifest
     from prsm_acp.provider import AcpProvider
 
@@ -33,6 +40,7 @@ __all__ = [
     "McpPlace",
     "ModelChoice",
     "Quirks",
+    "SettingsFile",
     "UsageFrom",
     "find_manifest",
 ]
@@ -45,6 +53,7 @@ _HOMES = {
     "McpPlace": "prsm_acp.manifest",
     "ModelChoice": "prsm_acp.manifest",
     "Quirks": "prsm_acp.manifest",
+    "SettingsFile": "prsm_acp.manifest",
     "UsageFrom": "prsm_acp.manifest",
     "find_manifest": "prsm_acp.manifests",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from signal import Signals
 from typing import Any
@@ -16,12 +17,14 @@ AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
 _SIGNALLED = 128
 _TAIL_LINES = 5
+_NESTED = 3  # some put the body of an answer into the message of another
 _LINE = 500  # characters; an agent may answer with a whole page
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
     r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
 )
+_DECODER = json.JSONDecoder(strict=False)
 _RETRY_AFTER = re.compile(
     r"(?:retry|try again) in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)\b|retry.?after\D{0,3}(\d+)", re.IGNORECASE
 )
@@ -36,7 +39,7 @@ _WORDS = (
         False,
     ),
     (
-        r"\b40[13]\b|unauthori[sz]ed|unauthenticated|authenticat|api key|not logged in"
+        r"\b40[13]\b|unauthori[sz]ed|unauthenticated|authenticat|api.?key|not logged in"
         r"|permission.denied|credential",
         ErrorKind.AUTH_FAILURE,
         False,
@@ -87,8 +90,23 @@ class AcpClosedError(AcpError):
 def error_text(message: str, data: Any) -> str:
     """Return what a JSON-RPC error says, its details included, in one line."""
     details = data.get("details") or data.get("message") if isinstance(data, dict) else data
-    told = str(details) if isinstance(details, (str, int, float)) else ""
+    told = _unpacked(str(details)) if isinstance(details, (str, int, float)) else ""
+    message = _unpacked(message)
     return one_line(f"{message}: {told}" if told and told not in message else message)
+
+
+def _unpacked(text: str) -> str:
+    """Return what the JSON body of a vendor's API says at the end of a text, else the text."""
+    for _ in range(_NESTED):
+        before, brace, body = text.partition("{")
+        try:
+            error = _DECODER.raw_decode(brace + body)[0]["error"]
+            told, code = error["message"], error.get("code")
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            return text
+        number = f"{code} " if isinstance(code, int) and str(code) not in f"{before}{told}" else ""
+        text = f"{before}{number}{told}"
+    return text
 
 
 def agent_error(error: AcpError) -> AgentError:

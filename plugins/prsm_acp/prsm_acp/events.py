@@ -46,6 +46,7 @@ class Translator:
         self._ended: set[str] = set()
         self._has_called = False  # since the last response of the model began
         self._mode: str | None = None
+        self.failure: str | None = None  # what the agent said last, if that tells of a failure
         self.usage = UsageMeter(manifest.usage)
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
             "agent_message_chunk": self._said,
@@ -75,6 +76,8 @@ class Translator:
         if call_id in self._ended:
             return call, []
         known = self._merged(call_id, call)
+        if self._quirks.free_titles:  # a name that the model chose must not pass for a tool's
+            known = {key: value for key, value in known.items() if key != "title"}
         return known, [*self._flush(), *self._start(call_id, known)]
 
     def denied(self, call: Json, reason: str) -> list[ProviderEvent]:
@@ -94,14 +97,20 @@ class Translator:
             events += self._end(call_id, "failed", error=_NEVER_ENDED)
         self._ended.clear()
         self._has_called = False
+        self.failure = None
         return events
 
     # --- what the model says ---------------------------------------------------------------
 
     def _said(self, update: Json) -> list[ProviderEvent]:
-        text = _text(update)
-        if not text or self._is_noise(text):
-            return []
+        text, report = _text(update), self.usage.said(update)
+        if report is not None:
+            return [*(self._spoken(text, update) if text else []), report]
+        return [] if not text or self._is_noise(text) else self._spoken(text, update)
+
+    def _spoken(self, text: str, update: Json) -> list[ProviderEvent]:
+        is_failure = not self._text and text.startswith(self._quirks.failures or ("\0",))
+        self.failure = text if is_failure else None
         message_id = update.get("messageId")
         events = self._flush() if self._text and message_id != self._message_id else []
         events += self._next_step()
@@ -153,14 +162,15 @@ class Translator:
             result = tools.result_of(known)
             error = _last_line(result) if status == "failed" else None
             return [*events, *self._end(call_id, str(status), result=result, error=error)]
-        if status == "in_progress" or known.get("rawInput"):
-            events += self._start(call_id, known)  # a pending call may not know its arguments yet
+        if status == "in_progress" or tools.knows_arguments(known):
+            events += self._start(call_id, known)
         return events
 
     def _merged(self, call_id: str, update: Json) -> dict[str, Any]:
-        """Return what is known of a call with what this update adds."""
+        """Return what is known of a call with what this update adds; nothing is unlearned."""
+        self.failure = None
         known = self._calls.setdefault(call_id, {})
-        known |= {key: value for key, value in update.items() if value is not None}
+        known |= {key: value for key, value in update.items() if _is_news(known, key, value)}
         name = tools.own_name(update, named_ids=self._quirks.named_ids)
         if name is not None:
             known[tools.OWN_NAME] = name
@@ -202,6 +212,14 @@ class Translator:
     def set_mode(self, mode: str) -> None:
         """Take note of the mode the agent was put into."""
         self._mode = mode
+
+
+def _is_news(known: Json, key: str, value: object) -> bool:
+    """Whether a value says more than what is known already."""
+    told = known.get(key)
+    if key == "kind" and told is not None:
+        return value != "other"
+    return value is not None and bool(value or not told)
 
 
 def _text(update: Json) -> str:

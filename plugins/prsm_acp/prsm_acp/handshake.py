@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ class Opened:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session_id: str, reply: Mapping[str, Any]) -> Opened:
+    def of(cls, session_id: str, reply: Mapping[str, Any], manifest: Manifest) -> Opened:
         """Read the answer to `session/new` or `session/load`."""
         modes = tools.mapping(reply.get("modes"))
         option = _model_option(reply)
@@ -64,7 +65,7 @@ class Opened:
             session_id=session_id,
             mode=mode if isinstance(mode, str) else None,
             modes=tuple(str(m.get("id")) for m in tools.objects(modes.get("availableModes"))),
-            models=_models(reply, option),
+            models=_models(reply, option, manifest.quirks.model_ids),
             model_option=str(option.get("id")) if option else None,
             raw=reply,
         )
@@ -113,7 +114,7 @@ async def new_session(
         raise ProviderNotAvailableError(
             f"{manifest.name} opened a session without an id", hint="Update the agent."
         )
-    return Opened.of(session_id, reply)
+    return Opened.of(session_id, reply, manifest)
 
 
 async def load_session(
@@ -132,7 +133,7 @@ async def load_session(
             f"{manifest.name} does not know the session any more: {error.message}",
             code="resume_failed",
         ) from error
-    return Opened.of(session_id, reply)
+    return Opened.of(session_id, reply, manifest)
 
 
 async def set_mode(connection: Connection, manifest: Manifest, opened: Opened, mode: str) -> None:
@@ -230,10 +231,10 @@ def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
 def _unusable(what: str, error: AcpError, manifest: Manifest) -> ProviderNotAvailableError:
     why = error.why if isinstance(error, AcpClosedError) else error.message
     if error.number == AUTH_REQUIRED:
-        hint = f"Log in: {manifest.login or 'see the documentation of the agent'}."
+        hint, code = f"Log in: {manifest.login or 'see its documentation'}.", "not_logged_in"
     else:
-        hint = f"Run `{' '.join(manifest.command)}` by hand to see what it says."
-    return ProviderNotAvailableError(f"{manifest.name} {what}: {why}", hint=hint)
+        hint, code = f"Run `{' '.join(manifest.command)}` by hand to see what it says.", None
+    return ProviderNotAvailableError(f"{manifest.name} {what}: {why}", hint=hint, code=code)
 
 
 def _no_model(manifest: Manifest, opened: Opened, model: str, why: str) -> ModelNotAvailableError:
@@ -247,19 +248,36 @@ def _model_option(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((o for o in options if "model" in (o.get("category"), o.get("id"))), None)
 
 
-def _models(reply: Mapping[str, Any], option: Mapping[str, Any] | None) -> tuple[ModelInfo, ...]:
+def _models(
+    reply: Mapping[str, Any], option: Mapping[str, Any] | None, pattern: str | None
+) -> tuple[ModelInfo, ...]:
     """Return the models of an account, from `models` or from the option that sets the model."""
-    listed = tools.mapping(reply.get("models")).get("availableModels")
+    told = tools.mapping(reply.get("models"))
+    listed, current = told.get("availableModels"), told.get("currentModelId")
     if listed is None and option is not None:
         groups = [entry.get("options") or [entry] for entry in tools.objects(option.get("options"))]
         listed = [choice for group in groups for choice in tools.objects(group)]
+        current = option.get("currentValue")
     found = {
-        str(entry.get("modelId") or entry.get("value")): entry for entry in tools.objects(listed)
+        str(entry.get("modelId") or entry.get("value")): _text(entry.get("name"))
+        for entry in tools.objects(listed)
     }
-    return tuple(
-        ModelInfo(model_id=name, display_name=_text(entry.get("name")))
-        for name, entry in found.items()
-    )
+    if pattern is not None:
+        found = _taken(found, str(current), re.compile(pattern))
+    return tuple(ModelInfo(model_id=name, display_name=label) for name, label in found.items())
+
+
+def _taken(
+    listed: Mapping[str, str | None], current: str, pattern: re.Pattern[str]
+) -> dict[str, str | None]:
+    """Return the models of the current login, by the names that the agent takes."""
+    login = pattern.fullmatch(current)
+    matches = {match: label for id_, label in listed.items() if (match := pattern.fullmatch(id_))}
+    return {
+        match["name"]: label
+        for match, label in matches.items()
+        if login is None or match["login"] == login["login"]
+    }
 
 
 def _text(value: Any) -> str | None:

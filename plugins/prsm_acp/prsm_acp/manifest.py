@@ -7,9 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     from prsm_core.domain.agents import PermissionMode
+    from prsm_core.domain.tools import McpServer
 
 DEFAULT_MODEL = "default"  # the agent's own choice
 NPM = "npm install -g "
@@ -28,7 +30,7 @@ class McpPlace(StrEnum):
     """Where an agent finds the MCP server with PRSM's own tools."""
 
     SESSION = "session"  # in the mcpServers of session/new
-    LAUNCH = "launch"  # in what the provider's `launch` prepares
+    LAUNCH = "launch"  # in what `launch` prepares, or the manifest's settings file
     NONE = "none"  # nowhere: it cannot take part in a tree
 
 
@@ -38,6 +40,7 @@ class UsageFrom(StrEnum):
     TURN = "turn"  # `usage` of the prompt's response, of this turn
     SESSION = "session"  # the same, added up over the session
     QUOTA = "quota"  # `_meta.quota` of the prompt's response
+    CHUNKS = "chunks"  # `_meta.usage` of message chunks, of one response each
     NONE = "none"
 
 
@@ -47,26 +50,50 @@ class Quirks:
 
     Attributes:
         noise: Beginnings of message chunks that are no words of the model.
+        failures: Beginnings of messages by which it tells that a turn has failed, while its answer
+            says that all is well; the last words of the turn.
         thought_noise: What it puts between pieces of a thought.
         named_ids: The id of a tool call begins with the tool's own name and two underscores.
+        free_titles: A tool call's title may be text of the model, whatever the tool.
         missing_is_empty: It cannot be told that a file is missing; an empty text means that.
         always_option: The option that allows all tools of an MCP server for good.
         reusable_after_cancel: A cancelled prompt leaves a history that can go on.
         reusable_after_error: A failed prompt stays in the history, and the session can go on.
         loads: session/load gives back the whole conversation.
+        model_ids: A pattern of the model ids that it lists, where it takes another name: the group
+            `name`. Those of another `login` than the current model's cannot be had.
         cuts_calls_s: It cuts off calls of MCP tools after so many seconds, and cannot be told to
             wait longer; None = it waits.
     """
 
     noise: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     thought_noise: str | None = None
     named_ids: bool = False
+    free_titles: bool = False
     missing_is_empty: bool = False
     always_option: str | None = None
     reusable_after_cancel: bool = True
     reusable_after_error: bool = False
     loads: bool = False
+    model_ids: str | None = None
     cuts_calls_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """A file of settings that is written for one agent.
+
+    Attributes:
+        variable: The variable that names it.
+        arguments: The arguments that name it, with `{path}` where its name belongs.
+        content: Returns what stands in it, as JSON; gets PRSM's own MCP server, where the file is
+            the McpPlace and the agent has tools, and the names of the agent's other servers.
+    """
+
+    variable: str | None = None
+    arguments: tuple[str, ...] = ()
+    content: Callable[[McpServer | None, Collection[str]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +107,11 @@ class Manifest:
         login: How to log in, for a person.
         passes: Names of variables that it gets from the user's environment, where they are set.
         variables: Variables that it always gets.
+        settings: A file of settings that it gets.
+        secret_variable: The variable that takes a password of each process, made by chance.
         key_variable: The variable that takes the API key of `api_key_env`.
         url_variable: The variable that takes `base_url`.
+        key_arguments: Arguments where `api_key_env` or `base_url` is set.
         home_variable: The variable that names the folder of the vendor's login.
         modes: The agent's own mode for each permission mode; without an entry it keeps its mode.
         model: How it is told its model.
@@ -101,8 +131,11 @@ class Manifest:
     login: str = ""
     passes: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    settings: SettingsFile | None = None
+    secret_variable: str | None = None
     key_variable: str | None = None
     url_variable: str | None = None
+    key_arguments: tuple[str, ...] = ()
     home_variable: str = "HOME"
     modes: Mapping[PermissionMode, str] = field(default_factory=dict)
     model: ModelChoice = ModelChoice.OPTIONS

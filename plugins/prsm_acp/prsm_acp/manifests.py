@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import difflib
 
-from prsm_acp.manifest import NPM, Manifest, ModelChoice, Quirks, UsageFrom
+from prsm_acp import settings
+from prsm_acp.manifest import (
+    NPM,
+    Manifest,
+    McpPlace,
+    ModelChoice,
+    Quirks,
+    SettingsFile,
+    UsageFrom,
+)
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError
-
-_LONG_WAIT = "86400000"  # ms; a call that waits for another agent may take a day
 
 
 def _always(mode: str) -> dict[PermissionMode, str]:
@@ -56,7 +63,7 @@ CLAUDE = Manifest(
     login="run `claude` once and log in, or set ANTHROPIC_API_KEY",
     passes=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     variables={
-        "MCP_TOOL_TIMEOUT": _LONG_WAIT,
+        "MCP_TOOL_TIMEOUT": str(settings.LONG_WAIT_MS),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",  # a model request of its own
     },
@@ -83,15 +90,36 @@ QWEN = Manifest(
     name="qwen",
     command=("qwen", "--acp"),
     install=f"{NPM}@qwen-code/qwen-code",
-    login="run `qwen` once and log in, or set OPENAI_API_KEY and OPENAI_BASE_URL",
-    passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+    login="run `qwen` once and log in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL",
+    passes=(
+        *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"),
+        *("GEMINI_API_KEY", "GEMINI_MODEL"),
+    ),
+    variables={"QWEN_CODE_NO_RELAUNCH": "1"},  # else a second process, with twice the memory
+    settings=SettingsFile(variable="QWEN_CODE_SYSTEM_SETTINGS_PATH", content=settings.qwen),
     key_variable="OPENAI_API_KEY",
     url_variable="OPENAI_BASE_URL",
+    key_arguments=("--auth-type", "openai"),
+    home_variable="QWEN_HOME",
     modes=_always("default"),
-    model=ModelChoice.MODELS,
-    gaps=("commands that it takes for safe run without being asked for",),
+    model=ModelChoice.ARGUMENT,  # session/set_model would change the user's own settings
+    model_argument="-m",
+    mcp=McpPlace.LAUNCH,
+    usage=UsageFrom.CHUNKS,
+    gaps=(
+        "the calls of one response run one after the other",
+        "tools of other MCP servers are asked for without their names",
+        "models, addresses and variables that the workspace's own .qwen folder or .env names hold",
+        "the settings of the machine, /etc/qwen-code/settings.json, are not read",
+        "it tries again by itself when its vendor is busy, for a minute or more",
+    ),
+    tested="0.15",
     quirks=Quirks(
-        always_option="proceed_always_server", reusable_after_cancel=False, cuts_calls_s=600
+        free_titles=True,
+        missing_is_empty=True,
+        reusable_after_cancel=False,
+        model_ids=r"(?:\$runtime\|[^|]*\|)?(?P<name>.+)\((?P<login>[\w-]+)\)",
     ),
 )
 OPENCODE = Manifest(
@@ -100,8 +128,28 @@ OPENCODE = Manifest(
     install=f"{NPM}opencode-ai",
     login="run `opencode auth login`",
     passes=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+    variables={
+        # An agent of its own would not be PRSM's child, and nobody would answer its questions.
+        "OPENCODE_PERMISSION": '{"*": "ask", "task": "deny", "doom_loop": "allow"}',
+        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",  # the workspace's own could allow everything
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "npm_config_offline": "true",  # else it installs a package into its folder of settings
+    },
+    settings=SettingsFile(variable="OPENCODE_CONFIG", content=settings.opencode),
+    secret_variable="OPENCODE_SERVER_PASSWORD",  # noqa: S106 - a name; it listens on a port
     needs_model=True,  # its own choice is a hosted model that nobody asked for
-    gaps=("its own permission settings decide what it asks for",),
+    gaps=(
+        "a shell line of nothing but cd and redirections runs without being asked for",
+        "what the user's own configuration says of one of its agents wins over the questions",
+        "a command that it runs can reach its server, whose password stands in the environment",
+        "it tries again by itself when its vendor is busy, for a minute or more",
+        "it wants ripgrep, and fetches it where there is none",
+        "its vendor's errors are understood by their words alone",
+        "the tokens of the last response of a turn are told, not of all",
+    ),
+    tested="1.18",
 )
 GOOSE = Manifest(
     name="goose",
@@ -114,11 +162,41 @@ GOOSE = Manifest(
 )
 COPILOT = Manifest(
     name="copilot",
-    command=("copilot", "--acp"),
+    command=(
+        *("copilot", "--acp", "--no-auto-update", "--no-remote", "--disable-builtin-mcps"),
+        *("--disable-client-telemetry", "--disallow-temp-dir", "--no-ask-user"),
+        "--excluded-tools=task",  # an agent of its own would not be PRSM's child
+        "--allow-tool=prsm",
+    ),
     install=f"{NPM}@github/copilot",
-    login="run `copilot` once and type /login",
-    passes=("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
+    login="run `copilot` once and type /login, or set COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL",
+    passes=(
+        *("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_OFFLINE"),
+        *("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_API_KEY"),
+        *("COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_BEARER_TOKEN"),
+    ),
+    settings=SettingsFile(
+        arguments=("--additional-mcp-config", "@{path}"), content=settings.copilot
+    ),
+    key_variable="COPILOT_PROVIDER_API_KEY",
+    url_variable="COPILOT_PROVIDER_BASE_URL",
+    home_variable="COPILOT_HOME",
     model=ModelChoice.ARGUMENT,
+    mcp=McpPlace.LAUNCH,
+    usage=UsageFrom.SESSION,
+    gaps=(
+        "reading inside the workspace and the temporary folder is not asked for",
+        "a refused call ends the turn, and the model is not told",
+        "hooks and settings of the user and of a trusted workspace hold",
+        "it tries again by itself when its vendor is busy, for a minute or more",
+        "only a model of one's own was tried, not GitHub's",
+    ),
+    tested="1.0",
+    quirks=Quirks(
+        noise=("Warning: ", "Info: "),
+        failures=("Error: ",),
+        free_titles=True,
+    ),
 )
 
 MANIFESTS = {

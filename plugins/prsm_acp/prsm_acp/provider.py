@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from prsm_acp.config import AcpConfig
 from prsm_acp.connection import Connection, load_sdk
 from prsm_acp.errors import METHOD_NOT_FOUND, AcpError
 from prsm_acp.launch import Launch, discard, prepare
-from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice
+from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice, SettingsFile
 from prsm_acp.manifests import find_manifest
 from prsm_acp.session import AcpSession
 from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+
+_SECRET_BYTES = 24
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> AcpProvider:
@@ -78,12 +82,23 @@ class AcpProvider(Provider):
             endpoint: PRSM's tools by MCP; None where the agent has none. With McpPlace.LAUNCH this
                 method puts it where the agent finds it, else session/new tells it.
         """
-        argv = self.manifest.command
+        manifest, config = self.manifest, self.config
+        argv = manifest.command
+        if config.api_key_env is not None or config.base_url is not None:
+            argv = (*argv, *manifest.key_arguments)
         model = request.model if request is not None else DEFAULT_MODEL
-        if self.manifest.model is ModelChoice.ARGUMENT and model != DEFAULT_MODEL:
-            argv = (*argv, self.manifest.model_argument, model)
+        if manifest.model is ModelChoice.ARGUMENT and model != DEFAULT_MODEL:
+            argv = (*argv, manifest.model_argument, model)
         cwd = request.cwd if request is not None else str(home)
-        return Launch(argv=argv, cwd=cwd, env=self.environment())
+        env, settings = self.environment(), manifest.settings
+        if settings is None:
+            return Launch(argv=argv, cwd=cwd, env=env)
+        path = home / "settings.json"
+        if settings.variable is not None:
+            env.setdefault(settings.variable, str(path))
+        argv = (*argv, *(word.format(path=path) for word in settings.arguments))
+        text = self._settings(settings, request, endpoint)
+        return Launch(argv=argv, cwd=cwd, env=env, files={path: text})
 
     def environment(self) -> dict[str, str]:
         """Return the variables that every process gets.
@@ -95,6 +110,8 @@ class AcpProvider(Provider):
         passed = (*manifest.passes, *config.pass_env)
         env = {name: os.environ[name] for name in passed if name in os.environ}
         env |= manifest.variables
+        if manifest.secret_variable is not None:
+            env[manifest.secret_variable] = secrets.token_urlsafe(_SECRET_BYTES)
         if config.api_key_env is not None:
             variable = manifest.key_variable or config.api_key_env
             env[variable] = self._key(config.api_key_env)
@@ -192,6 +209,14 @@ class AcpProvider(Provider):
         """End every process; see Provider."""
         for session in tuple(self._sessions):
             await session.end()
+
+    def _settings(
+        self, file: SettingsFile, request: SessionRequest | None, endpoint: McpEndpoint | None
+    ) -> str:
+        is_place = self.manifest.mcp is McpPlace.LAUNCH
+        own = handshake.own_server(endpoint) if endpoint is not None and is_place else None
+        others = tuple(request.mcp_servers) if request is not None else ()
+        return json.dumps(file.content(own, others))
 
     def _home(self, name: str) -> Path:
         return self.services.state_dir / "agents" / name

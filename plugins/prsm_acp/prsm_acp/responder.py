@@ -41,6 +41,7 @@ class Responder:
         self._manifest = manifest
         self._translator = translator
         self._allowed: dict[str, str] = {}  # texts that may be written once, by path
+        self._granted: dict[str, PermissionRequest] = {}  # the last leave of each call
 
     async def respond(self, turn: Turn | None, method: str, params: Json) -> Json:
         """Return the answer to a request; raise AcpError to refuse it.
@@ -72,7 +73,7 @@ class Responder:
             option = self._own_tool_option(options, call)
             return permissions.selected(option) if option else permissions.CANCELLED
         once = permissions.find_option(options, "allow_once")
-        refusal = await self._refusal(permissions.wanted(self._session.agent_id, call, self._cwd))
+        refusal = await self._refusal_of(call)
         if refusal is None and once is not None:
             self._allowed |= _writable(call)
             return permissions.selected(once)
@@ -95,6 +96,20 @@ class Responder:
             return preferred
         return permissions.find_option(options, "allow_always") or once
 
+    async def _refusal_of(self, call: Mapping[str, Any]) -> str | None:
+        """Return why a call may not be made; the same question about it is asked once.
+
+        Some agents ask for a command a second time when it names a place outside its folder.
+        """
+        call_id = str(call.get("toolCallId", ""))
+        wanted = permissions.wanted(self._session.agent_id, call, self._cwd)
+        if self._granted.get(call_id) == wanted:
+            return None
+        refusal = await self._refusal(wanted)
+        if refusal is None:
+            self._granted[call_id] = wanted
+        return refusal
+
     async def _refusal(self, wanted: PermissionRequest) -> str | None:
         """Return why something may not be done; None if it may."""
         if wanted.tool == "Bash" and not (wanted.command or "").strip():
@@ -104,7 +119,8 @@ class Responder:
 
     async def _read(self, params: Mapping[str, Any]) -> Json:
         path = files.real_path(params.get("path"))
-        await self._authorize("Read", path, str(params["path"]))
+        if not self._may_read(path):
+            await self._authorize("Read", path, str(params["path"]))
         try:
             text = await files.read(path, params.get("line"), params.get("limit"))
         except AcpError as error:
@@ -112,6 +128,16 @@ class Responder:
                 raise
             text = ""
         return {"content": text}
+
+    def _may_read(self, path: str) -> bool:
+        """Whether a call was given leave to read a file."""
+        return any(
+            files.real_path(told) == path
+            for wanted in self._granted.values()
+            if wanted.tool == "Read"
+            for told in wanted.paths
+            if files.is_usable(told)
+        )
 
     async def _write(self, params: Mapping[str, Any]) -> Json:
         path, text = files.real_path(params.get("path")), params.get("content")
@@ -137,6 +163,7 @@ class Responder:
     def forget(self) -> None:
         """Take back what may be written: the turn it was asked in is over."""
         self._allowed.clear()
+        self._granted.clear()
 
     @property
     def _cwd(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_acp import handshake, tools
 from prsm_acp.connection import Connection
-from prsm_acp.errors import AcpClosedError, AcpError, agent_error, turn_ended
+from prsm_acp.errors import AcpClosedError, AcpError, agent_error, one_line, turn_ended
 from prsm_acp.events import Translator
 from prsm_acp.launch import prepare
 from prsm_acp.manifest import McpPlace
@@ -199,9 +199,7 @@ class AcpSession(ProviderSession):
         except AcpClosedError as error:
             await self._ended_under(turn, error)
         except AcpError as error:
-            self.reusable = self.reusable and self._manifest.quirks.reusable_after_error
-            failed = agent_error(error)
-            await self._finish(turn, TurnEnded(StopReason.ERROR, failed))
+            await self._finish(turn, self._failed(error))
         except Exception as error:
             surprise = AgentError(
                 kind=ErrorKind.UNKNOWN, message=f"{type(error).__name__}: {error}"
@@ -217,7 +215,13 @@ class AcpSession(ProviderSession):
         ended = turn_ended(reply.get("stopReason"))
         if turn.cancelled and ended.stop_reason is not StopReason.END_TURN:
             ended = TurnEnded(StopReason.ABORTED)
+        elif self._translator.failure is not None:
+            ended = self._failed(AcpError(one_line(self._translator.failure)))
         await self._finish(turn, ended, *reports)
+
+    def _failed(self, error: AcpError) -> TurnEnded:
+        self.reusable = self.reusable and self._manifest.quirks.reusable_after_error
+        return TurnEnded(StopReason.ERROR, agent_error(error))
 
     async def interrupt(self) -> None:
         """End the running turn within two seconds; see ProviderSession."""

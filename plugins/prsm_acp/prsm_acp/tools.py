@@ -33,6 +33,7 @@ _OURS = re.compile(
     rf"(?:mcp__{SERVER}__|mcp_{SERVER}_|{SERVER}_|Tool: {SERVER}/)(?P<prefixed>\w+)"
     rf"|(?P<named>\w+) \({SERVER} MCP Server\)"
 )
+_FOLDERS = {"cwd", "workdir"}
 _SERVED_KEYS = {"server", "tool", "arguments"}
 _WORD = re.compile(r"\w+")
 
@@ -59,9 +60,10 @@ def tool_name(call: Json) -> str:
 
 def own_name(update: Json, *, named_ids: bool) -> str | None:
     """Return the vendor's own name of a tool, which no model can choose; None if it is not told."""
-    meta = mapping(mapping(update.get("_meta")).get("claudeCode")).get("toolName")
-    if isinstance(meta, str) and meta:
-        return meta
+    meta = mapping(update.get("_meta"))
+    for told in (mapping(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
+        if isinstance(told, str) and told:
+            return told
     name, mark, _ = str(update.get("toolCallId", "")).partition("__")
     return name if named_ids and mark else None
 
@@ -80,9 +82,15 @@ def server_tool(call: Json) -> str | None:
 
 
 def bare_name(call: Json) -> str | None:
-    """Return the name of a tool that is told as one word, without its server."""
-    name = _vendor_name(call)
+    """Return the name of a tool that is told as one word, without its server or behind it."""
+    name = _vendor_name(call).removeprefix(f"{SERVER}-")
     return name if _kind(call) not in _KINDS and _WORD.fullmatch(name) else None
+
+
+def knows_arguments(call: Json) -> bool:
+    """Return whether a call's arguments are told: a pending shell may have but its folder."""
+    given = mapping(call.get("rawInput"))
+    return bool(given) and (_kind(call) != _EXECUTE or not given.keys() <= _FOLDERS)
 
 
 def command_of(call: Json) -> str | None:

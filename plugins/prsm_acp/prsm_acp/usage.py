@@ -48,13 +48,20 @@ class UsageMeter:
             context_window=window,
         )
 
+    def said(self, update: Mapping[str, Any]) -> UsageReported | None:
+        """Return the report of a message chunk: the tokens of one response."""
+        if self._source is not UsageFrom.CHUNKS:
+            return None
+        counts = _counts(mapping(update.get("_meta")).get("usage"), _RESPONSE)
+        return UsageReported(TokenUsage(**counts)) if counts else None
+
     def answered(self, reply: Mapping[str, Any]) -> UsageReported | None:
         """Return the report of a prompt's answer: the tokens of the turn."""
         match self._source:
             case UsageFrom.QUOTA:
                 quota = mapping(mapping(reply.get("_meta")).get("quota"))
                 counts = _counts(quota.get("token_count"), _QUOTA)
-            case UsageFrom.NONE:
+            case UsageFrom.NONE | UsageFrom.CHUNKS:
                 counts = {}
             case _:
                 counts = _counts(reply.get("usage"), _RESPONSE)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from prsm_acp import settings
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifest import McpPlace
 from prsm_acp.manifests import MANIFESTS, find_manifest
@@ -14,6 +16,7 @@ from prsm_acp.provider import AcpProvider, build, manifest_of
 from plugins.prsm_acp.tests.fake_manifest import build_fake
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.models import ModelInfo
+from prsm_core.domain.tools import McpServer
 from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
 from prsm_core.testing.doubles import RecordingHost, open_services, session_request
 
@@ -91,6 +94,17 @@ def test_an_agent_never_gets_a_mode_in_which_it_asks_less():
         assert set(manifest.modes) in (set(), set(PermissionMode))
 
 
+def test_qwen_asks_for_all_but_prsms_own_tools_and_is_given_no_server_but_those_named():
+    own = McpServer(command="proxy", args=("-S",), env={"TOKEN": "t"})
+    told = settings.qwen(own, ("docs",))
+    assert told["mcpServers"]["prsm"]["trust"]
+    assert told["mcpServers"]["prsm"]["timeout"] == settings.LONG_WAIT_MS
+    assert told["mcp"] == {"allowed": ["prsm", "docs"]}
+    assert {"Bash", "Read", "Edit"} <= set(told["permissions"]["ask"])
+    assert told["disableAllHooks"]
+    assert "mcpServers" not in settings.qwen(None, ())
+
+
 def test_an_unknown_agent_is_an_error_that_names_the_nearest():
     with pytest.raises(ConfigError, match="no ACP agent 'opncode'; did you mean 'opencode'"):
         find_manifest("opncode")
@@ -146,6 +160,21 @@ async def test_a_process_gets_its_agents_variables_and_the_model_as_an_argument(
     assert launched(services, settings, model="default").argv == ("gemini", "--acp")
 
 
+async def test_a_settings_file_is_written_and_named_and_a_password_made(services, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "k")
+    given = {"agent": "qwen", "base_url": "http://x", "api_key_env": "MY_KEY"}
+    launch = launched(services, given, model="m")
+    assert launch.argv == ("qwen", "--acp", "--auth-type", "openai", "-m", "m")
+    ((path, text),) = launch.files.items()
+    assert launch.env["QWEN_CODE_SYSTEM_SETTINGS_PATH"] == str(path)
+    assert json.loads(text)["mcp"]["allowed"] == ["prsm"]
+    first, second = (launched(services, {"agent": "opencode"}, model="a/m") for _ in range(2))
+    passwords = {one.env["OPENCODE_SERVER_PASSWORD"] for one in (first, second)}
+    assert len(passwords) == 2
+    kept = launched(services, {"agent": "opencode", "env": {"OPENCODE_CONFIG": "/mine"}}, model="m")
+    assert kept.env["OPENCODE_CONFIG"] == "/mine"
+
+
 async def test_a_key_that_is_not_set_is_told(services, monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(ProviderNotAvailableError, match="MY_KEY is not set"):
@@ -153,8 +182,8 @@ async def test_a_key_that_is_not_set_is_told(services, monkeypatch):
 
 
 async def test_an_address_that_an_agent_has_no_variable_for_is_an_error(services):
-    with pytest.raises(ConfigError, match="copilot takes no base_url"):
-        launched(services, {"agent": "copilot", "base_url": "http://x"})
+    with pytest.raises(ConfigError, match="goose takes no base_url"):
+        launched(services, {"agent": "goose", "base_url": "http://x"})
 
 
 async def test_variables_that_a_user_passes_on_are_those_that_are_set(services, monkeypatch):

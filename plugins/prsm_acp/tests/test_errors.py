@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from prsm_acp.errors import (
     AcpError,
@@ -24,6 +26,7 @@ from prsm_core.domain.turns import ErrorKind, StopReason
         (-32000, "Authentication required", ErrorKind.AUTH_FAILURE, False),
         (401, "bad key", ErrorKind.AUTH_FAILURE, False),
         (-32603, "Internal error: API key not valid", ErrorKind.AUTH_FAILURE, False),
+        (-32603, "Internal error: invalid x-api-key", ErrorKind.AUTH_FAILURE, False),
         (429, "Rate limit exceeded. Try again later.", ErrorKind.RATE_LIMIT, True),
         (-32603, "Internal error: RESOURCE_EXHAUSTED", ErrorKind.RATE_LIMIT, True),
         (-32603, "Internal error: prompt is too long", ErrorKind.CONTEXT_OVERFLOW, False),
@@ -79,6 +82,16 @@ def test_details_of_an_error_are_told_once():
     assert error_text("Internal error", "why") == "Internal error: why"
     assert error_text("Internal error", {"details": ["odd"]}) == "Internal error"
     assert error_text("Internal error", None) == "Internal error"
+
+
+def test_the_body_of_a_vendors_answer_is_told_in_words():
+    body = json.dumps({"error": {"code": 401, "message": "bad\nkey", "status": "X"}}, indent=2)
+    assert error_text(body, None) == "401 bad key"
+    assert error_text("Internal error", {"details": body + "\n"}) == "Internal error: 401 bad key"
+    nested = json.dumps({"error": {"code": 500, "message": body}})
+    assert error_text(f"got status: 500. {nested}", None) == "got status: 500. 401 bad key"
+    for odd in ("{", '{"error": 5}', '{"error": {"code": 5}}', '{"a": ' * 50_000):
+        assert error_text(odd, None) == one_line(odd)
 
 
 def test_a_line_for_a_person_has_no_terminal_control():

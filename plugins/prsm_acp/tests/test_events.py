@@ -156,6 +156,26 @@ def test_gemini_titles_run_bash_by_its_command_and_its_id_tells_what_it_is():
     assert not translator.is_ours(translator.asked(foreign)[0])
 
 
+def test_where_a_title_may_be_the_models_text_only_the_vendors_own_name_counts():
+    qwen = replace(MANIFEST, quirks=replace(MANIFEST.quirks, free_titles=True))
+    translator = Translator(qwen, lambda name: name == "note")
+    about = {"toolCallId": "c1", "kind": "other", "rawInput": {"text": "x"}}
+    titled, events = translator.asked({**about, "title": "mcp__prsm__note"})
+    assert "title" not in titled
+    assert not translator.is_ours(titled)
+    assert events == [ToolCallStarted("c1", "other", {"text": "x"})]
+    own = {**about, "toolCallId": "c2", "_meta": {"toolName": "mcp__prsm__note"}}
+    assert feed(translator, {"sessionUpdate": "tool_call", **own}) == []
+
+
+def test_what_was_told_of_a_call_is_not_unlearned_when_leave_is_asked_for(translator):
+    told = {"toolCallId": "c1", "kind": "read", "rawInput": {"filePath": "/a"}, "title": "read"}
+    feed(translator, {"sessionUpdate": "tool_call", "status": "in_progress", **told})
+    asked = {"toolCallId": "c1", "kind": "other", "rawInput": {}, "locations": [], "title": "/"}
+    known, events = translator.asked(asked)
+    assert (known["kind"], known["rawInput"], events) == ("read", {"filePath": "/a"}, [])
+
+
 def test_what_gemini_says_that_its_model_did_not_is_left_out():
     translator = Translator(find_manifest("gemini"), lambda _: False)
     events = feed(
@@ -165,6 +185,23 @@ def test_what_gemini_says_that_its_model_did_not_is_left_out():
     assert feed(translator, said("It says "), said("[MODE_UPDATE]"))[-1] == (
         TextDelta("[MODE_UPDATE]")
     )
+
+
+def test_a_failure_that_is_told_as_a_message_is_the_last_one_of_its_turn():
+    copilot = replace(MANIFEST, quirks=replace(MANIFEST.quirks, failures=("Error: ",)))
+    translator = Translator(copilot, lambda _: False)
+    failures = []
+    for updates in (
+        [said("Error: HTTP 401")],
+        [said(" is what you asked about.")],
+        [call("completed"), said("Error: "), call("completed", toolCallId="c2")],
+        [said("Error: again")],
+    ):
+        feed(translator, *updates)
+        failures.append(translator.failure)
+    assert failures == ["Error: HTTP 401", None, None, "Error: again"]
+    translator.finish()
+    assert translator.failure is None
 
 
 def test_a_step_ends_when_the_model_speaks_again_with_no_call_open(translator):

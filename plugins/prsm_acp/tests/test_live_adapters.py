@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider
 
+from plugins.prsm_acp.tests.real_agents import program
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.turns import AssistantMessage, StopReason, ToolCallFinished, ToolCallStarted
 from prsm_core.testing.doubles import (
@@ -40,13 +40,6 @@ base_url = "{url}"
 env_key = "LOOPBACK_KEY"
 wire_api = "responses"
 """
-
-
-def program(name):
-    path = Path(os.environ.get("PRSM_LIVE_ACP", ""), name)
-    if not path.is_file():
-        pytest.skip(f"{name} is not installed, or PRSM_LIVE_ACP does not name its folder")
-    return str(path)
 
 
 @pytest.fixture(params=["claude-agent-acp", "codex-acp"])

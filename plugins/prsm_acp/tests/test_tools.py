@@ -66,6 +66,20 @@ def test_a_command_is_the_text_that_the_model_wrote(call, command):
     assert tools.arguments_of({"kind": "execute", **call}) == {"command": command}
 
 
+@pytest.mark.parametrize(
+    ("call", "known"),
+    [
+        ({"kind": "execute", "rawInput": {"cwd": "/w"}}, False),
+        ({"kind": "execute", "rawInput": {"cwd": "/w", "command": "ls"}}, True),
+        ({"kind": "other", "rawInput": {"cwd": "/w"}}, True),
+        ({"kind": "read", "rawInput": {}}, False),
+        ({}, False),
+    ],
+)
+def test_a_shell_whose_folder_alone_is_told_has_no_arguments_yet(call, known):
+    assert tools.knows_arguments(call) is known
+
+
 def test_only_a_shell_has_a_command():
     assert tools.command_of({"kind": "other", "title": "x", "rawInput": {"command": "x"}}) is None
 
@@ -97,6 +111,8 @@ def test_a_tool_of_prsm_is_known_by_its_server_and_by_no_text_that_a_model_can_c
 def test_the_vendors_own_name_is_found_where_a_vendor_tells_it():
     claude = {"_meta": {"claudeCode": {"toolName": "Bash"}}, "toolCallId": "toolu__1"}
     assert tools.own_name(claude, named_ids=False) == "Bash"
+    qwen = {"_meta": {"toolName": "mcp__prsm__note"}, "title": "x"}
+    assert tools.own_name(qwen, named_ids=False) == "mcp__prsm__note"
     gemini = {"toolCallId": "mcp_prsm_note__call__1"}
     assert tools.own_name(gemini, named_ids=True) == "mcp_prsm_note"
     assert tools.own_name(gemini, named_ids=False) is None
@@ -138,6 +154,7 @@ def test_a_result_is_the_text_of_a_call_else_its_raw_output():
 def test_no_call_is_too_odd_to_be_told(call):
     assert isinstance(tools.tool_name(call), str)
     assert isinstance(tools.arguments_of(call), dict)
+    tools.knows_arguments(call)
     tools.paths_of(call)
     tools.result_of(call)
     tools.server_tool(call)

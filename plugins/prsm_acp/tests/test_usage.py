@@ -55,6 +55,14 @@ def test_gemini_tells_a_quota():
     assert report.usage == TokenUsage(input_tokens=400, output_tokens=35)
 
 
+def test_qwen_tells_each_response_with_a_piece_of_its_message():
+    meter = UsageMeter(UsageFrom.CHUNKS)
+    assert sure(meter.said({"_meta": {"usage": USAGE}})).usage.input_tokens == 100
+    assert meter.said({"content": {"type": "text", "text": "x"}}) is None
+    assert meter.answered({"usage": USAGE}) is None
+    assert UsageMeter(UsageFrom.TURN).said({"_meta": {"usage": USAGE}}) is None
+
+
 @pytest.mark.parametrize("source", UsageFrom)
 def test_an_agent_that_tells_nothing_used_nothing_that_is_known(source):
     assert UsageMeter(source).answered({"stopReason": "end_turn"}) is None
@@ -77,7 +85,7 @@ def test_cost_is_the_growth_of_what_the_vendor_adds_up():
 def test_no_count_poisons_a_sum(told, other, source):
     meter = UsageMeter(source)
     reply = {"usage": {"inputTokens": told, "outputTokens": other}, "_meta": {"quota": told}}
-    reports = [meter.answered(reply), meter.answered(reply)]
+    reports = [meter.answered(reply), meter.answered(reply), meter.said({"_meta": reply})]
     reports += [meter.told({"used": told, "cost": {"amount": other, "currency": "USD"}})] * 2
     for report in filter(None, reports):
         counts = [count for count in report.usage.to_dict().values() if count is not None]

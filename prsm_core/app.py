@@ -38,7 +38,7 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.permissions import Redactor, build_broker
-from prsm_core.store import SqliteStore
+from prsm_core.store import LateStore
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.survey import ProviderReport
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
+    from prsm_core.interfaces.store import Store
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
 
@@ -93,7 +94,7 @@ class LocalApp:
     """AppHandle over an engine in this process."""
 
     def __init__(
-        self, engine: OrchestrationEngine, options: RunOptions, store: SqliteStore, session: str
+        self, engine: OrchestrationEngine, options: RunOptions, store: Store, session: str
     ) -> None:
         self.options = options
         self._engine = engine
@@ -234,15 +235,15 @@ async def open_app(
     _check_plugins(options, settings, plugins)
     clock, tools = SystemClock(), _tools(outside)
     ids = Ids(clock.time)
-    session = options.session or ids.ulid()
-    async with _open_owned(paths, session, clock) as own:
+    async with _open_owned(paths, options.session or ids.ulid(), clock) as own:
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
-            session_id=session,
+            session_id=own.lock.session,
             store=own.store,
             launcher=own.launcher,
             providers=plugins.collect(ProviderSpec),
+            plugins_off=plugins.switched_off,
             broker=_build_broker(settings, plugins, paths, tools),
             tools=tools,
             human=_human_policy(options, settings, frontend),
@@ -260,7 +261,7 @@ async def open_app(
         )
         async with (
             OrchestrationEngine(config) as engine,
-            aclosing(LocalApp(engine, options, own.store, session)) as app,
+            aclosing(LocalApp(engine, options, own.store, own.lock.session)) as app,
             ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock),
         ):
             yield app
@@ -276,7 +277,7 @@ class _Owned(NamedTuple):
     """What the owner of a session holds open while its engine runs."""
 
     lock: SessionLock
-    store: SqliteStore
+    store: LateStore
     launcher: ProcessLauncher
     bridge: Bridge
 
@@ -289,7 +290,7 @@ async def _open_owned(paths: Paths, session: str, clock: Clock) -> AsyncIterator
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            await SqliteStore.open(_ledger(paths)) as store,
+            await LateStore.open(_ledger(paths)) as store,
             ProcessLauncher(clock, on_start=processes.add) as launcher,
             Bridge(paths.state / "bridge" / f"{session}.sock", clock) as bridge,
         ):
@@ -312,10 +313,8 @@ def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManag
 
 
 def _ledger(paths: Paths) -> Path:
-    """Return where the repository's ledger lies; its folder exists by then."""
-    ledger = ledger_path(paths, repo_identity(paths.workspace).key)
-    private_dir(ledger.parent)
-    return ledger
+    """Return where the repository's ledger lies, or will."""
+    return ledger_path(paths, repo_identity(paths.workspace).key)
 
 
 def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
@@ -374,9 +373,11 @@ async def survey_providers(
             background=background,
             clock=clock,
             state_dir=private_dir(paths.state),
+            plugins_off=plugins.switched_off,
         )
         try:
-            return await survey(registry, names, with_models=with_models)
+            redact = Redactor(known_secrets(settings, os.environ)).text
+            return await survey(registry, names, with_models=with_models, redact=redact)
         finally:
             await registry.aclose()
 

@@ -120,12 +120,13 @@ async def test_overrides_of_a_run_take_the_place_of_the_options(opened):
         assert agent["model"] == "other"
 
 
-async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(opened):
+async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(opened, tmp_path):
     async with opened() as app:
         with pytest.raises(ConfigError, match="blank"):
             await app.start_run("  ")
         with pytest.raises(PrsmError, match="'nobody' is not installed"):
             await app.start_run("x", provider="nobody")
+        assert not (tmp_path / "home" / "data").exists(), "no run, no ledger"
         run = await app.start_run("x")
         assert (await run.result()).status == "completed"
 

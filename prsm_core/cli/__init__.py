@@ -29,6 +29,7 @@ def _run(args: list[str]) -> int:
     from prsm_core.cli.launch import Launch
 
     launch = Launch()
+    _open_closed_streams()
     try:
         code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
         if sys.stdout is not None:
@@ -38,3 +39,12 @@ def _run(args: list[str]) -> int:
 
         return report(error, debug=launch.debug)
     return code if isinstance(code, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """Let go nowhere what is written to a stream that the caller has closed."""
+    import os
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - as long as the process

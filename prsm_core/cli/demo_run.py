@@ -20,7 +20,7 @@ from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.reading import print_tree
 from prsm_core.cli.running import PRIVATE, build_frontend, choose_frontend, drive, interruptible
-from prsm_core.cli.sample import changes, make_sample, remember, sweep
+from prsm_core.cli.sample import changes, lend_sample, sweep
 from prsm_core.cli.setup import Setup
 from prsm_core.config import Settings
 from prsm_core.domain.agents import AgentState
@@ -54,15 +54,10 @@ def run_demo(launch: Launch, *, ui: str | None, keep: bool) -> int:
         environ=os.environ, builtins=BUILTINS, enabled=launch.load_plugins and ui is not None
     )
     spec = choose_frontend(plugins, ui)
-    state = workspace_paths(".").state
+    state = workspace_paths(os.sep).state  # the same for all; the current folder may be gone
     sweep(state)
-    folder = make_sample(state)
     install_child_watcher()
-    try:
-        return asyncio.run(_run(plugins, spec, folder, keep=keep))
-    finally:
-        if not keep:
-            remember(state, folder, workspace_ledger(str(folder)).parent)
+    return asyncio.run(_run(plugins, spec, state, keep=keep))
 
 
 class PatientFrontend(Frontend):
@@ -94,30 +89,37 @@ class PatientFrontend(Frontend):
             self.has_answered = True
 
 
-async def _run(plugins: PluginManager, spec: FrontendSpec, folder: Path, *, keep: bool) -> int:
-    is_json = spec.name == "json"
-    if not is_json:
-        paragraphs = [_INTRO, *([_ASKED] if spec.interactive else [])]
-        click.echo("\n".join(map(click.wrap_text, paragraphs)) + "\n", err=True)
-    frontend = build_frontend(plugins, spec)
-    if spec.interactive:
-        frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)
+async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep: bool) -> int:
+    with interruptible(), lend_sample(state, keep=keep) as folder:
+        if spec.name != "json":
+            paragraphs = [_INTRO, *([_ASKED] if spec.interactive else [])]
+            click.echo("\n".join(map(click.wrap_text, paragraphs)) + "\n", err=True)
+        frontend = build_frontend(plugins, spec)
+        if spec.interactive:
+            frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)
+        code = await _play(plugins, spec, frontend, folder)
+        failed = await _unfinished(folder)
+        if isinstance(frontend, PatientFrontend) and frontend.has_answered:
+            click.echo("Nobody answered in time, so the demo allowed the test run.", err=True)
+        if failed:
+            click.echo(f"prsm: not completed: {', '.join(failed)}", err=True)
+        click.echo(_closing(folder, keep=keep), err=spec.name == "json")
+    return code or (1 if failed else 0)
+
+
+async def _play(
+    plugins: PluginManager, spec: FrontendSpec, frontend: Frontend, folder: Path
+) -> int:
+    """Run the scenario, show what came of it, and return the exit code."""
     paths = workspace_paths(str(folder))
     settings = Settings.model_validate({"providers": {"script": {"scenario": DEMO}}})
     setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False, keeps_rules=False)
     options = RunOptions(task=TASK, workspace=str(folder), provider="script", on_ask="allow")
-    with interruptible():
-        code = await drive(setup, options, spec, frontend)
-        if not is_json:
-            click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
-            await print_tree(str(folder), None, as_json=False)
-        failed = await _unfinished(folder)
-    if isinstance(frontend, PatientFrontend) and frontend.has_answered:
-        click.echo("Nobody answered in time, so the demo allowed the test run.", err=True)
-    if failed:
-        click.echo(f"prsm: not completed: {', '.join(failed)}", err=True)
-    click.echo(_closing(folder, keep=keep), err=is_json)
-    return code or (1 if failed else 0)
+    code = await drive(setup, options, spec, frontend)
+    if spec.name != "json":
+        click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
+        await print_tree(str(folder), None, as_json=False)
+    return code
 
 
 async def _unfinished(folder: Path) -> list[str]:

@@ -76,6 +76,13 @@ def configure_logging(*, debug: bool) -> None:
         logging.getLogger(_TRACED).setLevel(logging.INFO)
 
 
+def redact_stderr(redact: Redact) -> None:
+    """Let `redact` take the secrets out of what goes to stderr from now on."""
+    for shown in logging.getLogger().handlers:
+        if isinstance(shown, _Stderr):
+            shown.redact_with(redact)
+
+
 @contextmanager
 def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
     """Keep the records of what runs inside in `folder`/prsm.log, with the error that ends it.
@@ -86,9 +93,7 @@ def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
     from prsm_core.cli.log_file import PrivateLogFile
 
     root = logging.getLogger()
-    for shown in root.handlers:
-        if isinstance(shown, _Stderr):
-            shown.redact_with(redact)
+    redact_stderr(redact)
     level = root.level
     root.setLevel(min(level, logging.INFO))
     layout = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"

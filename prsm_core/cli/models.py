@@ -162,16 +162,10 @@ def recommend(
 
 
 def _discovered(setup: Setup, provider: str | None) -> Mapping[str, ProviderReport]:
-    import asyncio
+    from prsm_core.cli.surveying import ask_providers
 
-    from prsm_core.app import survey_providers
-    from prsm_core.engine.processes.launcher import install_child_watcher
-
-    install_child_watcher()
-    return asyncio.run(
-        survey_providers(
-            setup.settings, setup.plugins, paths=setup.paths, with_models=True, only=provider
-        )
+    return ask_providers(
+        setup.settings, setup.plugins, setup.paths, with_models=True, only=provider
     )
 
 

@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from os import PathLike
 
 
 def text_argument(
@@ -24,13 +25,36 @@ def _only_text(ctx: click.Context, param: click.Parameter, words: Sequence[str])
             "put it in quotes",
             ctx,
         )
+    if words and not is_utf8(words[0]):
+        raise click.UsageError(f"{str(param.name).upper()} is not UTF-8 text", ctx)
     return words[0] if words else None
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a word of the command line was UTF-8; only then can it be kept."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+class _Folder(click.Path):
+    """A folder that there is, with a name that can be kept."""
+
+    def convert(
+        self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return its path without links; fails where one of its names is not UTF-8."""
+        try:
+            path = str(super().convert(value, param, ctx))
+        except FileNotFoundError:  # resolving a relative path
+            self.fail("The current folder does not exist any more; go to another one.", param, ctx)
+        if not is_utf8(path):
+            self.fail(f"{path!r} is not UTF-8 text; rename it.", param, ctx)
+        return path
 
 
 workspace_option = click.option(
     "-C",
     "--workspace",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    type=_Folder(exists=True, file_okay=False, resolve_path=True),
     default=".",
     show_default=True,
     metavar="DIR",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.config import ledger_path, resolve_paths
-from prsm_core.errors import ConfigError
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -15,16 +14,7 @@ if TYPE_CHECKING:
 
 
 def workspace_paths(workspace: str) -> Paths:
-    """Return where the files of a workspace and the user's state lie.
-
-    Raises:
-        ConfigError: PRSM_HOME names something else than a folder.
-    """
-    home = os.environ.get("PRSM_HOME")
-    if home and os.path.lexists(place := Path(home).expanduser()) and not place.is_dir():
-        raise ConfigError(
-            f"PRSM_HOME is {home}, which is not a folder", hint="set it to a folder, or unset it"
-        )
+    """Return where the files of a workspace and the user's state lie; see resolve_paths."""
     return resolve_paths(Path(workspace), os.environ)
 
 

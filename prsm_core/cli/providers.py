@@ -25,17 +25,11 @@ _LOGINS = {True: "yes", False: "no", None: None}
 @click.pass_obj
 def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     """Look which providers can be used: version, login, models, and what they cannot enforce."""
-    import asyncio
-
-    from prsm_core.app import survey_providers
     from prsm_core.cli.setup import load_setup
-    from prsm_core.engine.processes.launcher import install_child_watcher
+    from prsm_core.cli.surveying import ask_providers
 
     setup = load_setup(launch, workspace)
-    install_child_watcher()
-    found = asyncio.run(
-        survey_providers(setup.settings, setup.plugins, paths=setup.paths, with_models=True)
-    )
+    found = ask_providers(setup.settings, setup.plugins, setup.paths, with_models=True)
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:

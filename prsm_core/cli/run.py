@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 def _read_stdin() -> str:
     if sys.stdin is None:
         raise click.UsageError("there is no stdin to read the task from")
-    return sys.stdin.buffer.read().decode(errors="replace")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError("what stdin holds is not UTF-8 text") from error
 
 
 @click.command(short_help="Run a task with a tree of agents.")

@@ -19,11 +19,13 @@ from prsm_core.cli.setup import load_setup
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.errors import StoreError
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
@@ -113,9 +115,17 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
                 return await frontend.run(app)
     except asyncio.CancelledError:
         if isinstance(frontend, JsonFrontend):
-            async with open_ledger(options.workspace) as store:
-                await frontend.print_rest(store)
+            await _print_rest(frontend, options.workspace)
         raise
+
+
+async def _print_rest(frontend: JsonFrontend, workspace: str) -> None:
+    try:
+        async with open_ledger(workspace) as store:
+            await frontend.print_rest(store)
+    except StoreError as error:
+        if error.code != "no_ledger":  # it was interrupted before the run began
+            raise
 
 
 @contextmanager
@@ -138,12 +148,51 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let `ending_signals` cancel the running task, which then raises KeyboardInterrupt."""
-    _cancel_on_signals()
+    """Let one of `ending_signals` cancel the running task, which then raises KeyboardInterrupt.
+
+    A second SIGINT or SIGTERM ends the process at once. SIGHUP never does: a terminal that goes
+    sends it more than once, and means no haste.
+    """
+    interrupt = _Interrupt()
     try:
         yield
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    finally:
+        interrupt.forget()
+
+
+class _Interrupt:
+    """The answer to signals: set up when it is made, until one came or it is forgotten."""
+
+    def __init__(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        # Not the loop's own handlers: while the loop is busy they take two signals for one.
+        self._before = {n: signal.signal(n, self._came) for n in ending_signals()}
+        self._is_over = False
+
+    def forget(self) -> None:
+        """Let signals do what they did before, unless one has come."""
+        if not self._is_over:
+            self._is_over = True
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def _came(self, number: int, _frame: FrameType | None) -> None:
+        for other in self._before:
+            if other == signal.SIGHUP:
+                signal.signal(other, signal.SIG_IGN)
+            elif number != signal.SIGHUP:
+                # Not Python's own handler of SIGINT: its KeyboardInterrupt would wait for all tasks
+                # and threads. The kernel tells the children's shims that their engine is dead.
+                signal.signal(other, signal.SIG_DFL)
+        if not self._is_over:
+            self._is_over = True
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def _run(setup: Setup, request: Request, spec: FrontendSpec) -> int:
@@ -167,18 +216,3 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         on_ask=request.on_ask or "deny",
         timeout_s=request.timeout_s,
     )
-
-
-def _cancel_on_signals() -> None:
-    """Let the first signal shut everything down in order, and a second one end it at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    signals = ending_signals()
-
-    def interrupt() -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-        if task is not None:
-            task.cancel()
-
-    for number in signals:
-        loop.add_signal_handler(number, interrupt)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.cli.places import workspace_ledger
 from prsm_core.config import private_dir
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PREFIX = "prsm-demo-"
 _ORIGINAL = Path(__file__).parents[1] / "builtin" / "demo" / "sample-shop"
@@ -55,21 +57,65 @@ def changes(folder: Path) -> Iterator[str]:
         )
 
 
-def remember(state: Path, *folders: Path) -> None:
-    """Let the next demonstration remove these folders; raises ConfigError when it cannot."""
+@contextmanager
+def lend_sample(state: Path, *, keep: bool) -> Iterator[Path]:
+    """Lend a new sample project to a demonstration.
+
+    It and its ledger stay for a person to look at: for good if they are to be kept, else until the
+    next demonstration. Of one that does not reach its end nothing else would be kept, so that it
+    leaves nothing; where it is killed, the next one sees to that. Raises ConfigError when it or
+    the list of what is to be removed cannot be written.
+    """
+    folder = make_sample(state)
+    if keep:
+        yield folder
+        return
+    folders = (folder, workspace_ledger(str(folder)).parent)
+    with remembered(state, *folders) as record:
+        try:
+            yield folder
+        except BaseException:
+            _remove(folders)
+            record.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def remembered(state: Path, *folders: Path) -> Iterator[Path]:
+    """Let the first demonstration after this one remove these folders; yields where that stands.
+
+    Raises ConfigError when it cannot be written down.
+    """
     record = private_dir(state / "demos") / f"{folders[0].name}.txt"
-    with _writing(record):
-        record.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
+    new = record.with_suffix(".new")
+    with ExitStack() as stack:
+        with _writing(record):
+            file = stack.enter_context(new.open("w", encoding="utf-8"))
+            fcntl.flock(file, fcntl.LOCK_EX)  # as long as this demonstration lives
+            file.write("".join(f"{folder}\n" for folder in folders))
+            file.flush()
+            new.rename(record)
+        yield record
 
 
 def sweep(state: Path) -> None:
-    """Remove what earlier demonstrations left to be removed; raises ConfigError for the list."""
+    """Remove what demonstrations left that have ended; raises ConfigError for the list."""
     for record in sorted((state / "demos").glob(f"{PREFIX}*.txt")):
-        for line in record.read_text(encoding="utf-8").splitlines():
-            if Path(line).name.startswith(PREFIX):
-                shutil.rmtree(line, ignore_errors=True)  # perhaps the system was faster
-        with _writing(record):
-            record.unlink(missing_ok=True)
+        with _writing(record), suppress(BlockingIOError, FileNotFoundError):  # not ours to remove
+            _sweep(record)
+
+
+def _sweep(record: Path) -> None:
+    with record.open(encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: that one still runs
+        _remove(map(Path, file.read().splitlines()))
+        record.unlink()
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if folder.name.startswith(PREFIX):
+            shutil.rmtree(folder, ignore_errors=True)  # perhaps the system was faster
 
 
 @contextmanager
@@ -78,7 +124,7 @@ def _writing(record: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"{record}: cannot be written: {error.strerror}",
+            f"{record}: cannot be read or written: {error.strerror}",
             hint="PRSM_HOME names another folder for all state",
         ) from error
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LONGEST = 16  # characters: a longer word is broken where there is no room for it
-_GAP = "  "
+_GAP, _NARROW = "  ", " "
 _PIECE = re.compile(r"\s*[^\s/_-]+[/_-]?|\s+|[/_-]")
 
 
@@ -37,14 +37,17 @@ def format_table(
 ) -> str:
     """Return lines with every column as wide as its widest cell; None is shown as "-".
 
-    A table that is wider than `width` has cells of several lines, unless even that is too wide.
+    A table that is wider than `width` has cells of several lines, and where they need it its
+    columns closer together, unless even that is too wide.
     """
     cells = [[_cell(value) for value in row] for row in (headers, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths, gap = [max(map(len, column)) for column in zip(*cells, strict=True)], _GAP
     if width is not None:
         words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
-        widths = _fitted(widths, words, width)
-    return "\n".join(line for row in cells for line in _lines(row, widths))
+        between, spare = len(widths) - 1, width - sum(words)
+        gap = _NARROW if between <= spare < len(_GAP) * between else _GAP
+        widths = _fitted(widths, words, width - len(gap) * between)
+    return "\n".join(line for row in cells for line in _lines(row, widths, gap))
 
 
 def _cell(value: str | None) -> str:
@@ -58,7 +61,7 @@ def _longest_word(cell: str) -> int:
 def _fitted(widths: Sequence[int], words: Sequence[int], limit: int) -> list[int]:
     """Return narrower columns, each as wide as its words; the same where that is not enough."""
     fitted = list(widths)
-    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - limit
+    excess = sum(widths) - limit
     while excess > 0:
         loose = [n for n, width in enumerate(fitted) if width > words[n]]
         if not loose:
@@ -70,10 +73,10 @@ def _fitted(widths: Sequence[int], words: Sequence[int], limit: int) -> list[int
     return fitted
 
 
-def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+def _lines(row: Sequence[str], widths: Sequence[int], gap: str) -> list[str]:
     wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
     return [
-        _GAP.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+        gap.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
         for parts in zip_longest(*wrapped, fillvalue="")
     ]
 

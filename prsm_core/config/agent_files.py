@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config.document import Document, parse_text, read_text
 from prsm_core.config.layers import Layer
+from prsm_core.config.paths import cannot_be_read
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def agent_files(folder: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be read: {error.strerror}") from error
+        raise cannot_be_read(folder, error) from error
 
 
 def agent_layer(path: Path) -> Layer:

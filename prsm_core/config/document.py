@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from prsm_core.config.paths import cannot_be_read
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ MAX_BYTES = 1 << 20
 MAX_NODES = 50_000  # after aliases are expanded: a small file can name billions
 MAX_DEPTH = 40  # also what ends an alias that holds itself
 
+_TAB = r"found character '\t' that cannot start any token"
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 # A date is text here: nothing in the configuration is one, but model ids look like one.
@@ -51,7 +53,7 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise cannot_be_read(path, error) from error
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB")
     try:
@@ -83,6 +85,12 @@ def _read_bytes(path: Path) -> bytes:
         os.close(descriptor)
 
 
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    if error.problem == _TAB:
+        return "is not YAML: a tab stands where only spaces may"
+    return f"is not YAML: {error.problem}" if error.problem else "is not YAML"
+
+
 class _Reader:
     """One pass over one text."""
 
@@ -103,7 +111,7 @@ class _Reader:
             raise ConfigError(f"{where}: holds a character that YAML forbids") from None
         except yaml.MarkedYAMLError as error:
             # Without its cause, which quotes the text: that may be a secret.
-            raise self._error(error.problem or "is not YAML", error.problem_mark) from None
+            raise self._error(_problem(error), error.problem_mark) from None
         except RecursionError as error:
             raise ConfigError(f"{self._source}: is nested too deeply") from error
         except ValueError as error:  # a %YAML or \U escape with an impossible number

@@ -1,4 +1,4 @@
-"""Says in one line what is wrong with a configuration, where, and what would be right."""
+"""Says what is wrong with a configuration: a line for each mistake, its place, what is right."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from prsm_core.config.document import KeyPath
 
+SHOWN = 10  # mistakes told at once
+_NEXT = "\n  "
+
 _WANTED = {
     "string_type": "text; put it in quotes",
     "int_type": "a whole number",
@@ -34,26 +37,47 @@ _WANTED = {
 def explain(
     error: ValidationError, origin: Callable[[KeyPath], str], plugins: Sequence[str] = ()
 ) -> ConfigError:
-    """Turn the first of pydantic's errors into ours; values are never shown, they may be secret.
+    """Turn pydantic's errors into one of ours; values are never shown, they may be secret.
 
     Args:
         error: What the schema found.
         origin: Gives the place of a key path.
         plugins: Names of the installed plugins, told where a section is unknown.
     """
-    details = error.errors(include_url=False)
-    first = details[0]
-    path = tuple(key for key in first["loc"] if key != "[key]")
-    where = origin(path)
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    problem = _problem(first, path, plugins)
-    return ConfigError(f"{where}: {problem}{more}" if where else f"{problem}{more}")
+    problems = []
+    for details in error.errors(include_url=False):
+        path = tuple(key for key in details["loc"] if key != "[key]")
+        problems.append((origin(path), _problem(details, path, plugins)))
+    problems.sort(key=lambda problem: _reading_order(problem[0]))
+    return all_wrong(f"{where}: {what}" if where else what for where, what in problems)
+
+
+def all_wrong(problems: Iterable[str]) -> ConfigError:
+    """Return the error that tells of problems, at least one: `SHOWN` of them, a line each."""
+    found = list(dict.fromkeys(problems))
+    if len(found) == 1:
+        return ConfigError(found[0])
+    lines = [f"the configuration has {len(found)} mistakes:", *found[:SHOWN]]
+    if len(found) > SHOWN:
+        lines.append(f"and {len(found) - SHOWN} more")
+    return ConfigError(_NEXT.join(lines))
+
+
+def one_by_one(error: ConfigError) -> Sequence[str]:
+    """Return what an error tells of, each problem in a text of its own."""
+    _, *problems = error.message.split(_NEXT)
+    return problems or [error.message]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean x?" for the known name closest to `name`, or ""."""
     found = get_close_matches(name, list(known), n=1)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def _reading_order(origin: str) -> tuple[str, int]:
+    file, _, line = origin.rpartition(":")
+    return (file, int(line)) if line.isdecimal() else (origin, 0)
 
 
 def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str]) -> str:

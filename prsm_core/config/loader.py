@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from prsm_core.config.agent_files import agent_files, agent_layer
 from prsm_core.config.document import read_document
-from prsm_core.config.explain import explain, nearest
+from prsm_core.config.explain import all_wrong, explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
 from prsm_core.config.paths import temp_notice
@@ -64,7 +64,7 @@ def load_settings(
         known_plugins: Names that sections of `providers` may have; None: any.
 
     Raises:
-        ConfigError: One line with the place, the key path and what would be right.
+        ConfigError: For each mistake a line: the place, the key path and what would be right.
     """
     layers = Layers()
     notices = [notice for notice in [temp_notice(paths, environ)] if notice]
@@ -139,15 +139,21 @@ def _models_layer(path: Path) -> Layer:
 
 
 def _check_providers(settings: Settings, layers: Layers, known: Sequence[str]) -> None:
+    problems = list(_unknown_providers(settings, layers, known))
+    if problems:
+        raise all_wrong(problems)
+
+
+def _unknown_providers(settings: Settings, layers: Layers, known: Sequence[str]) -> Iterator[str]:
     installed = f"; installed: {', '.join(sorted(known)) or 'none'}"
     for name, section in settings.providers.items():
         if section.kind is None and name not in known:
-            raise ConfigError(
+            yield (
                 f"{layers.origin(('providers', name))}: providers.{name} belongs to no installed "
                 f"plugin{nearest(name, known)}{installed}"
             )
         if section.kind is not None and section.kind not in known:
-            raise ConfigError(
+            yield (
                 f"{layers.origin(('providers', name, 'kind'))}: providers.{name}.kind: there is no "
                 f"provider {section.kind!r}{nearest(section.kind, known)}{installed}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,9 +52,18 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
 
     PRSM_HOME puts everything but the workspace's own files under one folder; without it the
     platform's conventions decide.
+
+    Raises:
+        ConfigError: PRSM_HOME names what is no folder, or the workspace cannot be found.
     """
     config, data, state = _homes(environ)
-    workspace = workspace.expanduser().resolve()
+    try:
+        workspace = workspace.expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # nobody's home, a loop of links
+        raise ConfigError(
+            f"the workspace {workspace} cannot be found: {_reason(error)}",
+            hint="name another folder",
+        ) from error
     return Paths(
         user_config=config / "config.yaml",
         user_models=config / "models.yaml",
@@ -89,6 +99,13 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def cannot_be_read(path: Path | str, error: OSError) -> ConfigError:
+    """Return the error of a file or folder that the system does not let us read."""
+    return ConfigError(
+        f"{path}: cannot be read: {error.strerror}", hint="allow reading it, or move it away"
+    )
+
+
 def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
     """Say so if state would lie among temporary files without the user's word for it.
 
@@ -102,7 +119,7 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
 
 def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path]:
     if home := environ.get("PRSM_HOME"):
-        root = Path(home).expanduser().absolute()
+        root = _own_home(home)
         return root, root / "data", root / "state"
     import platformdirs
 
@@ -111,3 +128,19 @@ def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path]:
         platformdirs.user_data_path("prsm"),
         platformdirs.user_state_path("prsm"),
     )
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _own_home(home: str) -> Path:
+    """Return the folder that PRSM_HOME names, which need not exist yet."""
+    try:
+        root = Path(home).expanduser().absolute()
+        if root.is_dir() or not os.path.lexists(root):
+            return root
+        problem = "which is not a folder"
+    except (OSError, RuntimeError) as error:  # no permission, nobody's home
+        problem = f"which cannot be used: {_reason(error)}"
+    raise ConfigError(f"PRSM_HOME is {home}, {problem}", hint="set it to a folder, or unset it")

@@ -112,7 +112,7 @@ def parse_rule(value: Any) -> tuple[str, ...]:
     Raises ValueError that says what is wrong with it.
     """
     if isinstance(value, str):
-        words = _words(value)
+        words = split_rule(value)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = tuple(value)
     else:
@@ -122,8 +122,11 @@ def parse_rule(value: Any) -> tuple[str, ...]:
     return words
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Return the words of one command; with an operator of the shell no command would ever fit."""
+def split_rule(text: str) -> tuple[str, ...]:
+    """Return the words of a rule; with an operator of the shell no command would ever fit it.
+
+    Raises ValueError that says what is wrong with it.
+    """
     lexer = shlex.shlex(text, posix=True, punctuation_chars=OPERATORS)
     lexer.commenters = ""
     try:

@@ -19,6 +19,7 @@ from prsm_core.config.values import (
     Count,
     CountOrZero,
     Factor,
+    Rule,
     Score,
     Seconds,
     Section,
@@ -318,9 +319,9 @@ class ModelOverride(Section):
 class PermissionSettings(Section):
     """Who may do what. A rule is the first words of a command; deny beats ask beats allow."""
 
-    allow: tuple[Words, ...] = Field(default=(), description="Commands that run without asking.")
-    ask: tuple[Words, ...] = Field(default=(), description="Commands that always ask.")
-    deny: tuple[Words, ...] = Field(default=(), description="Commands that never run, in any mode.")
+    allow: tuple[Rule, ...] = Field(default=(), description="Commands that run without asking.")
+    ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
+    deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
     tools: Mapping[ToolName, ToolVerdict] = Field(
         default_factory=dict, description="Verdicts on whole tools."
     )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.config.atomic import replace_file
-from prsm_core.config.paths import private_dir
+from prsm_core.config.paths import cannot_be_read, private_dir
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def content_hash(workspace: Path) -> str | None:
     try:
         return f"sha256:{_hash_entry(root, _Budget(), depth=0)}"
     except OSError as error:
-        raise _unreadable(error) from error
+        raise cannot_be_read(error.filename, error) from error
 
 
 def is_trusted(paths: Paths) -> bool:
@@ -166,7 +166,7 @@ def _hashes(root: Path) -> dict[bytes, str]:
     try:
         return _hash_entries(root, _Budget(), depth=0) if root.exists() else {}
     except OSError as error:
-        raise _unreadable(error) from error
+        raise cannot_be_read(error.filename, error) from error
 
 
 def _put(hashes: dict[bytes, str], name: str, data: bytes | None) -> None:
@@ -214,7 +214,9 @@ def _read(paths: Paths) -> dict[str, str]:
         known = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise cannot_be_read(path, error) from error
+    except ValueError as error:
         raise _damaged(path) from error
     if not isinstance(known, dict) or not all(isinstance(v, str) for v in known.values()):
         raise _damaged(path)
@@ -239,10 +241,6 @@ def _remember(paths: Paths, digest: str) -> None:
 
 def _write(paths: Paths, known: Mapping[str, str]) -> None:
     replace_file(_file(paths), json.dumps(known, indent=1, sort_keys=True).encode())
-
-
-def _unreadable(error: OSError) -> ConfigError:
-    return ConfigError(f"{error.filename}: cannot be read: {error.strerror}")
 
 
 @contextmanager

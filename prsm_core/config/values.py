@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from prsm_core.config.policy_file import split_rule
 from prsm_core.domain.tools import NATIVE_TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,6 +33,10 @@ def _split(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError("must be text or a list of words")  # noqa: TRY004 - pydantic's contract
     return value
+
+
+def _split_rule(value: Any) -> Any:
+    return split_rule(value) if isinstance(value, str) else _split(value)
 
 
 def _variable(name: str) -> str:
@@ -56,19 +61,16 @@ Temperature = Annotated[float, Field(strict=True, ge=0, le=2)]
 Text = Annotated[str, Field(min_length=1)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
-Words = Annotated[
-    tuple[str, ...],
-    Field(min_length=1),
-    BeforeValidator(_split),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
-            ]
-        }
-    ),
-]
+_AS_WORDS = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ]
+    }
+)
+Words = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_split), _AS_WORDS]
+Rule = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_split_rule), _AS_WORDS]
 TaskCategory = Literal[
     "architecture",
     "complex-reasoning",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.providers import ProviderRegistry
@@ -34,6 +34,7 @@ async def survey(
     *,
     with_models: bool = False,
     seconds: float = DISCOVERY_SECONDS,
+    redact: Callable[[str], str] = str,
 ) -> dict[str, ProviderReport]:
     """Look at providers at once; whatever goes wrong with one is part of its report.
 
@@ -42,11 +43,23 @@ async def survey(
         names: Which to look at.
         with_models: Whether those that can be used are asked for their models.
         seconds: How long they may take to answer that.
+        redact: Takes secrets out of what is told of a provider: its program may have said anything.
     """
     wanted = list(names)
     patience = seconds if with_models else None
     reports = await asyncio.gather(*(_look(registry, name, patience) for name in wanted))
-    return dict(zip(wanted, reports, strict=True))
+    clean = [_without_secrets(report, redact) for report in reports]
+    return dict(zip(wanted, clean, strict=True))
+
+
+def _without_secrets(report: ProviderReport, redact: Callable[[str], str]) -> ProviderReport:
+    def told(text: str | None) -> str | None:
+        return None if text is None else redact(text)
+
+    status = replace(
+        report.status, reason=told(report.status.reason), hint=told(report.status.hint)
+    )
+    return replace(report, status=status, models_problem=told(report.models_problem))
 
 
 async def _look(registry: ProviderRegistry, name: str, patience: float | None) -> ProviderReport:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from prsm_core import (
     AgentError,
@@ -28,11 +30,21 @@ from prsm_core import (
     hookimpl,
 )
 
+STUBBORN = """
+import signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(sys.argv[1], "w") as pipe:
+    print("begun", file=pipe, flush=True)
+    while True:
+        signal.pause()
+"""
+
 
 class EchoSession(ProviderSession):
-    def __init__(self, request, host):
+    def __init__(self, request, host, services):
         self.request = request
         self.host = host
+        self.services = services
 
     async def run_turn(self, context):
         task = context.current_message.content
@@ -42,6 +54,8 @@ class EchoSession(ProviderSession):
         if "hang" in task:
             yield AssistantMessage("hanging")
             await asyncio.Event().wait()
+        if "withstand" in task:
+            await self.withstand(task.split()[-1])
         if "ask" in task and not await self.is_allowed():
             error = AgentError(kind=ErrorKind.UNKNOWN, message="not allowed")
             yield TurnEnded(StopReason.ERROR, error)
@@ -52,6 +66,16 @@ class EchoSession(ProviderSession):
         yield AssistantMessage(f"echo: {task}")
         yield UsageReported(TokenUsage(input_tokens=3, output_tokens=2))
         yield TurnEnded(StopReason.END_TURN)
+
+    async def withstand(self, pipe):
+        """Start a program that ignores TERM and holds `pipe`; do not end when told to."""
+        argv = [sys.executable, "-c", STUBBORN, pipe]
+        await self.services.start_process(argv, name="stubborn")
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                Path(pipe).open("w").write("told to end\n")  # noqa: ASYNC230, SIM115 - a test reads
 
     async def is_allowed(self):
         request = PermissionRequest(
@@ -67,15 +91,20 @@ class EchoSession(ProviderSession):
 class EchoProvider(Provider):
     def __init__(self, settings, services):
         self.settings = settings
+        self.services = services
 
     async def probe(self):
+        for model in self.settings.get("models", ()):
+            if model.startswith("/"):  # a pipe to tell that the probe does not end
+                Path(model).open("w").write("probing\n")  # noqa: ASYNC230, SIM115 - a test reads
+                await asyncio.Event().wait()
         if "broken" in self.settings.get("models", ()):
             return ProviderStatus(available=False, reason="not logged in", hint="log in")
         return ProviderStatus(available=True, version="1.0", tested="1.x", gaps=("the network",))
 
     @asynccontextmanager
     async def open_session(self, request, host):
-        yield EchoSession(request, host)
+        yield EchoSession(request, host, self.services)
 
 
 async def ask_about_reads(request, context):

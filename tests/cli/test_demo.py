@@ -1,24 +1,28 @@
 """prsm demo: the whole of it in a process of its own, without a provider, a key or a network."""
 
 import asyncio
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prsm_core.cli.demo_run import PatientFrontend
-from prsm_core.cli.sample import make_sample, remember, sweep
+from prsm_core.cli.sample import make_sample, remembered, sweep
 from prsm_core.domain.events import Event
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend
@@ -163,10 +167,64 @@ def test_only_what_was_made_by_a_demo_is_cleared_away(tmp_path):
     state, mine = tmp_path / "state", tmp_path / "mine"
     mine.mkdir()
     sample = make_sample(state)
-    remember(state, sample, mine, tmp_path / "prsm-demo-gone")
+    with remembered(state, sample, mine, tmp_path / "prsm-demo-gone"):
+        sweep(state)
+        assert sample.exists(), "that demonstration still runs"
     sweep(state)
     assert (sample.exists(), mine.exists()) == (False, True)
     assert list((state / "demos").iterdir()) == []
+
+
+def start_demo(start_prsm, *args):
+    """Start a demonstration and wait until its run has begun."""
+    process = start_prsm("demo", "--json", *args)
+    assert b"run_started" in process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_demo_that_is_ended_early_leaves_nothing(start_prsm, temp, tmp_path, number):
+    process = start_demo(start_prsm)
+    assert len(list(temp.iterdir())) == 1
+    process.send_signal(number)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert list(temp.iterdir()) == []
+    assert list((tmp_path / "home" / "data" / "ledgers").iterdir()) == []
+    assert list((tmp_path / "home" / "state" / "demos").iterdir()) == []
+
+
+def test_what_a_killed_demo_left_is_cleared_away_by_the_next(start_prsm, temp, tmp_path):
+    process = start_demo(start_prsm)
+    [gone] = temp.iterdir()
+    sweep(tmp_path / "home" / "state")
+    assert gone.exists(), "it still runs"
+    process.kill()
+    process.communicate(timeout=DEADLINE)
+    assert gone.exists()
+    sweep(tmp_path / "home" / "state")
+    assert list(temp.iterdir()) == []
+    assert list((tmp_path / "home" / "data" / "ledgers").iterdir()) == []
+
+
+def test_a_demo_whose_terminal_goes_leaves_nothing(start_prsm, terminal, temp):
+    controller, program = terminal
+    process = start_prsm(
+        "demo", stdin=program, stdout=program, stderr=program, preexec_fn=lambda: own(program)
+    )
+    os.close(program)
+    read_until(process, controller, "[d]eny: ")
+    assert len(list(temp.iterdir())) == 1
+    os.close(controller)
+    process.wait(timeout=DEADLINE)
+    assert process.returncode in {1, 130}, "it cannot write any more, or was told by SIGHUP"
+    assert list(temp.iterdir()) == []
+
+
+def own(terminal):
+    """Make it the terminal that controls this process, whose end is told by SIGHUP."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 @pytest.mark.parametrize("made", [".git", ".prism"])
@@ -212,8 +270,9 @@ def terminal():
     """The two ends of a terminal: the person's and the program's."""
     controller, program = pty.openpty()
     yield controller, program
-    os.close(controller)
-    os.close(program)
+    for end in (controller, program):
+        with suppress(OSError):  # the test has closed it
+            os.close(end)
 
 
 def read_until(process, terminal, text):

@@ -200,7 +200,7 @@ def test_a_lock_without_an_owner_is_a_warning_and_stays(found, home, dead):
     lock.write_text(json.dumps({**vars_of(dead), "socket": "x", "since": 1.0}))
     finding = found()["sessions"]
     assert finding["status"] == "warning"
-    assert "left 1 locks: s2" in finding["message"]
+    assert "left a lock: s2" in finding["message"]
     assert lock.exists()
 
 

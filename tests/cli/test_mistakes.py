@@ -1,5 +1,6 @@
 """What a beginner gets wrong: each mistake is told in plain words, with what to do."""
 
+import json
 import os
 import pty
 import signal
@@ -45,7 +46,26 @@ def test_a_wrong_setting_is_told_with_a_cure(prsm):
     )
 
 
-@pytest.mark.parametrize("words", [("run", "x"), ("config", "path"), ("trust",), ("demo",)])
+def test_every_wrong_setting_is_told_on_a_line_of_its_own(prsm, tmp_path):
+    (tmp_path / "home").mkdir()
+    file = tmp_path / "home" / "config.yaml"
+    file.write_text("engine:\n  max_agent_depth: deep\ndefaults:\n  mode: bypas\n")
+    done = prsm("run", "x")
+    assert done.code == 2
+    first, depth, mode, hint = done.err.splitlines()
+    assert first == "prsm: the configuration has 2 mistakes:"
+    assert depth == f"  {file}:2: engine.max_agent_depth must be a whole number"
+    assert mode.startswith(f"  {file}:4: defaults.mode is none of the allowed values: ")
+    assert hint.startswith("hint: ")
+    told = json.loads(prsm("doctor", "--json").out)
+    problems = [found["message"] for found in told if found["check"] == "config"]
+    assert problems == [depth.strip(), mode.strip()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "x"), ("attach",), ("tree",), ("config", "path"), ("trust",), ("demo",)],
+)
 def test_a_home_that_is_a_file_is_named_as_what_is_wrong(prsm, monkeypatch, tmp_path, words):
     file = tmp_path / "file"
     file.touch()
@@ -57,13 +77,23 @@ def test_a_home_that_is_a_file_is_named_as_what_is_wrong(prsm, monkeypatch, tmp_
     )
 
 
+def test_an_mcp_client_is_told_of_a_home_that_is_a_file(prsm_process, monkeypatch, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("PRSM_HOME", str(file))
+    done = prsm_process("mcp")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"prsm: PRSM_HOME is {file}, which is not a folder\n")
+
+
 def test_the_doctor_names_a_home_that_is_a_file_once(prsm, monkeypatch, tmp_path):
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("PRSM_HOME", str(file))
     done = prsm("doctor")
     assert done.code == 1
-    assert done.out.count(f"{file} is not a folder") == 1
+    assert done.out.count(f"PRSM_HOME is {file}, which is not a folder") == 1
+    assert "\nok       terminal  " in done.out, "what does not depend on it is looked at"
 
 
 @pytest.mark.parametrize("rule", ["git push && rm", "make;ls", "cat x | sh", "make > out"])
@@ -145,3 +175,38 @@ def test_a_run_under_nohup_outlives_its_terminal(start_prsm):
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
+
+
+def test_a_current_folder_that_is_gone_is_told(prsm, workspace):
+    workspace.rmdir()
+    for words in (("run", "x"), ("tree",), ("config", "path")):
+        done = prsm(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "The current folder does not exist any more" in done.err
+
+
+def test_a_folder_whose_name_cannot_be_kept_is_refused(prsm, tmp_path):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(folder).mkdir()
+    done = prsm("run", "x", "-C", folder)
+    assert (done.code, done.out) == (2, "")
+    assert "is not UTF-8 text; rename it" in done.err
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_task_that_is_not_text_is_refused(prsm, prsm_process, tmp_path):
+    done = prsm("run", os.fsdecode(b"caf\xe9"))
+    assert (done.code, done.out) == (2, "")
+    assert "TASK is not UTF-8 text" in done.err
+    piped = prsm_process("run", "-", stdin=b"caf\xe9")
+    assert (piped.code, piped.out) == (2, "")
+    assert "what stdin holds is not UTF-8 text" in piped.err
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_demo_needs_no_stream(closed):
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *command("demo")]
+    done = subprocess.run(shell, capture_output=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0
+    assert b"internal error" not in done.stdout + done.stderr

@@ -66,12 +66,35 @@ def test_the_task_is_read_from_stdin(prsm_process):
     assert (blank.code, blank.out) == (2, "")
 
 
-def test_without_a_provider_the_exit_code_is_3(prsm_process, monkeypatch):
+def test_without_a_provider_the_exit_code_is_3_and_no_ledger_is_made(
+    prsm_process, monkeypatch, tmp_path
+):
     monkeypatch.setenv("PRSM_PLUGINS", "")
     done = prsm_process("run", "say hello")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("prsm: ")
     assert "Traceback" not in done.err
+    assert not (tmp_path / "home" / "data").exists()
+    assert "nothing was run yet" in prsm_process("tree").err
+
+
+def test_a_run_that_never_began_leaves_the_ledger_of_earlier_ones_as_it_was(
+    prsm_process, monkeypatch
+):
+    prsm_process("run", "say hello")
+    before = prsm_process("events", "--json").out
+    monkeypatch.setenv("PRSM_PLUGINS", "")
+    assert prsm_process("run", "say more").code == 3
+    assert prsm_process("events", "--json").out == before
+
+
+def test_data_that_cannot_be_written_keeps_a_run_from_starting(prsm_process, tmp_path):
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    (tmp_path / "home" / "data" / "ledgers").touch()
+    done = prsm_process("run", "say hello")
+    assert (done.code, done.out) == (2, "")
+    assert "cannot be created" in done.err
+    assert "PRSM_HOME names another folder" in done.err
 
 
 @pytest.mark.parametrize(
@@ -173,6 +196,46 @@ def test_a_signal_ends_the_run_in_order_with_130(start_prsm, prsm_process, numbe
     assert (finished["type"], finished["status"]) == ("run_finished", "interrupted")
     [master] = json.loads(prsm_process("tree", "--json").out)["agents"]
     assert master["state"] == "interrupted"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_signal_before_the_run_has_begun_leaves_no_ledger(start_prsm, tmp_path, flags):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = start_prsm("run", "x", "--set", f"providers.echo.models=[{fifo}]", *flags)
+    assert fifo.read_text() == "probing\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"prsm: interrupted")
+    assert not (tmp_path / "home" / "data").exists()
+
+
+@pytest.fixture
+def withstanding(start_prsm, tmp_path):
+    """Start a run of a provider that does not end, with a child that ignores TERM.
+
+    Gives the process and the lines that provider and child write while they live.
+    """
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = start_prsm("run", f"withstand {fifo}", stdout=subprocess.DEVNULL)
+    with fifo.open() as lines:
+        assert lines.readline() == "begun\n"
+        yield process, lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_at_once_what_does_not_end_in_order(
+    withstanding, prsm_process, number
+):
+    process, lines = withstanding
+    process.send_signal(number)
+    assert lines.readline() == "told to end\n"
+    process.send_signal(number)
+    process.wait(timeout=15)
+    assert process.returncode == -number
+    assert set(lines) <= {"told to end\n"}, "the child's end of the pipe is closed by now"
+    assert json.loads(prsm_process("tree", "--json").out)["agents"][0]["name"] == "master"
 
 
 def test_a_timeout_ends_the_run(prsm_process):

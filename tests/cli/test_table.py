@@ -32,13 +32,22 @@ def test_a_tree_fits_into_80_columns_without_breaking_a_word():
     assert {"waiting_", "child", "default", "message"} <= found
 
 
+def test_columns_move_together_where_only_that_keeps_words_whole():
+    headers = ("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
+    rest = ("e5c2bce7", "completed", "claimed", "reviewer", "script/default", "0s", "0")
+    lines = format_table(headers, [("  reviewer", *rest, "task_complete")], width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == " ".join(headers).split()
+    assert {"completed", "reviewer", "claimed", "complete"} <= set(" ".join(lines).split())
+
+
 def test_a_model_is_broken_after_its_provider():
     lines = format_table(("A", "MODEL"), [("x", "provider/model-12345")], width=14).splitlines()
     assert lines == ["A  MODEL", "x  provider/", "   model-12345"]
 
 
 def test_a_terminal_that_is_too_narrow_gets_the_whole_lines():
-    assert format_table(HEADERS, [ROW], width=20) == format_table(HEADERS, [ROW])
+    assert format_table(HEADERS, [ROW], width=18) == format_table(HEADERS, [ROW])
 
 
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=5), st.integers(52, 90))

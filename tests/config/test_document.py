@@ -16,7 +16,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for 
 BAD = [
     ("a: [1, 2", "1:9", "expected ',' or ']'"),
     ("a: 1\n  b: 2", "2:4", "mapping values are not allowed here"),
-    ("a: 1\n\tb: 2", "2:1", "cannot start any token"),
+    ("a: 1\n\tb: 2", "2:1", "is not YAML: a tab stands where only spaces may"),
     ("a: 'x", "1:6", "unexpected end of stream"),
     ("a: *x", "1:4", "found undefined alias"),
     ("a: 1\n---\nb: 2", "2:1", "but found another document"),

@@ -1,5 +1,7 @@
 """Each mistake is told in one line: the place, the key path, and what would be right."""
 
+import re
+
 import pytest
 
 from prsm_core.errors import ConfigError
@@ -35,6 +37,13 @@ MISTAKES = [
     ("permissions: {deny: [[]]}", 1, "permissions.deny[0] must be at least one word long"),
     ("permissions: {deny: ['']}", 1, "permissions.deny[0] must be at least one word long"),
     ("permissions: {deny: [a 'b]}", 1, "permissions.deny[0] has a quote that is not closed"),
+    (
+        "permissions:\n  deny: [rm]\n  ask: [ls, git push && rm]",
+        3,
+        "permissions.ask[1] has '&&': a rule is the first words of one command; "
+        "give each command a rule of its own",
+    ),
+    ("engine: [", 1, "1:10: is not YAML: expected the node content"),
     ("permissions: {deny: [3]}", 1, "permissions.deny[0] must be text or a list of words"),
     ("permissions: {tools: {bash: deny}}", 1, "permissions.tools.bash is written Bash"),
     (
@@ -53,7 +62,6 @@ MISTAKES = [
     ("mcp_servers: {x: {command: a, url: b}}", 1, "mcp_servers.x needs either command or url"),
     ("experts: {e: {system_prompt: s, tools: [read]}}", 1, "experts.e.tools[0] is written Read"),
     ("providers: {c: {profiles: [{name: a}]}}", 1, "providers.c.profiles[0] needs env or home"),
-    ("engine: {a: 1, max_agent_depth: x}", 1, "(and 1 more)"),
 ]
 
 
@@ -62,10 +70,47 @@ def test_a_mistake_is_told_with_its_place(place, text, line, message):
     path = place.user(text)
     with pytest.raises(ConfigError) as caught:
         place.load()
-    assert caught.value.message.startswith(f"{path}:{line}: ")
+    assert caught.value.message.startswith(f"{path}:{line}:")
     assert message in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.exit_code == 2
+
+
+def test_all_mistakes_are_told_in_the_order_of_the_file(place):
+    user = place.user("sandbox:\n  mode: x\nengine:\n  a: 1\n  max_agent_depth: x\n")
+    workspace = place.workspace("defaults: {model: 3}")
+    with pytest.raises(ConfigError) as caught:
+        place.load(sets=["budgets.tokens=0"])
+    head, *lines = caught.value.message.split("\n  ")
+    assert head == "the configuration has 5 mistakes:"
+    assert [line.partition(": ")[0] for line in lines] == [
+        "--set budgets.tokens",
+        f"{user}:2",
+        f"{user}:4",
+        f"{user}:5",
+        f"{workspace}:1",
+    ]
+    assert lines[2].startswith(f"{user}:4: engine.a is not a setting; the settings here are ")
+    assert lines[3] == f"{user}:5: engine.max_agent_depth must be a whole number"
+
+
+def test_of_very_many_mistakes_ten_are_told(place):
+    user = place.user("".join(f"key{n}: 1\n" for n in range(13)))
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    _, *lines = caught.value.message.split("\n  ")
+    assert re.findall(r"(\d+): key", "\n".join(lines)) == [str(n) for n in range(1, 11)]
+    assert (len(lines), lines[-1]) == (11, "and 3 more")
+    assert lines[0].startswith(f"{user}:1: ")
+
+
+def test_every_provider_that_is_not_installed_is_told(place):
+    user = place.user("providers:\n  codx: {}\n  mine: {kind: cladue}\n")
+    with pytest.raises(ConfigError) as caught:
+        place.load(known_plugins=["codex", "claude"])
+    _, first, second = caught.value.message.split("\n  ")
+    assert first.startswith(f"{user}:2: providers.codx belongs to no installed plugin; did you")
+    assert second.startswith(f"{user}:3: providers.mine.kind: there is no provider 'cladue'; did")
 
 
 def test_an_unknown_section_names_the_installed_plugins(place):

@@ -88,3 +88,29 @@ def test_the_paths_alone_cost_neither_pydantic_nor_yaml():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_home_that_is_no_folder_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    for home in (file, tmp_path / "gone", tmp_path / "loop"):
+        with pytest.raises(ConfigError, match="which is not a folder") as caught:
+            resolve_paths(tmp_path, {"PRSM_HOME": str(home)})
+        assert caught.value.message.startswith(f"PRSM_HOME is {home}, ")
+        assert caught.value.hint == "set it to a folder, or unset it"
+
+
+@pytest.mark.parametrize("home", ["~nobody-of-this-name/prsm", "x" * 300])
+def test_a_home_that_cannot_be_looked_at_is_refused(tmp_path, home):
+    with pytest.raises(ConfigError, match=r"PRSM_HOME is .* cannot be used") as caught:
+        resolve_paths(tmp_path, {"PRSM_HOME": home})
+    assert caught.value.hint
+
+
+def test_a_workspace_that_cannot_be_found_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for workspace in (tmp_path / "loop", Path("~nobody-of-this-name")):
+        with pytest.raises(ConfigError, match="cannot be found"):
+            resolve_paths(workspace, {"PRSM_HOME": str(tmp_path)})

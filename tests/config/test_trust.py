@@ -140,6 +140,13 @@ def test_a_damaged_list_is_an_error_and_trusts_nothing(paths, text):
         assert caught.value.hint == "delete it; no workspace is trusted then"
 
 
+def test_a_list_that_may_not_be_read_is_not_called_damaged(paths):
+    (paths.data / "trust.json").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"trust\.json: cannot be read: Is a directory") as caught:
+        trust.is_trusted(paths)
+    assert caught.value.hint == "allow reading it, or move it away"
+
+
 def _trust_many(home, folder, numbers):
     for number in numbers:
         trust.trust(resolve_paths(folder / str(number), {"PRSM_HOME": str(home)}))

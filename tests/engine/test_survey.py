@@ -49,9 +49,9 @@ class Registry:
         return ProviderCapabilities(enforcement="approval")
 
 
-async def look(with_models=True, seconds=20.0, **vendors):
+async def look(with_models=True, seconds=20.0, redact=str, **vendors):
     registry: Any = Registry(**vendors)
-    return await survey(registry, vendors, with_models=with_models, seconds=seconds)
+    return await survey(registry, vendors, with_models=with_models, seconds=seconds, redact=redact)
 
 
 async def test_a_provider_that_works_is_told_with_its_models():
@@ -71,6 +71,16 @@ async def test_one_that_is_broken_spoils_no_other():
     assert reports["odd"].models_problem == "ValueError: odd"
     assert reports["plain"].models_problem == "not logged in"
     assert reports["good"].models == MODELS
+
+
+async def test_no_secret_is_in_what_is_told_of_a_provider():
+    reports = await look(
+        redact=lambda text: text.replace("s3cret", "[redacted]"),
+        bad=PrsmError("bad key s3cret", hint="not s3cret"),
+        plain=Vendor(PrsmError("it said s3cret")),
+    )
+    assert "s3cret" not in str(reports)
+    assert reports["plain"].models_problem == "it said [redacted]"
 
 
 async def test_a_vendor_that_does_not_answer_is_not_waited_for():

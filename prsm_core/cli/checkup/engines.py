@@ -89,9 +89,10 @@ def _set_aside(path: Path) -> str:
 
 
 def _left_behind(locks: Sequence[Path]) -> Finding:
+    count = "a lock" if len(locks) == 1 else f"{len(locks)} locks"
     return warning(
         "sessions",
-        f"engines died and left {len(locks)} locks: {_some([lock.stem for lock in locks])}",
+        f"engines died and left {count}: {_some([lock.stem for lock in locks])}",
         f"nothing is lost: a run in such a session takes it over; or remove {locks[0].parent}/"
         "SESSION.lock",
     )

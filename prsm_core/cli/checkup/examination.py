@@ -30,10 +30,17 @@ if TYPE_CHECKING:
 
 def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     """Yield the findings of all checks; changes nothing and contacts no network."""
-    paths = resolve_paths(Path(workspace), os.environ)
-    ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     yield from _made("python", check_python)
     yield from _made("packages", check_packages)
+    yield from _made("folders", _check_place, workspace, load_plugins)
+    yield from _made("sandbox", check_sandbox)
+    yield from _made("terminal", check_terminal, sys.stdout.encoding)
+
+
+def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
+    """Check what the files of a workspace and of the user tell, once it is known where they are."""
+    paths = resolve_paths(Path(workspace), os.environ)
+    ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     setup = check_setup(paths, os.environ, load_plugins=load_plugins)
     yield from setup.findings
     if load_plugins:
@@ -45,8 +52,6 @@ def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("ledger", check_ledger, ledger)
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
-    yield from _made("sandbox", check_sandbox)
-    yield from _made("terminal", check_terminal, sys.stdout.encoding)
 
 
 def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from prsm_core.app import survey_providers
 from prsm_core.cli.checkup.finding import broken, ok, warning
-from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.cli.surveying import ask_providers
 from prsm_core.engine.providers import configured_specs, how_to_get, kind_of
 from prsm_core.interfaces.provider import ProviderSpec
 
@@ -48,11 +46,10 @@ def check_providers(
 def _probe(
     settings: Settings, plugins: PluginManager, paths: Paths
 ) -> Mapping[str, ProviderStatus]:
-    install_child_watcher()
     # With a state of their own: what a provider prepares for its programs is no change here.
     with TemporaryDirectory(prefix="prsm-doctor-", ignore_cleanup_errors=True) as folder:
         elsewhere = replace(paths, state=Path(folder))
-        found = asyncio.run(survey_providers(settings, plugins, paths=elsewhere))
+        found = ask_providers(settings, plugins, elsewhere)
     return {name: report.status for name, report in found.items()}
 
 

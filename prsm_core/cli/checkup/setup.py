@@ -11,6 +11,7 @@ from prsm_core.builtin import BUILTINS
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.config import Settings, load_settings
+from prsm_core.config.explain import one_by_one
 from prsm_core.config.trust import is_trusted
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -36,12 +37,12 @@ class CheckedSetup:
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
     """Load the configuration and the plugins as a run does, and go on where a run would end."""
     trusted, trust = _check_trust(paths)
-    settings, problem = _load(paths, environ, trusted, None)
+    settings, problems = _load(paths, environ, trusted, None)
     plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
-    if problem is None and load_plugins and not refused:
-        settings, problem = _load(paths, environ, trusted, plugins)
+    if load_plugins and not problems and not refused:
+        settings, problems = _load(paths, environ, trusted, plugins)
     found = refused or _plugin_findings(plugins, settings)
-    findings = (*found, problem or _config_is_ok(paths), trust)
+    findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
     return CheckedSetup(settings=settings, plugins=plugins, findings=findings)
 
 
@@ -60,7 +61,7 @@ def _load_plugins(
 
 def _load(
     paths: Paths, environ: Mapping[str, str], trusted: bool, plugins: PluginManager | None
-) -> tuple[Settings, Finding | None]:
+) -> tuple[Settings, list[Finding]]:
     try:
         loaded = load_settings(
             paths=paths,
@@ -69,8 +70,9 @@ def _load(
             known_plugins=None if plugins is None else provider_names(plugins),
         )
     except ConfigError as error:
-        return Settings(), broken("config", error.message, error.hint or CURE)
-    return loaded.settings, None
+        cure = error.hint or CURE
+        return Settings(), [broken("config", problem, cure) for problem in one_by_one(error)]
+    return loaded.settings, []
 
 
 def _config_is_ok(paths: Paths) -> Finding:

@@ -1,0 +1,36 @@
+"""Asks the providers what they are, for the commands that show it; no secret gets to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from prsm_core.app import survey_providers
+from prsm_core.cli.logs import redact_stderr
+from prsm_core.config.secrets import known_secrets
+from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.permissions import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.config import Paths, Settings
+    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.plugins import PluginManager
+
+
+def ask_providers(
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    *,
+    with_models: bool = False,
+    only: str | None = None,
+) -> Mapping[str, ProviderReport]:
+    """Look at the providers, or at one; see app.survey_providers."""
+    redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
+    install_child_watcher()
+    return asyncio.run(
+        survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
+    )

@@ -1,0 +1,106 @@
+"""A ledger that is made by its first step: the contract, and what holds before that step."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.errors import ConfigError, StoreError
+from prsm_core.store import LateStore
+from prsm_core.testing.steps import Steps
+from prsm_core.testing.store_contract import StoreContract
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE = 30.0
+
+
+class TestLateStore(StoreContract):
+    async def open_store(self, tmp_path: Path) -> LateStore:
+        return await LateStore.open(tmp_path / "folder" / "ledger.db")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledgers" / "work" / "ledger.db"
+
+
+async def all_of(events):
+    async with asyncio.timeout(DEADLINE):
+        return [event.type async for event in events]
+
+
+async def test_reading_makes_no_file(path):
+    async with await LateStore.open(path) as store:
+        assert [*await store.sessions(), *await store.agents("s"), *await store.calls("a")] == []
+        assert [*await store.inbox("s"), *await store.open_requests("s")] == []
+        assert await all_of(store.events("s")) == []
+    assert not path.parent.parent.exists()
+
+
+async def test_the_first_step_makes_the_file_and_those_who_follow_see_it(path):
+    steps = Steps()
+    async with await LateStore.open(path) as store, asyncio.TaskGroup() as group:
+        follower = group.create_task(all_of(store.events(steps.session, follow=True)))
+        begun = steps.run_started()
+        await store.commit(begun)
+        assert path.exists()
+        await store.aclose()
+    assert follower.result() == [event.type for event in begun.events]
+
+
+async def test_who_follows_a_ledger_that_is_never_made_is_let_go(path):
+    begun = asyncio.Event()
+
+    async def follow(store):
+        begun.set()
+        return await all_of(store.events("s", follow=True))
+
+    async with asyncio.TaskGroup() as group, await LateStore.open(path) as store:
+        follower = group.create_task(follow(store))
+        await begun.wait()
+    assert follower.result() == []
+    assert not path.exists()
+
+
+async def test_steps_given_while_the_file_is_made_stay_in_order(path):
+    steps = Steps()
+    given = [steps.run_started(), steps.spawn("master"), *(steps.spawn(n, "master") for n in "abc")]
+    async with await LateStore.open(path) as store:
+        async with asyncio.TaskGroup() as group:
+            for step in given:
+                _ = group.create_task(store.commit(step))
+        names = [row.descriptor.name for row in await store.agents(steps.session)]
+    assert names == ["master", "a", "b", "c"]
+
+
+async def test_a_store_that_was_closed_takes_nothing_and_makes_nothing(path):
+    store = await LateStore.open(path)
+    await store.aclose()
+    await store.aclose()
+    for refused in (
+        store.commit(Steps().run_started()),
+        store.sessions(),
+        all_of(store.events("s")),
+    ):
+        with pytest.raises(StoreError, match="closed"):
+            await refused
+    assert not path.exists()
+
+
+async def test_a_ledger_that_cannot_be_made_is_told_by_the_first_step(path):
+    path.parent.parent.write_text("")
+    async with await LateStore.open(path) as store:
+        with pytest.raises(ConfigError, match="cannot be created"):
+            await store.commit(Steps().run_started())
+
+
+async def test_what_lies_there_and_is_no_ledger_is_told_at_once(path):
+    path.parent.mkdir(parents=True)
+    path.write_text("a diary")
+    with pytest.raises(StoreError):
+        await LateStore.open(path)
+    assert path.read_text() == "a diary"

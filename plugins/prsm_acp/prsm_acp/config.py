@@ -10,6 +10,7 @@ from prsm_core.interfaces.section import (
     environment,
     models,
     read_section,
+    server_url,
     text,
     words,
 )
@@ -64,7 +65,7 @@ _PARSERS: dict[str, Parser] = {
     "agent": text,
     "api_key_env": text,
     "auth_method": text,
-    "base_url": text,
+    "base_url": server_url,
     "command": words,
     "env": environment,
     "home": text,

@@ -59,6 +59,7 @@ class AcpProvider(Provider):
     """
 
     def __init__(self, config: AcpConfig, manifest: Manifest, services: ProviderServices) -> None:
+        self.known_models = config.models
         self.config = config
         self.manifest = replace(manifest, command=config.command or manifest.command)
         self.services = services
@@ -175,7 +176,9 @@ class AcpProvider(Provider):
                 gaps=gaps,
             )
         reason = None
-        if version is not None and not probe.is_tested(version, manifest):
+        if version is None:
+            reason = f"{manifest.name} told no version"
+        elif not probe.is_tested(version, manifest):
             reason = f"version {version} of {manifest.name} was not tested"
         return ProviderStatus(
             available=True, version=version, tested=manifest.tested, reason=reason, gaps=gaps

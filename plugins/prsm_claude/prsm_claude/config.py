@@ -12,6 +12,7 @@ from prsm_core.interfaces.section import (
     flag,
     models,
     read_section,
+    server_url,
     text,
 )
 
@@ -61,7 +62,7 @@ class ClaudeConfig:
 
 _PARSERS: dict[str, Parser] = {
     "api_key_env": text,
-    "base_url": text,
+    "base_url": server_url,
     "bearer": flag,
     "command": argv,
     "env": environment,

@@ -48,6 +48,7 @@ class ClaudeProvider(Provider):
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:
+        self.known_models = config.models
         self._config = config
         self._services = services
         self._program = probe.program(config)
@@ -83,8 +84,7 @@ class ClaudeProvider(Provider):
             return self._status(
                 logged_in, available=False, version=version, reason=why, hint=_LOGIN
             )
-        untested = None if probe.VERSIONS.is_tested(version) else f"version {version or 'unknown'}"
-        reason = f"{untested} was not tested" if untested else None
+        reason = probe.VERSIONS.untested(version)
         return self._status(logged_in, available=True, version=version, reason=reason)
 
     async def list_models(self) -> Sequence[ModelInfo]:

@@ -91,7 +91,7 @@ async def test_a_program_that_tells_no_version_is_usable_but_unknown(
 ):
     status = await probed(tmp_path, {"command": program(script)}, clock)
     assert (status.available, status.version) == (True, None)
-    assert status.reason == "version unknown was not tested"
+    assert status.reason == "`claude --version` told no version within 5 s"
 
 
 async def test_a_program_that_is_no_claude_is_refused_with_its_stderr(tmp_path, program):

@@ -202,17 +202,17 @@ class AppServer:
 
 def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:
     """Raise ProviderNotAvailableError when the configured key variable is not set."""
-    if config.api_key_env and not environ.get(config.api_key_env):
+    if config.api_key_env and not config.key(environ):
         raise ProviderNotAvailableError(
             f"the environment variable {config.api_key_env} is not set",
             hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
         )
 
 
-def user_login(environ: Mapping[str, str]) -> Path:
-    """Return where `codex login` keeps the user's login; it is linked, never read."""
-    home = environ.get("CODEX_HOME")
-    return (Path(home) if home else Path.home() / ".codex") / "auth.json"
+def user_login(config: CodexConfig, environ: Mapping[str, str]) -> Path:
+    """Return where `codex login` keeps the login that is used; it is linked, never read."""
+    home = config.home or environ.get("CODEX_HOME")
+    return (Path(home).expanduser() if home else Path.home() / ".codex") / "auth.json"
 
 
 def child_home(config: CodexConfig, services: ProviderServices) -> tuple[Path, dict[str, str]]:
@@ -231,9 +231,12 @@ def prepare_home(state_dir: Path, config: CodexConfig) -> Path:
     """Make the private CODEX_HOME, with the user's login linked in where it is to be used."""
     home = state_dir / "codex-home"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    login, link = user_login(os.environ), home / "auth.json"
+    login, link = user_login(config, os.environ), home / "auth.json"
+    wanted = login.resolve() if not config.custom_server and login.exists() else None
     if link.is_symlink():
+        if link.readlink() == wanted:
+            return home  # it is never away, not for a moment: a Codex may read it just now
         link.unlink()
-    if not config.custom_server and login.exists() and not link.exists():
-        link.symlink_to(login.resolve())
+    if wanted is not None and not link.exists():
+        link.symlink_to(wanted)
     return home

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex import hooks
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS
+from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
 SERVER = "prsm"  # the name of the model provider that we define in Codex
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "default"  # Codex chooses
+_LONGEST_ARGUMENT = 2**16  # bytes; the system takes twice as much, which TOML may need
 _MCP_LIMITS: Mapping[str, Any] = {
     "required": True,  # otherwise its tools may be missing from the first request
     "startup_timeout_sec": 60,
@@ -44,23 +46,44 @@ def exec_argv(
     request: SessionRequest,
     features: Features,
     endpoint: McpEndpoint | None,
+    profile: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the command line of one turn by `codex exec`; the prompt goes to its stdin."""
+    """Return the command line of one turn by `codex exec`; the prompt goes to its stdin.
+
+    `profile` names the file in the private home that holds the `layer`, where there is one.
+    """
     kind = "workspace-write" if may_edit(request) else "read-only"
     model = () if request.model == DEFAULT_MODEL else ("-m", request.model)
     settings = {
         **_settings(config, features),
-        "developer_instructions": request.system_prompt,
+        **({} if _is_long(request) else {"developer_instructions": request.system_prompt}),
         "sandbox_workspace_write.network_access": config.network,
-        **thread_config(request, config, features),
+        **_tool_settings(request, config),
     }
     if request.reasoning_effort:
         settings["model_reasoning_effort"] = request.reasoning_effort
     if endpoint is not None:
         settings[f"mcp_servers.{TOOL_SERVER}"] = _tool_server(endpoint)
     options = ("--json", "--ephemeral", "--skip-git-repo-check", "-C", request.cwd, "-s", kind)
+    layer = () if profile is None else ("-p", profile)
     flags = (*_flags(features), *_overrides(settings))
-    return (*config.command, "exec", *options, *model, *flags, "-")
+    return (*config.command, "exec", *options, *layer, *model, *flags, "-")
+
+
+def layer(request: SessionRequest, features: Features) -> str | None:
+    """Return, as TOML, the settings that are too secret or too long for a command line, if any."""
+    lines = []
+    if _is_long(request):
+        lines.append(f"developer_instructions = {toml(request.system_prompt)}")
+    if request.mcp_servers:
+        lines.append("[mcp_servers]")
+    for name, server in request.mcp_servers.items():
+        lines.append(f"{json.dumps(name)} = {toml(_mcp_server(server, features))}")
+    return "\n".join([*lines, ""]) if lines else None
+
+
+def _is_long(request: SessionRequest) -> bool:
+    return len(request.system_prompt.encode(errors="replace")) > _LONGEST_ARGUMENT
 
 
 def _tool_server(endpoint: McpEndpoint) -> dict[str, Any]:
@@ -129,8 +152,8 @@ def child_env(
     `temp` stands beside `home`: a home below the temp directory breaks Codex's sandbox.
     """
     env = {**config.env, "CODEX_HOME": str(home), "TMPDIR": str(temp)}
-    if config.api_key_env:
-        env[config.api_key_env] = environ[config.api_key_env]
+    if config.api_key_env and (key := config.key(environ)):
+        env[config.api_key_env] = key
     return env
 
 
@@ -190,6 +213,15 @@ def thread_config(
     request: SessionRequest, config: CodexConfig, features: Features
 ) -> dict[str, Any]:
     """Return a thread's settings, as dotted keys (nested ones are lost on a resume)."""
+    servers = {
+        f"mcp_servers.{name}": _mcp_server(server, features)
+        for name, server in request.mcp_servers.items()
+    }
+    return {**_tool_settings(request, config), **servers}
+
+
+def _tool_settings(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
+    """Return the settings of Codex's own tools, and what it does not know of the model."""
     tools = request.native_tools
     search = "WebSearch" in tools and not config.lean
     settings: dict[str, Any] = {
@@ -201,9 +233,22 @@ def thread_config(
     if known is not None and known.context_window:
         # Codex knows those of its own models only, and takes no more than 272,000 for another.
         settings["model_context_window"] = known.context_window
-    for name, server in request.mcp_servers.items():
-        settings[f"mcp_servers.{name}"] = _mcp_server(server, features)
     return settings
+
+
+def check_servers(request: SessionRequest, config: CodexConfig) -> None:
+    """Raise ProviderNotAvailableError for an MCP server whose name the backend cannot take."""
+    one_shot = config.backend == "exec"
+    for name in request.mcp_servers:
+        if one_shot and name == TOOL_SERVER:
+            why = "is PRSM's own"
+        elif not one_shot and "." in name:
+            why = "has a dot in its name, at which the app-server splits it"
+        else:
+            continue
+        raise ProviderNotAvailableError(
+            f"codex: the MCP server {name!r} {why}", hint="Give the server another name."
+        )
 
 
 def _mcp_server(server: McpServer, features: Features) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from prsm_core.interfaces.section import (
     models,
     one_of,
     read_section,
+    server_url,
     text,
 )
 
@@ -28,10 +29,11 @@ class CodexConfig:
     """How to run Codex.
 
     `base_url` and `api_key_env` make Codex talk to that server with the key of that environment
-    variable; without both it uses the login of `codex login`. `lean` leaves out every built-in
-    tool that is not a plain function, for servers that are not OpenAI's. `backend` is app-server
-    or exec (one process a turn). `enforcement` is auto, pre_tool (the tool hook, or nothing) or
-    approval. `network` lets commands in the sandbox use the network.
+    variable; without both it uses the login of `codex login`: the user's own, or the one in the
+    folder `home`. `lean` leaves out every built-in tool that is not a plain function, for servers
+    that are not OpenAI's. `backend` is app-server or exec (one process a turn). `enforcement` is
+    auto, pre_tool (the tool hook, or nothing) or approval. `network` lets commands in the sandbox
+    use the network.
     """
 
     command: tuple[str, ...] = ("codex",)
@@ -43,6 +45,7 @@ class CodexConfig:
     backend: str = "app-server"
     enforcement: str = "auto"
     network: bool = False
+    home: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "codex") -> CodexConfig:
@@ -63,14 +66,20 @@ class CodexConfig:
         """Whether Codex is pointed at a server by this configuration, not by its own login."""
         return self.base_url is not None or self.api_key_env is not None
 
+    def key(self, environ: Mapping[str, str]) -> str | None:
+        """Return the key of that variable, which `env` may hold; None where it is not set."""
+        name = self.api_key_env
+        return (self.env.get(name) or environ.get(name) or None) if name else None
+
 
 _PARSERS: dict[str, Parser] = {
     "api_key_env": text,
     "backend": one_of("app-server", "exec"),
-    "base_url": text,
+    "base_url": server_url,
     "command": argv,
     "enforcement": one_of("auto", "pre_tool", "approval"),
     "env": environment,
+    "home": text,
     "lean": flag,
     "models": models,
     "network": flag,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command, hooks
@@ -26,7 +27,8 @@ from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.provider import ProviderSession, proxy_missing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
+    from pathlib import Path
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
@@ -122,25 +124,44 @@ class ExecSession(ProviderSession):
         try:
             if self._features.too_old:
                 await turn.put([Notice("warning", self._features.too_old_text)])
-            process = self._process = await self._start()
-            try:
-                if turn.interrupting:
+            home, env = child_home(self._config, self._services)
+            with self._layer(home) as profile:
+                process = self._process = await self._start(home, env, profile)
+                try:
+                    if turn.interrupting:
+                        process.kill()
+                    await self._talk(turn, translator, process, text)
+                finally:
                     process.kill()
-                await self._talk(turn, translator, process, text)
-            finally:
-                process.kill()
-                self._gate.dismiss(self)
+                    self._gate.dismiss(self)
         except PrsmError as error:
             await self._finish(turn, translator, _unknown(error.message))
         except Exception as error:
             await self._finish(turn, translator, _unknown(f"{type(error).__name__}: {error}"))
             raise
 
-    async def _start(self) -> Process:
-        home, env = child_home(self._config, self._services)
+    @contextlib.contextmanager
+    def _layer(self, home: Path) -> Iterator[str | None]:
+        """Lend out the settings that no command line can take, as a file; return its name."""
+        text = command.layer(self._request, self._features)
+        if text is None:
+            yield None
+            return
+        name = f"turn-{uuid.uuid4()}"
+        path = home / f"{name}.config.toml"
+        path.touch(mode=0o600, exist_ok=False)
+        try:
+            path.write_text(text, encoding="utf-8", errors="replace")
+            yield name
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def _start(self, home: Path, env: dict[str, str], profile: str | None) -> Process:
         env |= await self._gate.admit(self) if self._features.hooked else {}
         env |= self._endpoint.env if self._endpoint else {}
-        argv = command.exec_argv(self._config, self._request, self._features, self._endpoint)
+        argv = command.exec_argv(
+            self._config, self._request, self._features, self._endpoint, profile
+        )
         return await self._services.start_process(argv, name="codex exec", cwd=str(home), env=env)
 
     async def _talk(

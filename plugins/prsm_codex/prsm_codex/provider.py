@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import models
 from prsm_codex.app_server import AppServer, check_key, user_login
+from prsm_codex.command import check_servers
 from prsm_codex.config import CodexConfig
 from prsm_codex.exec_session import ExecSession
 from prsm_codex.features import Features
@@ -60,6 +61,7 @@ class CodexProvider(Provider):
         self._gate = gate or HookGate(services.state_dir, services, refusal=denial)
         self._one_shots: set[ExecSession] = set()
         self.capabilities = _capabilities(config, Features.of(config, None))
+        self.known_models = config.models
 
     @asynccontextmanager
     async def open_session(
@@ -67,6 +69,7 @@ class CodexProvider(Provider):
     ) -> AsyncIterator[ProviderSession]:
         """Open an agent's session; see Provider."""
         require_folder("codex", request.cwd)  # the app-server itself has another
+        check_servers(request, self._config)
         features = await self._checked()
         opened = self._open_exec if self._config.backend == "exec" else self._open_thread
         async with AsyncExitStack() as stack:
@@ -114,8 +117,8 @@ class CodexProvider(Provider):
         reason, hint = None, None
         if logged_in is False:
             reason, hint = "codex is not logged in", _LOGIN
-        elif not VERSIONS.is_tested(version):
-            reason = f"version {version or 'unknown'} was not tested"
+        else:
+            reason = VERSIONS.untested(version)
         return ProviderStatus(
             available=logged_in is not False,
             version=version,
@@ -136,7 +139,7 @@ class CodexProvider(Provider):
         try:
             return await models.listed((await self._running()).rpc)
         except ProviderNotAvailableError:
-            kept = user_login(os.environ).with_name(models.CACHE)
+            kept = user_login(self._config, os.environ).with_name(models.CACHE)
             found = models.cached(kept, self._services.clock.time())
             if not found:
                 raise
@@ -185,8 +188,8 @@ class CodexProvider(Provider):
 
     def _logged_in(self) -> bool | None:
         if self._config.api_key_env:
-            return bool(os.environ.get(self._config.api_key_env))
-        return None if self._config.base_url else user_login(os.environ).exists()
+            return self._config.key(os.environ) is not None
+        return None if self._config.base_url else user_login(self._config, os.environ).exists()
 
 
 def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabilities:

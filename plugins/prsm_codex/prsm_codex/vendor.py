@@ -138,6 +138,8 @@ class VendorProvider(Provider):
         self._masters = masters
         self._others = others
         self._models = tuple(models)
+        of_default = [replace(model, model_id=DEFAULT_MODEL) for model in self._models[:1]]
+        self.known_models = (*self._models, *of_default)
 
     @property  # each time as the backends promise by now: they learn from the program's version
     def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]

@@ -76,7 +76,7 @@ def _step(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    own = call.get("tool") in ITS_OWN
+    own = call.get("tool") in ITS_OWN or "namespace" in call
     return dict(call) if own else {**call, "namespace": "mcp__prsm"}
 
 

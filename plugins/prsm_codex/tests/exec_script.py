@@ -48,6 +48,9 @@ def main(folder: Path, arguments: list[str]) -> int:
         return 0
     runs = sorted(folder.glob("run-*.json"))
     asked = {"argv": arguments, "prompt": sys.stdin.read(), "env": dict(os.environ)}
+    if "-p" in arguments:
+        layer = f"{arguments[arguments.index('-p') + 1]}.config.toml"
+        asked["layer"] = Path(os.environ["CODEX_HOME"], layer).read_text()
     (folder / f"run-{len(runs)}.json").write_text(json.dumps(asked))
     turn = json.loads((folder / "turns.json").read_text())[len(runs)]
     sys.stderr.write(turn.get("stderr", ""))

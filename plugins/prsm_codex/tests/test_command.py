@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_codex import command
+from prsm_codex.app_server import check_key
+from prsm_codex.command import check_servers
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import McpEndpoint, McpServer
+from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
 
@@ -103,6 +106,15 @@ def test_the_key_is_in_the_environment_and_never_in_the_command_line():
     env = command.child_env(CUSTOM, environ, home=Path("/s/codex-home"), temp=Path("/s/tmp"))
     assert env == {"CODEX_HOME": "/s/codex-home", "TMPDIR": "/s/tmp", "THE_KEY": "s3cret"}
     assert "s3cret" not in " ".join(command.app_server_argv(CUSTOM, HOOKED))
+
+
+@pytest.mark.requirement("N27")
+def test_a_key_of_the_configuration_wins_over_that_of_the_surroundings():
+    config = CodexConfig(api_key_env="THE_KEY", env={"THE_KEY": "of the profile"})
+    for environ in ({}, {"THE_KEY": "of the user"}):
+        check_key(config, environ)
+        env = command.child_env(config, environ, home=Path("/s/codex-home"), temp=Path("/s/tmp"))
+        assert env["THE_KEY"] == "of the profile"
 
 
 def test_a_thread_starts_untrusted_read_only_and_resumable():
@@ -207,6 +219,18 @@ def test_a_turn_that_goes_on_has_no_input():
     assert params["sandboxPolicy"]["networkAccess"] is True
     assert params["input"] == []
     assert params["effort"] == "low"
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "why"),
+    [("exec", "prsm", "is PRSM's own"), ("app-server", "a.b", "has a dot in its name")],
+)
+def test_a_server_whose_name_codex_cannot_take_is_refused(backend, name, why):
+    request = session_request("/w", mcp_servers={"fine": McpServer(command="x")})
+    check_servers(request, CodexConfig(backend=backend))
+    request = session_request("/w", mcp_servers={name: McpServer(command="x")})
+    with pytest.raises(ProviderNotAvailableError, match=why):
+        check_servers(request, CodexConfig(backend=backend))
 
 
 def test_the_command_line_of_one_turn():

@@ -59,6 +59,7 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest():
         {"command": ["codex", 1]},
         {"base_url": 5},
         {"base_url": " "},
+        {"base_url": "not-a-url"},
         {"env": ["A"]},
         {"models": 3},
         {"models": {"m": {"size": 1}}},

@@ -6,13 +6,14 @@ import asyncio
 import json
 import signal
 import sys
+import tomllib
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
 
-from prsm_core.domain.tools import McpEndpoint
+from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
 from prsm_core.testing.doubles import (
     RecordingHost,
@@ -43,6 +44,12 @@ def said(text):
 
 def fine(text="all is well"):
     return {"lines": [THREAD, STARTED, said(text), ENDED]}
+
+
+SERVERS = {
+    "local": McpServer(command="serve", env={"TOKEN": "s3cret-1"}),
+    "far.away": McpServer(url="http://x.test", headers={"Authorization": "s3cret-2"}),
+}
 
 
 @asynccontextmanager
@@ -76,6 +83,25 @@ async def test_the_prompt_goes_to_stdin_and_the_system_prompt_before_it(tmp_path
     assert "Do it." not in asked(tmp_path)["argv"]
     assert [message.text for message in only(AssistantMessage, events)] == ["all is well"]
     assert events[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_a_long_system_prompt_is_no_argument(tmp_path):
+    async with playing(tmp_path, fine(), system_prompt="long " * 60_000) as (session, _):
+        events = await run_turn(session, "hi")
+    assert events[-1].stop_reason is StopReason.END_TURN
+    assert "long long" not in " ".join(asked(tmp_path)["argv"])
+    assert tomllib.loads(asked(tmp_path)["layer"])["developer_instructions"] == "long " * 60_000
+
+
+async def test_what_mcp_servers_are_given_is_in_no_command_line_and_in_no_file_for_long(tmp_path):
+    async with playing(tmp_path, fine(), mcp_servers=SERVERS) as (session, services):
+        await run_turn(session, "hi")
+        home = services.state_dir / "codex-home"
+        await until(lambda: not list(home.glob("*.config.toml")))
+    assert "s3cret" not in " ".join(asked(tmp_path)["argv"])
+    found = tomllib.loads(asked(tmp_path)["layer"])["mcp_servers"]
+    assert found["local"]["env"] == {"TOKEN": "s3cret-1"}
+    assert found["far.away"]["http_headers"] == {"Authorization": "s3cret-2"}
 
 
 async def test_each_turn_tells_again_what_was_said(tmp_path):

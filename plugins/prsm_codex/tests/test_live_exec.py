@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from plugins.prsm_codex.tests.bridged import build_bridged, namespaced
 from plugins.prsm_codex.tests.real_codex import KEY, KILLS_ITS_SHELL, TRICKY, call, gated, open_live
 from prsm_core.domain.permissions import Deny
+from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import (
     ErrorKind,
     StopReason,
@@ -20,6 +23,7 @@ from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn, un
 
 pytestmark = pytest.mark.live
 
+MCP = Path(__file__).with_name("small_mcp.py")
 MAKE = {"call": call("exec_command", "make", cmd="echo hi > made.txt")}
 DONE = {"say": "done"}
 PATCH = """\
@@ -70,6 +74,22 @@ async def test_a_refused_command_does_not_run_and_the_model_is_told_why(codex, t
     assert not (tmp_path / "made.txt").exists()
     assert "not in this house" in told
     assert [f.status for f in only(ToolCallFinished, events)] == ["denied"]
+
+
+async def test_the_mcp_servers_of_the_agent_are_there_and_asked_for(codex):
+    server = McpServer(command=sys.executable, args=("-I", "-S", str(MCP)), env={"WORD": "xyz"})
+    host = RecordingHost(note=answers("noted"))
+    tell = {"call": {**call("tell_word", "tell", text="a"), "namespace": "mcp__words"}}
+    note = {"call": call("note", "n", text="x")}
+    async with (
+        codex(note, tell, DONE) as live,
+        live.session(host, mcp_servers={"words": server}) as session,
+    ):
+        await run_turn(session, "hi")
+        (told,) = live.outputs("tell")
+    assert told.endswith("the word is xyz")
+    assert live.outputs("n")[0].endswith("noted")
+    assert [request.tool for request in host.requests] == ["mcp__words__tell_word"]
 
 
 @pytest.mark.parametrize("command", TRICKY)

@@ -13,6 +13,7 @@ from prsm_codex.plugin import prsm_providers
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.puppet import open_fake
+from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.testing.doubles import RecordingHost, open_services, session_request
 from prsm_core.testing.fake_clock import FakeClock
@@ -84,7 +85,7 @@ async def test_a_program_that_tells_no_version_is_usable_but_unknown(
     status = await probed(tmp_path, {"command": program(script)}, clock)
     assert status.available
     assert status.version is None
-    assert status.reason == "version unknown was not tested"
+    assert status.reason == "`codex --version` told no version within 5 s"
 
 
 async def test_an_agent_of_an_old_codex_is_refused_with_the_same_text(tmp_path, program):
@@ -134,10 +135,21 @@ def test_the_users_login_is_linked_only_where_it_is_used(tmp_path, monkeypatch):
     link = prepare_home(state, CodexConfig()) / "auth.json"
     assert link.readlink() == login
     assert link.parent.stat().st_mode & 0o777 == 0o700
+    linked = link.lstat()
     prepare_home(state, CodexConfig())
-    assert link.is_symlink()
+    assert link.lstat().st_mtime_ns == linked.st_mtime_ns  # not even for a moment away
     prepare_home(state, CodexConfig(api_key_env="K"))
     assert not link.is_symlink()
+
+
+@pytest.mark.requirement("N27")
+def test_a_login_in_a_folder_of_its_own_is_used_instead_of_the_users(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "nobody"))
+    login = tmp_path / "other" / "auth.json"
+    login.parent.mkdir()
+    login.write_text("{}")
+    config = CodexConfig.from_settings({"home": str(login.parent)})
+    assert (prepare_home(tmp_path / "state", config) / "auth.json").readlink() == login
 
 
 def test_a_login_made_in_the_private_home_is_kept(tmp_path, monkeypatch):
@@ -174,3 +186,9 @@ def test_the_plugin_contributes_the_provider_and_imports_nothing_heavy():
     assert (spec.name, spec.executables) == ("codex", ("codex",))
     code = "import sys, prsm_codex.plugin; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_it_knows_its_configured_models_without_asking(tmp_path):
+    async with open_services(tmp_path) as services:
+        provider = build({"models": {"m": {"context_window": 1000}}}, services)
+        assert provider.known_models == (ModelInfo(model_id="m", context_window=1000),)

@@ -196,3 +196,13 @@ async def test_each_backend_is_closed_once():
     await VendorProvider(one, two, ()).aclose()
     await VendorProvider(one, one, ()).aclose()
     assert (one.closed, two.closed) == (2, 1)
+
+
+def test_the_windows_of_its_models_are_known_without_asking_also_that_of_the_default(services):
+    windows = {model.model_id: model.context_window for model in built(services).known_models}
+    assert windows == {"big": 1000, "small": None, "default": 1000}
+
+
+def test_an_address_that_is_none_is_refused_as_the_provider_is_built(services):
+    with pytest.raises(ConfigError, match=r"providers\.acme\.base_url: the address of a server"):
+        built(services, backend="codex", base_url="not-a-url")

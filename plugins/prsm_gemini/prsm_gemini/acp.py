@@ -44,8 +44,9 @@ class GeminiAcp(AcpProvider):
     def launch(
         self, request: SessionRequest | None, home: Path, endpoint: McpEndpoint | None
     ) -> Launch:
-        """Return how a process is started; see AcpProvider."""
+        """Return how a process is started, with the login at its place; see AcpProvider."""
         config, place = self._gemini, Home(home)
+        homes.link_login(place, homes.login_folder(config, os.environ))
         model = request.model if request is not None else DEFAULT_MODEL
         own = self._own_tools.get(request.agent_id, ()) if request is not None else ()
         files = homes.files(config, os.environ, place, request, endpoint, own)

@@ -13,6 +13,7 @@ from prsm_core.interfaces.section import (
     environment,
     models,
     read_section,
+    server_url,
     text,
 )
 
@@ -40,6 +41,8 @@ class GeminiConfig:
         base_url: A server that speaks Gemini's format, instead of Google's.
         api_key_env: Name of the variable that holds the API key; None = GEMINI_API_KEY, where it
             is set, else the login of `gemini`.
+        home: The folder that holds the login, as GEMINI_CLI_HOME does; no key of the user's own
+            environment is used then. None = the user's own login.
         env: Variables added to the environment of the program.
         models: The models to offer; empty = those that the program lists.
     """
@@ -50,6 +53,7 @@ class GeminiConfig:
     api_key_env: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     models: tuple[ModelInfo, ...] = ()
+    home: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> GeminiConfig:
@@ -72,8 +76,9 @@ _SECTION = "providers.gemini"
 _PARSERS: dict[str, Parser] = {
     "api_key_env": text,
     "backend": _backend,
-    "base_url": text,
+    "base_url": server_url,
     "command": argv,
     "env": environment,
+    "home": text,
     "models": models,
 }

@@ -145,8 +145,7 @@ class HeadlessSession(ProviderSession):
         texts = homes.files(config, os.environ, home, request, endpoint, own, hook_env)
         has_tools = endpoint is not None
         texts[home.vendor / "GEMINI.md"] = homes.role_file(request, has_tools=has_tools)
-        is_oauth = homes.auth_type(config, os.environ) == homes.OAUTH
-        await homes.prepare(home, texts, homes.user_login(os.environ) if is_oauth else None)
+        await homes.prepare(home, texts, homes.login_folder(config, os.environ))
 
     def _chat(self, session_id: str) -> Chat:
         return Chat(self._home.vendor, session_id)

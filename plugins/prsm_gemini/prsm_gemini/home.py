@@ -74,8 +74,9 @@ def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises ProviderNotAvailableError when the configured key variable is not set.
     """
+    users = {} if config.home else {name: environ[name] for name in _PASSED if environ.get(name)}
     given = {
-        **{name: environ[name] for name in _PASSED if environ.get(name)},
+        **users,
         **config.env,
         "GEMINI_CLI_NO_RELAUNCH": "1",  # else a second process stays that no signal ends
         "SHLVL": "1",  # else bash takes a hook's socket for a login, and reads ~/.bashrc
@@ -94,28 +95,35 @@ def api_key(config: GeminiConfig, environ: Mapping[str, str]) -> str | None:
     """Return the API key, None where there is none; raises as `env` does."""
     name = config.api_key_env
     if name is None:
-        return config.env.get(_KEY) or environ.get(_KEY) or None
-    if not environ.get(name):
+        users = None if config.home else environ.get(_KEY)
+        return config.env.get(_KEY) or users or None
+    key = config.env.get(name) or environ.get(name)
+    if not key:
         raise ProviderNotAvailableError(
             f"the environment variable {name} is not set",
             hint=f"Set {name} to the API key, or change `api_key_env`.",
         )
-    return environ[name]
+    return key
 
 
 def auth_type(config: GeminiConfig, environ: Mapping[str, str]) -> str:
     """Return Gemini's name of the login that is used."""
     if api_key(config, environ):
         return "gemini-api-key"
-    given = {**environ, **config.env}
+    given = {**({} if config.home else environ), **config.env}
     is_vertex = given.get("GOOGLE_GENAI_USE_VERTEXAI") == "true" or given.get("GOOGLE_API_KEY")
     return "vertex-ai" if is_vertex else OAUTH
 
 
-def user_login(environ: Mapping[str, str]) -> Path:
-    """Return the folder where `gemini` keeps the user's login; it is linked, never read."""
-    home = environ.get("GEMINI_CLI_HOME")
-    return (Path(home) if home else Path.home()) / ".gemini"
+def login_folder(config: GeminiConfig, environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of the login of `gemini`, which is linked and never read.
+
+    None where a key is used instead.
+    """
+    if auth_type(config, environ) != OAUTH:
+        return None
+    home = config.home or environ.get("GEMINI_CLI_HOME")
+    return (Path(home).expanduser() if home else Path.home()) / ".gemini"
 
 
 def argv(config: GeminiConfig, model: str, home: Home) -> tuple[str, ...]:
@@ -141,6 +149,11 @@ def settings(
     servers of the user are told with the session.
     """
     given = request.mcp_servers if request is not None and hook_env else {}
+    if SERVER in given:
+        raise ProviderNotAvailableError(
+            f"gemini: the MCP server {SERVER!r} is PRSM's own",
+            hint="give your server another name",
+        )
     servers = {name: _server(server) for name, server in given.items()}
     if endpoint is not None:
         servers[SERVER] = {
@@ -234,6 +247,13 @@ def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
+    link_login(home, login)
+
+
+def link_login(home: Home, login: Path | None) -> None:
+    """Link the files of a login into a home, and take away the links of another one."""
+    for folder in (home.root, home.vendor):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in _LOGIN_FILES:
         link = home.vendor / name
         if link.is_symlink():

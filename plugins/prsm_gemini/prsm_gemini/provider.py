@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.deadline import deadline
 from prsm_core.interfaces.hook_gate import HookGate
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
 from prsm_gemini import home as homes
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_gemini.acp import GeminiAcp
 
 _LOGIN = "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in."
+_LISTING_SECONDS = 12.0  # of the 20 that the engine waits; what the program knows takes the rest
 _LIBRARY = "acp"  # what prsm_acp speaks with
 
 
@@ -49,6 +51,7 @@ class GeminiProvider(Provider):
         self._acp = None if is_headless(config) else _acp(config, services)
         self._gate = HookGate(services.state_dir, services, refusal=refusal)
         self._has_program = False
+        self.known_models = config.models
         self.capabilities = (
             self._acp.capabilities
             if self._acp is not None
@@ -94,8 +97,8 @@ class GeminiProvider(Provider):
         reason, hint = None, None
         if not logged_in:
             reason, hint = "gemini is not logged in", _LOGIN
-        elif not probe.VERSIONS.is_tested(version):
-            reason = f"version {version or 'unknown'} was not tested"
+        else:
+            reason = probe.VERSIONS.untested(version)
         return ProviderStatus(
             available=logged_in,
             version=version,
@@ -110,9 +113,11 @@ class GeminiProvider(Provider):
         """Return the configured models, else those of the account, else those of the program."""
         if self._config.models:
             return self._config.models
+        acp = self._acp or _acp(self._config, self._services)
         try:
-            listed = await (self._acp or _acp(self._config, self._services)).list_models()
-        except PrsmError:
+            async with deadline(self._services, _LISTING_SECONDS):
+                listed = await acp.list_models()
+        except (PrsmError, TimeoutError):
             listed = ()  # no login, or no ACP: what the program knows is better than nothing
         return listed or await asyncio.to_thread(known_models, self._config.command)
 
@@ -127,11 +132,10 @@ class GeminiProvider(Provider):
     def _logged_in(self) -> bool:
         """Whether a key or a login is there; neither is read."""
         try:
-            if homes.auth_type(self._config, os.environ) != homes.OAUTH:
-                return True
+            login = homes.login_folder(self._config, os.environ)
         except ProviderNotAvailableError:
             return False
-        return homes.user_login(os.environ).joinpath("oauth_creds.json").exists()
+        return login is None or login.joinpath("oauth_creds.json").exists()
 
     async def _require_program(self) -> None:
         """Find out once, before the first turn, whether the program can be started."""

@@ -44,6 +44,7 @@ def test_every_key_is_read():
         ({"backend": "cloud"}, "one of acp, headless, auto"),
         ({"command": []}, "a program"),
         ({"base_url": " "}, "a text"),
+        ({"base_url": "not-a-url"}, "the address of a server"),
         ({"env": ["A"]}, "a mapping"),
         ({"models": "m"}, "a list of model names"),
         ({"models": {"m": {"size": 1}}}, "known keys"),

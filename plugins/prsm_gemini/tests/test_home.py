@@ -147,6 +147,21 @@ def test_the_login_follows_what_is_set(config, environ, expected):
     assert homes.auth_type(config, environ) == expected
 
 
+@pytest.mark.requirement("N27")
+def test_a_login_in_a_folder_of_its_own_is_used_instead_of_the_users_key(tmp_path):
+    config = GeminiConfig(home=str(tmp_path))
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_API_KEY": "g", "GEMINI_CLI_HOME": "/elsewhere"}
+    assert homes.login_folder(config, environ) == tmp_path / ".gemini"
+    assert not {"GEMINI_API_KEY", "GOOGLE_API_KEY"} & homes.env(config, environ).keys()
+    own_key = GeminiConfig(home=str(tmp_path), env={"GEMINI_API_KEY": "mine"})
+    assert homes.login_folder(own_key, environ) is None
+
+
+def test_a_server_of_the_user_does_not_take_the_place_of_prsms_own(tmp_path):
+    with pytest.raises(ProviderNotAvailableError, match="is PRSM's own"):
+        files(tmp_path, mcp_servers={"prsm": LOG})
+
+
 def test_a_key_variable_that_is_not_set_is_told(tmp_path):
     with pytest.raises(ProviderNotAvailableError, match="KEY is not set") as caught:
         homes.env(CONFIG, {})

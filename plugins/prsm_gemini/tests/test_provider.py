@@ -19,6 +19,7 @@ from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.tools import McpEndpoint
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.doubles import RecordingHost, open_services, session_request
+from prsm_core.testing.rush_clock import RushClock
 
 KEY = {"api_key_env": "LOOPBACK_KEY"}
 UNKNOWN = "11111111-1111-4111-8111-111111111111"
@@ -106,6 +107,16 @@ def test_a_version_that_is_too_old_is_refused():
 async def test_configured_models_are_offered(tmp_path):
     async with opened(tmp_path, models=["m"]) as provider:
         assert await provider.list_models() == (ModelInfo(model_id="m"),)
+        assert provider.known_models == (ModelInfo(model_id="m"),)
+
+
+async def test_a_program_that_does_not_tell_its_version_is_said_to(tmp_path):
+    program = tmp_path / "mute.py"
+    program.write_text("")
+    async with opened(tmp_path, command=[FAKE[0], str(program)], **KEY) as provider:
+        status = await provider.probe()
+    assert (status.available, status.version) == (True, None)
+    assert status.reason == "`gemini --version` told no version within 5 s"
 
 
 @pytest.mark.requirement("E93", "E96")
@@ -124,6 +135,22 @@ async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tm
         assert await provider.list_models() == ()
 
 
+@pytest.mark.requirement("E93")
+async def test_a_program_that_says_nothing_over_acp_is_not_waited_for_to_list_its_models(tmp_path):
+    bundle = tmp_path / "gemini-cli" / "bundle"
+    bundle.mkdir(parents=True)
+    bundle.with_name("package.json").write_text("{}")
+    module = '// packages/core/src/config/models.ts\nvar M = "gemini-2.5-pro";\n'
+    bundle.joinpath("chunk-A.js").write_text(module)
+    program = bundle / "gemini.py"
+    program.write_text("import signal\nsignal.pause()\n")
+    async with open_services(tmp_path / "state", clock=RushClock()) as services:
+        provider = build({"command": [FAKE[0], str(program)], **KEY}, services)
+        assert await provider.list_models() == (ModelInfo(model_id="gemini-2.5-pro"),)
+        assert services.live == []
+        await provider.aclose()
+
+
 async def test_a_session_that_is_not_on_disk_any_more_is_told_as_such(tmp_path):
     async with opened(tmp_path, backend="headless", **KEY) as provider:
         request = session_request(tmp_path, resume_token=UNKNOWN)
@@ -131,6 +158,23 @@ async def test_a_session_that_is_not_on_disk_any_more_is_told_as_such(tmp_path):
             async with provider.open_session(request, RecordingHost()):
                 pass
     assert caught.value.code == "resume_failed"
+
+
+@pytest.mark.usefixtures("_nobody")
+async def test_an_agent_over_acp_finds_the_users_login_in_its_home(tmp_path):
+    login = tmp_path / ".gemini" / "oauth_creds.json"
+    login.parent.mkdir()
+    login.write_text("{}")
+    home = tmp_path / "home"
+    link = home / ".gemini" / login.name
+    async with open_services(tmp_path / "state") as services:
+        GeminiAcp(GeminiConfig(), services).launch(session_request(tmp_path), home, None)
+        assert link.readlink() == login
+        assert home.stat().st_mode & 0o777 == 0o700
+        GeminiAcp(GeminiConfig.from_settings(KEY), services).launch(
+            session_request(tmp_path), home, None
+        )
+    assert not link.is_symlink()
 
 
 async def test_an_agent_over_acp_has_a_home_that_knows_prsms_tools(tmp_path):

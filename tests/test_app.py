@@ -131,6 +131,16 @@ async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(open
         assert (await run.result()).status == "completed"
 
 
+async def test_a_sandbox_that_is_required_and_missing_is_told_and_leaves_no_ledger(
+    opened, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with opened(settings={"sandbox": "require"}) as app:
+        with pytest.raises(ConfigError, match=r"sandbox\.mode is require"):
+            await app.start_run("x")
+    assert not (tmp_path / "home" / "data").exists()
+
+
 @pytest.mark.requirement("D9", "U8")
 async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behaviours):
     verdicts = {}

@@ -127,6 +127,8 @@ class Desk:
         self._listed = ()
         if self._asking is not None:
             self._asking.cancel()
+            # Now, not when that task ends: what is printed till then would show it once more.
+            self._screen.close_prompt(answered=False)
 
     async def _next(self) -> Sequence[Event]:
         """Wait for a request; return it, and if it is a permission all others that wait."""

@@ -120,8 +120,7 @@ class Renderer:
         error = data.raw("error")
         if not error:
             return ()
-        text = error.get("message") if isinstance(error, dict) else error
-        return (f"{self.name(event.agent)}: the turn failed: {one_line(str(text), _LONG)}",)
+        return (f"{self.name(event.agent)}: the turn failed: {one_line(_said(error), _LONG)}",)
 
     def _message(self, event: Event, data: _Fields) -> Sequence[str]:
         text = data.prose("text").strip("\n")
@@ -198,7 +197,10 @@ class Renderer:
 
     def _retry(self, event: Event, data: _Fields) -> Sequence[str]:
         delay, attempt = format_duration(data.raw("delay_s")), data.exact("attempt")
-        why = data.line("error", _LONG)
+        error = data.raw("error")
+        kind = error.get("kind") if isinstance(error, dict) else None
+        words = str(kind or "").replace("_", " ")
+        why = one_line(": ".join(filter(None, (words, _said(error)))), _LONG)
         return (f"{self.name(event.agent)} tries again in {delay} (attempt {attempt}): {why}",)
 
     def _notice(self, event: Event, data: _Fields) -> Sequence[str]:
@@ -232,6 +234,12 @@ class _Fields:
 
     def line(self, name: str, limit: int = 100) -> str:
         return one_line(str(self.raw(name) or ""), limit)
+
+
+def _said(error: object) -> str:
+    """Return the message of a turn's error."""
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text or "")
 
 
 def _command(command: str) -> Sequence[str]:

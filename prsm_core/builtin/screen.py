@@ -50,9 +50,9 @@ class Screen:
         self._stream.flush()
 
     def close_prompt(self, *, answered: bool) -> None:
-        """Forget the prompt; an answer that was typed has ended the line already."""
-        self._prompt = ""
-        if not (answered and self._is_terminal):
+        """Forget the prompt, if one is open; a typed answer has ended the line already."""
+        was_open, self._prompt = self.is_asking, ""
+        if was_open and not (answered and self._is_terminal):
             self._stream.write("\n")
             self._stream.flush()
 

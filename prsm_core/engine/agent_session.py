@@ -27,6 +27,7 @@ from prsm_core.engine.turn_run import Prompt, TurnRun
 from prsm_core.errors import (
     BudgetExceededError,
     FencedError,
+    ModelNotAvailableError,
     ProviderNotAvailableError,
     PrsmError,
     StoreError,
@@ -255,7 +256,7 @@ class AgentSession:
                         prompt = await self._turns(session, prompt)
                     finally:
                         self._lease.release()  # closing may take long, and no model works then
-            except ProviderNotAvailableError as error:
+            except (ProviderNotAvailableError, ModelNotAvailableError) as error:
                 if error.code == RESUME_FAILED and record.resume_token is not None:
                     self._forget_thread(error)
                 elif not await self._failover.replace_provider(error):

@@ -48,7 +48,8 @@ class EngineConfig:
     """What an engine is made of; everything is given, nothing is looked up.
 
     With `outside` the masters of its runs are driven by somebody else, through that provider;
-    the provider and model of a run are then those of the master's children.
+    the provider and model of a run are then those of the master's children. With `plugins_off`
+    plugins were not looked for, which is told to whoever misses one.
     """
 
     settings: Settings
@@ -71,6 +72,7 @@ class EngineConfig:
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
+    plugins_off: bool = False
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
 
 
@@ -127,6 +129,7 @@ def _providers(config: EngineConfig, background: Background) -> ProviderRegistry
         clock=config.clock,
         state_dir=config.state_dir,
         outside=config.outside,
+        plugins_off=config.plugins_off,
     )
 
 

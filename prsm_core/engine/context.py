@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.runtime import Runtime
 
 _MASTER = """\
 You lead a team of coding agents. You read and reason; every change to files is made by agents \
@@ -74,34 +75,31 @@ def build_role_prompt(
 
 
 def describe_window(
-    context: TokenBudget, model: str, settings: Settings
+    context: TokenBudget, descriptor: AgentDescriptor, runtime: Runtime
 ) -> dict[str, int | None] | None:
     """Return how full the model's window is: `used` and `window` tokens, None where unknown.
 
-    What the provider tells of the window counts, else what the settings know of the model.
+    What the provider has told of the window counts, else what was known of the model before.
     """
     if context.used is None:
         return None
-    known = settings.model_registry.get(model)
-    window = context.context_window or (None if known is None else known.max_context)
+    window = context.context_window or _known_window(descriptor, runtime)
     return {"used": context.used, "window": window}
 
 
-def token_budget(model: str, settings: Settings) -> TokenBudget:
-    """Return what the settings know of a model's window."""
-    known = settings.model_registry.get(model)
-    return TokenBudget(context_window=None if known is None else known.max_context)
+def _known_window(descriptor: AgentDescriptor, runtime: Runtime) -> int | None:
+    return runtime.providers.context_window(descriptor.provider, descriptor.model)
 
 
-def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
+def model_config(descriptor: AgentDescriptor, runtime: Runtime) -> dict[str, Any]:
     """Return what a context says of an agent's model."""
-    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
+    parameters = model_parameters(descriptor.provider, descriptor.model, runtime.settings)
     effort = descriptor.reasoning_effort
     return {
         "model": descriptor.model,
         "provider": descriptor.provider,
         "thinking_config": {"effort": effort} if effort else None,
-        "token_budget": token_budget(descriptor.model, settings),
+        "token_budget": TokenBudget(context_window=_known_window(descriptor, runtime)),
         **parameters._asdict(),
     }
 

@@ -146,6 +146,16 @@ class Enforcement:
         if name in self.refused:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
 
+    async def usable(self, names: Iterable[str]) -> list[str]:
+        """Return those of the providers that agents can be started on; each is probed once."""
+        wanted = sorted(set(names))
+        await self._learn(wanted)
+        return [name for name in wanted if name not in self.refused and self._is_there(name)]
+
+    def _is_there(self, name: str) -> bool:
+        status = self._known[name]
+        return status is not None and status.available
+
     async def _learn(self, names: Iterable[str]) -> None:
         """Probe the providers that are not known yet, all at once."""
         new = sorted(set(names) - self._known.keys())

@@ -36,7 +36,7 @@ from prsm_core.engine.spawning import (
     describe_master,
 )
 from prsm_core.engine.stopping import drain_sessions, leave_session
-from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
+from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, StoreError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 
@@ -212,41 +212,55 @@ class OrchestrationEngine:
         self.manager.taken_names.update(row.descriptor.name for row in rows)
 
     async def _open_run(self, task: str, warnings: Sequence[str]) -> None:
+        """Begin a run; one that cannot begin leaves nothing behind that must be finished."""
         config = self._config
-        run_id = config.ids.ulid()
+        if config.settings.sandbox.mode == "require":
+            await self.runtime.sandbox.prepare()
+        used_before = await self._usage()
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self._started = config.clock.now()
         self._outcome = asyncio.get_running_loop().create_future()
-        self._journal.begin_run(run_id)
-        self.runtime.budgets.begin(config.settings.budgets.to_budget())
-        self.runtime.desk.refused = False
-        if config.settings.sandbox.mode == "require":
-            await self.runtime.sandbox.prepare()
-        self._used_before = await self._usage()
-        info = RunInfo(
-            run_id=run_id, session=config.session_id, task=task, workspace=config.workspace
-        )
-        self._sinks = SinkGroup(self._background, self._config.clock, self._count_drop)
-        broken: list[tuple[str, Exception]] = []
-        self._sinks.open(
-            config.sinks, info, config.sink_settings, lambda *sink: broken.append(sink)
-        )
-        self.feed.add_tap(self._sinks.publish)
-        started = self._journal.event("run_started", task=task, workspace=config.workspace)
-        told = [self._journal.event("notice", level="warning", text=text) for text in warnings]
-        identity = process_identity(os.getpid())
-        data: dict[str, Any] = {"task": task, "workspace": config.workspace}
-        if identity is not None:
-            data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
+        self._used_before = used_before
         try:
-            await self._run_step("run_started", data, (started, *told))
-        except PrsmError:
-            self._started = None  # there is no run to finish
+            self._journal.begin_run(config.ids.ulid())
+            self.runtime.budgets.begin(config.settings.budgets.to_budget())
+            self.runtime.desk.refused = False
+            broken = self._open_sinks(task)
+            await self._tell_start(task, warnings)
+        except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
+            self._started = None
+            await self._close_sinks()
             raise
         for name, error in broken:  # told now, since run_started comes first
             text = f"event sink {name} could not be opened: {error}"
             self._journal.note("notice", level="warning", text=text)
+
+    def _open_sinks(self, task: str) -> Sequence[tuple[str, Exception]]:
+        """Open the run's sinks; return those that could not be opened, and why."""
+        config = self._config
+        info = RunInfo(
+            run_id=self._journal.run_id,
+            session=config.session_id,
+            task=task,
+            workspace=config.workspace,
+        )
+        broken: list[tuple[str, Exception]] = []
+        self._sinks = SinkGroup(self._background, config.clock, self._count_drop)
+        self._sinks.open(
+            config.sinks, info, config.sink_settings, lambda *sink: broken.append(sink)
+        )
+        self.feed.add_tap(self._sinks.publish)
+        return broken
+
+    async def _tell_start(self, task: str, warnings: Sequence[str]) -> None:
+        data: dict[str, Any] = {"task": task, "workspace": self._config.workspace}
+        started = self._journal.event("run_started", **data)
+        told = [self._journal.event("notice", level="warning", text=text) for text in warnings]
+        identity = process_identity(os.getpid())
+        if identity is not None:
+            data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
+        await self._run_step("run_started", data, (started, *told))
 
     async def _admit_master(
         self,

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.turns import ErrorKind
+from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.engine.breaker import FAILURES
 from prsm_core.engine.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.profiles import NOT_LOGGED_IN
 from prsm_core.engine.retry import MAX_SECONDS
 from prsm_core.errors import ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core.domain.turns import AgentError
     from prsm_core.engine.agent_session import AgentSession
     from prsm_core.engine.breaker import CircuitBreaker
 
@@ -82,6 +82,9 @@ class Failover:
         if delay is None:
             return None
         delay = max(delay, self.breaker.remaining())
+        if delay > (limit := self._session.manager.runtime.settings.engine.agent_timeout_seconds):
+            self._tell(f"the provider wants a pause of {delay:.0f} s; no agent waits {limit:.0f} s")
+            return None
         self._session.manager.runtime.journal.note(
             "retry_scheduled",
             self._session.record.agent_id,
@@ -106,7 +109,11 @@ class Failover:
         return True
 
     async def replace_provider(self, error: PrsmError) -> bool:
-        """Go on with another model where a session cannot be opened; whether there is one."""
+        """Go on where a session cannot be opened, with another login or model; whether it can."""
+        refused = AgentError(kind=ErrorKind.AUTH_FAILURE, message=error.message)
+        if error.code == NOT_LOGGED_IN and self._take_other_login(refused):
+            self._session.record.resume_token = None
+            return True
         return await self._take_other_model(error.message)
 
     async def _take_other_model(self, why: str) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LIMITED_SECONDS = 60.0  # how long a login rests that was rate limited and was told no time
 REFUSED_SECONDS = 3600.0  # … that the vendor did not accept: it does not mend by itself
+NOT_LOGGED_IN = "not_logged_in"  # the code of a session that its login keeps from being opened
 EXHAUSTED = frozenset({ErrorKind.AUTH_FAILURE, ErrorKind.RATE_LIMIT})
 
 
@@ -85,6 +86,7 @@ def _apply(
             raise ProviderNotAvailableError(
                 f"auth profile {profile['name']!r}: the variable {held} is not set",
                 hint=f"set {held}, or take the profile out of the configuration",
+                code=NOT_LOGGED_IN,
             )
         if settings.get("api_key_env") == read:
             settings["api_key_env"] = held
@@ -94,3 +96,5 @@ def _apply(
         settings["env"] = env
     if profile.get("home"):
         settings["home"] = profile["home"]
+        if not profile.get("env"):
+            settings.pop("api_key_env", None)  # a key would be used instead of the login there

@@ -19,6 +19,7 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins import load_object
+from prsm_core.plugins.records import SWITCHED_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -46,8 +47,13 @@ CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
 PACKAGED = frozenset({"acp", "alibaba", "claude", "codex", "gemini", "minimax"})
 
 
-def how_to_get(kind: str) -> str:
-    """Return what to do about a provider that is not installed, as the end of a hint."""
+def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
+    """Return what to do about a provider that is not there, as the end of a hint.
+
+    With `plugins_off` nobody knows whether it is installed.
+    """
+    if plugins_off:
+        return f"; {SWITCHED_OFF}"
     if kind in PACKAGED:
         return f"; pip install prsm-{kind}"
     near = get_close_matches(kind, PACKAGED, n=1)
@@ -113,7 +119,10 @@ class ProviderRegistry:
         make_services: Callable[[str, str | None], EngineServices],
         clock: Clock,
         outside: ProviderSpec | None = None,
+        *,
+        plugins_off: bool = False,
     ) -> None:
+        self._plugins_off = plugins_off
         self._specs = dict(specs)
         self._outside = outside
         self._settings = settings
@@ -127,6 +136,15 @@ class ProviderRegistry:
     def names(self) -> frozenset[str]:
         """The names of the installed providers."""
         return frozenset(self._specs)
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The names of those that may be used without being named, or that have a section."""
+        return frozenset(
+            name
+            for name, spec in self._specs.items()
+            if spec.selectable or name in self._settings.providers
+        )
 
     def is_outside(self, name: str) -> bool:
         """Return whether somebody else drives the agents of this provider; see EngineConfig."""
@@ -155,10 +173,15 @@ class ProviderRegistry:
     def _not_installed(self, name: str) -> ProviderNotAvailableError:
         kind = kind_of(name, self._settings)
         needs = "" if kind == name else f": it is of the kind {kind!r}, which no plugin has"
+        there = ", ".join(sorted(self._specs)) or "none"
         return ProviderNotAvailableError(
-            f"provider {name!r} is not installed{needs}",
-            hint=f"installed: {', '.join(sorted(self._specs)) or 'none'}{how_to_get(kind)}",
+            f"provider {name!r} is not {self._present}{needs}",
+            hint=f"{self._present}: {there}{how_to_get(kind, plugins_off=self._plugins_off)}",
         )
+
+    @property
+    def _present(self) -> str:
+        return "loaded" if self._plugins_off else "installed"
 
     def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
         """Return a plugin's error about a section: the plugin knows it by its own name only."""
@@ -175,9 +198,25 @@ class ProviderRegistry:
 
     def capabilities(self, name: str) -> ProviderCapabilities:
         """Return the capabilities of a provider; the defaults where it was not built yet."""
-        built = (provider for (known, _), provider in self._built.items() if known == name)
-        provider = next(built, None)
+        provider = self._a_built(name)
         return ProviderCapabilities() if provider is None else provider.capabilities
+
+    def _a_built(self, name: str) -> Provider | None:
+        """Return a provider by its name, whatever its login, if it was built already."""
+        built = (provider for (known, _), provider in self._built.items() if known == name)
+        return next(built, None)
+
+    def context_window(self, name: str, model: str) -> int | None:
+        """Return the window of a provider's model in tokens: as the settings say, else as it knows.
+
+        Nobody is asked for it, so None may also be a window that the provider will tell later.
+        """
+        registered = self._settings.model_registry.get(model)
+        if registered is not None and registered.max_context:
+            return registered.max_context
+        known = () if (provider := self._a_built(name)) is None else provider.known_models
+        windows = (info.context_window for info in known if info.model_id == model)
+        return next(windows, None)
 
     async def probe(self, name: str) -> ProviderStatus:
         """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
@@ -220,9 +259,10 @@ class ProviderRegistry:
             why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
             reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
+            cure = "install one, for example: pip install prsm-codex"
             raise ProviderNotAvailableError(
-                "no provider is installed",
-                hint="install one, for example: pip install prsm-codex; prsm demo needs none",
+                f"no provider is {self._present}",
+                hint=f"{SWITCHED_OFF if self._plugins_off else cure}; prsm demo needs none",
             )
         raise reasons[0]
 
@@ -286,8 +326,12 @@ def build_provider_registry(
     clock: Clock,
     state_dir: Path,
     outside: ProviderSpec | None = None,
+    plugins_off: bool = False,
 ) -> ProviderRegistry:
-    """Return the registry of the installed and configured providers under the given settings."""
+    """Return the registry of the installed and configured providers under the given settings.
+
+    With `plugins_off` those that plugins bring were not looked for, which errors then tell.
+    """
 
     def make_services(name: str, login: str | None) -> EngineServices:
         names = profile_names(settings.provider_settings(name))
@@ -298,4 +342,4 @@ def build_provider_registry(
         return EngineServices(launcher, background, clock, private, limit)
 
     found = configured_specs(specs, settings)
-    return ProviderRegistry(found, settings, make_services, clock, outside)
+    return ProviderRegistry(found, settings, make_services, clock, outside, plugins_off=plugins_off)

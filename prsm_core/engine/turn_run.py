@@ -206,21 +206,21 @@ class TurnRun:
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
         session, descriptor = self._session, self._session.record.descriptor
         role = "manager" if descriptor.role is AgentRole.MASTER else "worker"
-        settings = session.manager.runtime.settings
+        runtime = session.manager.runtime
         return AssembledContext(
             system_prompt=descriptor.system_prompt,
             history=self._prompt.history,
             current_message=current,
             tools=session.tools.specs,
-            **model_config(descriptor, settings),
-            timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
-            run_id=session.manager.runtime.journal.run_id,
+            **model_config(descriptor, runtime),
+            timeout_ms=int(runtime.settings.engine.agent_timeout_seconds * 1000),
+            run_id=runtime.journal.run_id,
             session_label=session.record.label,
             parent_turn_id=self._parent_turn,
             role=role,
             toolset_name=descriptor.role.value,
             permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
-            workspace_path=session.manager.runtime.workspace,
+            workspace_path=runtime.workspace,
         )
 
     def _message_event(self, message: AgentMessage) -> Any:
@@ -457,9 +457,7 @@ class TurnRun:
             error=None if result.error is None else result.error.to_dict(),
             cost_usd=result.cost_usd,
             provenance=result.spent.provenance,
-            context=describe_window(
-                self.fold.context, record.descriptor.model, manager.runtime.settings
-            ),
+            context=describe_window(self.fold.context, record.descriptor, manager.runtime),
         )
         manager.runtime.budgets.close_turn(self.turn_id, result.spent)
         step = manager.build(

@@ -261,9 +261,15 @@ class ProviderSession(ABC):
 
 
 class Provider(ABC):
-    """A vendor's coding agent behind one configuration."""
+    """A vendor's coding agent behind one configuration.
+
+    Attributes:
+        capabilities: What it can do.
+        known_models: The models it knows without asking anybody: those preset or configured.
+    """
 
     capabilities: ProviderCapabilities = ProviderCapabilities()
+    known_models: Sequence[ModelInfo] = ()
 
     @abstractmethod
     def open_session(
@@ -271,7 +277,9 @@ class Provider(ABC):
     ) -> AbstractAsyncContextManager[ProviderSession]:
         """Open an agent's session.
 
-        Entering raises ProviderNotAvailableError or ModelNotAvailableError.
+        Entering raises ModelNotAvailableError or ProviderNotAvailableError. The code of the latter
+        is `resume_failed` where the vendor does not know the conversation any more, so that it is
+        rebuilt, and `not_logged_in` where another login may help.
         """
 
     async def probe(self) -> ProviderStatus:

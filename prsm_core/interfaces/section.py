@@ -11,6 +11,7 @@ import difflib
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError
@@ -48,6 +49,27 @@ def text(where: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{where}: a text is needed, not {value!r}")
     return value
+
+
+def server_url(where: str, value: Any) -> str:
+    """Take the address of a server: http or https, and a host."""
+    address = text(where, value)
+    if not _is_server_url(address):
+        raise ConfigError(
+            f"{where}: the address of a server is needed, not {value!r}",
+            hint="Write it in full, such as `https://host.example/v1`.",
+        )
+    return address
+
+
+def _is_server_url(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        has_port = parts.port != 0  # raises ValueError for what is no port
+    except ValueError:
+        return False
+    has_blank = any(char.isspace() for char in address)
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and has_port and not has_blank
 
 
 def flag(where: str, value: Any) -> bool:

@@ -129,6 +129,12 @@ class VersionRange:
         numbers = numbers_of(version or "")
         return numbers is not None and self.tested_from <= numbers < self.below
 
+    def untested(self, version: str | None) -> str | None:
+        """Return why a version that was `found` may not work; None for one that was tested."""
+        if version is None:
+            return f"`{self.program} --version` told no version within {PRINT_SECONDS:g} s"
+        return None if self.is_tested(version) else f"version {version} was not tested"
+
 
 def version_in(text: str) -> str | None:
     """Return the version in a text, as it is written there."""

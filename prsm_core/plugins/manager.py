@@ -38,8 +38,15 @@ _log = logging.getLogger(__name__)
 class PluginManager:
     """The plugins of this process and their contributions; fixed once loaded."""
 
-    def __init__(self, plugins: Iterable[Candidate], notices: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        plugins: Iterable[Candidate],
+        notices: Sequence[str] = (),
+        *,
+        switched_off: bool = False,
+    ) -> None:
         self.notices = tuple(notices)
+        self.switched_off = switched_off  # none was looked for but the built-in ones
         self._specs: dict[type, dict[str, Spec]] = {kind: {} for kind in WORDS}
         self._owners: dict[Key, PluginRecord] = {}
         self._refused: dict[str, tuple[PluginRecord, BaseException | None]] = {}
@@ -90,7 +97,7 @@ class PluginManager:
         _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
         plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]
         _refuse_clashes(plugins, lambda plugin: [(WORDS[k], name) for k, name in plugin.specs])
-        manager = cls(plugins, notices)
+        manager = cls(plugins, notices, switched_off=not enabled)
         if environ.get("PRSM_TRACE_PLUGINS") == "1":
             manager._trace()
         return manager
@@ -109,7 +116,8 @@ class PluginManager:
         if isinstance(spec, kind):
             return spec
         self.check_not_refused(kind, name)
-        raise unknown(WORDS[kind], name, list(self._specs[kind]))
+        names = list(self._specs[kind])
+        raise unknown(WORDS[kind], name, names, switched_off=self.switched_off)
 
     def check_not_refused(self, kind: type[S], name: str) -> None:
         """Raise PluginError, from its own error, if the plugin that has `name` is not active.

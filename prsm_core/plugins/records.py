@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CORE = "prsm-core"
+SWITCHED_OFF = "plugins are switched off: leave out --no-plugins"
 
 Spec = ProviderSpec | PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
 Key = tuple[type, str]  # the kind of a record and its name
@@ -79,14 +80,20 @@ def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
     )
 
 
-def unknown(word: str, name: str, known: Sequence[str]) -> PluginError:
-    """Return the error of whoever asks for a name that nobody has."""
+def unknown(
+    word: str, name: str, known: Sequence[str], *, switched_off: bool = False
+) -> PluginError:
+    """Return the error of whoever asks for a name that nobody has.
+
+    With `switched_off` a plugin that was not looked for may have it.
+    """
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, n=1)
     return PluginError(
         f"there is no {word} {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else ""),
-        hint=f"installed: {', '.join(sorted(known)) or 'none'}",
+        hint=f"installed: {', '.join(sorted(known)) or 'none'}"
+        + (f"; {SWITCHED_OFF}" if switched_off else ""),
     )
 
 

@@ -87,12 +87,25 @@ async def test_a_request_that_comes_while_one_is_asked_about_is_listed_with_it(a
     await err.shows("1 more to answer:\nmaster asks permission for Bash\n  command: run r2")
     await err.shows("all 2: [oo] allow once [dd] deny: ")
     app.say("permission_resolved", "m", request="r2", verdict="deny", by="user", via="prsm answer")
-    await err.shows("Bash of master: deny (by user, prsm answer)")
-    await err.shows("dd] deny: \nmaster asks permission for Bash\n  command: run r1")
+    await err.shows(
+        "dd] deny: \nBash of master: deny (by user, prsm answer)\nmaster asks permission"
+    )
     assert err.getvalue().endswith("  reason: not known\n[o]nce [a]lways [d]eny: ")
     type_("o\n")
     assert await app.answered("r1") == "once"
     assert app.answers == [("r1", "once")]
+
+
+async def test_the_prompt_of_a_question_that_is_answered_elsewhere_is_not_shown_again(app, console):
+    err, _ = console
+    app.say("question_asked", "m", request="q", question="Which colour?", options=[])
+    await err.shows("answer: ")
+    app.say("question_answered", "m", request="q", by="user", via="prsm attach")
+    await err.shows("closed (by user, prsm attach)\n")
+    assert err.getvalue().endswith(
+        "answer: \nthe question of master is closed (by user, prsm attach)\n"
+    )
+    assert err.getvalue().count("answer: ") == 1
 
 
 @pytest.mark.requirement("D9")

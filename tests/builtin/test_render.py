@@ -88,6 +88,15 @@ def lines_of(kind, /, **data):
             {"attempt": 2, "delay_s": 4, "error": "429"},
             "w1 tries again in 4s (attempt 2): 429",
         ),
+        (
+            "retry_scheduled",
+            {
+                "attempt": 1,
+                "delay_s": 1,
+                "error": {"kind": "model_error", "message": "server busy"},
+            },
+            "w1 tries again in 1s (attempt 1): model error: server busy",
+        ),
         ("sink_dropped", {"sink": "jsonl", "count": 3}, "warning: sink jsonl lost 3 events"),
         (
             "plugin_quarantined",

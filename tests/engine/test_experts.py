@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.interfaces.provider import ProviderStatus
 from tests.engine.harness import ScriptedProvider
 
 EXPERTS = {
@@ -153,6 +154,25 @@ async def test_without_configuration_the_other_providers_are_the_peers(opened):
         result = await team.run("do it", master=master)
     assert result.summary == "two (turn 2)"
     assert [request.resume_token for request in other.requests["e1"]] == [None, "thread-e1"]
+
+
+@pytest.mark.requirement("E54")
+async def test_a_provider_that_cannot_be_used_is_no_peer(opened):
+    absent = ScriptedProvider(status=ProviderStatus(available=False, reason="not there"))
+    hidden = ScriptedProvider()
+    others = [
+        replace(absent.spec(), name="absent"),
+        replace(hidden.spec(), name="hidden", selectable=False),
+    ]
+    async with opened(others=others, settings={"defaults": {"provider": "script"}}) as team:
+
+        async def master(agent):
+            listed = await agent.call("consult_peer", question="who?", peer="list")
+            assert listed == {"peers": []}
+            assert await agent.refused("consult_peer", question="a") == "unknown_peer"
+            await agent.complete()
+
+        await team.run("do it", master=master)
 
 
 async def test_a_peer_gives_a_second_opinion_on_its_own_model(as_master):

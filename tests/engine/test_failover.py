@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.domain.turns import ErrorKind
+from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider, failed
@@ -115,6 +116,23 @@ async def test_when_no_login_is_left_the_agent_fails_with_auth_failure(opened, b
     assert errors == ["auth_failure", "auth_failure"]
 
 
+@pytest.mark.requirement("N27")
+async def test_a_login_that_opens_no_session_rests_too(opened, built):
+    async def master(agent):
+        await agent.complete()
+
+    async with opened(clock=FakeClock(), settings={"providers": {"script": LOGINS}}) as team:
+
+        def refuse(request):
+            if len(built) == 1:
+                raise ProviderNotAvailableError("log in first", code="not_logged_in")
+
+        team.provider.refuse = refuse
+        assert (await team.run("do it", master=master)).status == "completed"
+    assert [settings["api_key_env"] for settings in built] == ["WORK_KEY", "HOME_KEY"]
+    assert len([text for text in notices(team) if "'work' rests" in text]) == 1
+
+
 async def test_an_agent_that_begins_later_takes_the_login_that_works(opened, built):
     async def master(agent):
         if agent.turn == 1:
@@ -173,6 +191,22 @@ async def test_the_chain_goes_on_with_another_vendor_and_ends(opened):
         assert other.contexts["master"][0].token_budget.context_window == 2000
 
 
+@pytest.mark.requirement("N28")
+async def test_a_model_that_the_provider_does_not_have_is_replaced_too(opened):
+    def refuse(request):
+        if request.model == "first":
+            raise ModelNotAvailableError("no such model")
+
+    async def master(agent):
+        await agent.complete()
+
+    async with opened(clock=FakeClock(), settings=FALLBACKS, refuse=refuse) as team:
+        result = await team.run("do it", master=master)
+        assert (result.status, model_of(team, "master")) == ("completed", "script/second")
+        text = "model script/first gave up (no such model): script/second takes over"
+        assert text in notices(team)
+
+
 async def test_a_fallback_that_cannot_be_used_is_left_out_and_named(opened):
     team_of: list = []
     status = ProviderStatus(available=False, reason="other is not logged in")
@@ -200,6 +234,17 @@ async def test_a_wait_that_the_vendor_asks_for_beyond_a_minute_is_not_waited_for
         result = await team.run("do it", master=master)
         assert result.status == "completed"
         assert team.clock.now() < 60
+
+
+async def test_a_wait_beyond_the_clock_of_an_agent_is_not_waited_for_at_all(opened):
+    async def master(agent):
+        raise limited(after=1e6)
+
+    async with opened(clock=FakeClock(), engine={"agent_timeout_seconds": 600}) as team:
+        result = await team.run("do it", master=master)
+        assert (result.status, result.error) == ("failed", "slow down")
+        assert team.clock.now() < 600
+        assert any("a pause of 1000000 s" in text for text in notices(team))
 
 
 async def test_a_turn_that_ran_out_of_its_own_clock_is_no_fault_of_the_model(opened):

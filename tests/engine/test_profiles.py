@@ -30,6 +30,11 @@ SECTION = {
 }
 
 
+def test_the_login_of_a_folder_takes_the_place_of_a_key():
+    section = {"api_key_env": "VENDOR_KEY", "profiles": [{"name": "mine", "home": "/h"}]}
+    assert with_profile(section, "mine", {}) == {"home": "/h"}
+
+
 def test_a_provider_without_profiles_has_its_own_login_only():
     profiles = AuthProfiles(FakeClock())
     assert profiles.current is None

@@ -41,13 +41,14 @@ async def registry_of(tmp_path):
         ProcessLauncher(clock) as launcher,
         Background(lambda name, error: failures.append((name, error))) as background,
     ):
-        yield lambda providers: build_provider_registry(
-            SPECS,
+        yield lambda providers, specs=SPECS, **options: build_provider_registry(
+            specs,
             Settings.model_validate({"providers": providers}),
             launcher=launcher,
             background=background,
             clock=clock,
             state_dir=tmp_path / "state",
+            **options,
         )
     assert failures == []
 
@@ -85,6 +86,16 @@ async def test_only_a_package_of_this_project_is_one_to_install(registry_of, nam
     with pytest.raises(ProviderNotAvailableError) as told:
         await registry_of({}).get(name)
     assert told.value.hint == advice
+
+
+async def test_where_plugins_are_switched_off_nobody_is_told_to_install_one(registry_of):
+    off = "plugins are switched off: leave out --no-plugins"
+    with pytest.raises(ProviderNotAvailableError, match="'codex' is not loaded") as told:
+        await registry_of({}, plugins_off=True).get("codex")
+    assert told.value.hint == f"loaded: plain; {off}"
+    with pytest.raises(ProviderNotAvailableError, match="no provider is loaded") as told:
+        await registry_of({}, plugins_off=True).choose(None)
+    assert str(told.value.hint).startswith(off)
 
 
 async def test_an_error_in_such_a_section_names_the_section(registry_of):

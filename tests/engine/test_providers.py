@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.config import load_settings, resolve_paths
+from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -20,6 +21,8 @@ from prsm_core.interfaces.provider import (
 CONFIG = """
 providers:
   second: {base_url: "http://127.0.0.1:1/v1", models: [small]}
+model_registry:
+  said: {max_context: 3}
 """
 
 
@@ -95,3 +98,16 @@ async def test_a_provider_that_cannot_lead_is_passed_over_and_refused_as_a_maste
     (await registry.get("first")).settings = {"base_url": "http://127.0.0.1:2/v1"}
     assert await registry.choose(None) == "first"
     assert await registry.choose("second", leads=False) == "second", "its children may be"
+
+
+async def test_the_window_of_a_model_is_as_the_settings_say_else_as_its_provider_knows(registry):
+    assert registry.context_window("second", "small") is None, "it was not built yet"
+    second = await registry.get("second")
+    second.known_models = (
+        ModelInfo(model_id="small", context_window=1000),
+        ModelInfo(model_id="said", context_window=2000),
+        ModelInfo(model_id="bare"),
+    )
+    models = ("small", "said", "bare", "nobody's")
+    assert [registry.context_window("second", model) for model in models] == [1000, 3, None, None]
+    assert registry.context_window("first", "small") is None

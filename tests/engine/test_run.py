@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.turns import TurnResult
 from prsm_core.errors import (
     AgentSpawnError,
@@ -18,6 +19,7 @@ from prsm_core.errors import (
     StoreError,
 )
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from tests.engine.harness import SESSION, failed
 
 
@@ -410,3 +412,45 @@ async def test_a_step_that_came_too_late_for_its_agent_does_not_end_the_run(team
 
     result = await team.run("do it", master=master)
     assert (result.status, result.summary) == ("completed", "went on")
+
+
+async def test_a_run_that_needs_a_sandbox_and_has_none_never_begins(opened, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with opened(settings={"sandbox": "require"}, check=False) as team:
+        with pytest.raises(ConfigError, match=r"sandbox\.mode is require"):
+            await team.run()
+        assert not team.engine.is_running
+    assert team.ledger.events() == []
+
+
+async def test_a_run_that_could_not_begin_closes_its_sinks_and_keeps_no_other_from_it(opened):
+    sinks = []
+
+    class Sink(EventSink):
+        def __init__(self):
+            self.kinds, self.closed = [], False
+            sinks.append(self)
+
+        async def write(self, batch):
+            self.kinds += [event.type for event in batch]
+
+        async def aclose(self):
+            self.closed = True
+
+    spec = EventSinkSpec(name="list", summary="", factory=lambda _run, _settings: Sink())
+    async with opened(sinks=[spec]) as team:
+        team.store.broken = OSError("no space left")
+        with pytest.raises(OSError, match="no space left"):
+            await team.run()
+        team.store.broken = None
+        assert (await team.run()).status == "completed"
+    first, second = sinks
+    assert (first.kinds, first.closed) == ([], True)
+    assert second.kinds[0] == "run_started"
+
+
+async def test_a_context_tells_the_window_that_the_provider_knows_of_its_model(team):
+    team.provider.known_models = (ModelInfo(model_id="big", context_window=512_000),)
+    await team.run("do it", {"master_model": "script/big"})
+    [context] = team.provider.contexts["master"]
+    assert context.token_budget.context_window == 512_000

@@ -68,6 +68,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "bad name": ({"prompt": "x", "name": "No Name"}, "spawn_failed"),
     "unknown tool": ({"prompt": "x", "tools": ["Read", "Teleport"]}, "unknown_tool"),
     "unknown MCP server": ({"prompt": "x", "mcp_servers": ["jira"]}, "unknown_mcp_server"),
+    "no MCP server to exclude": (
+        {"prompt": "x", "exclude_mcp_servers": ["jira"]},
+        "unknown_mcp_server",
+    ),
     "folder outside": ({"prompt": "x", "cwd": ".."}, "bad_cwd"),
     "absolute folder outside": ({"prompt": "x", "cwd": "/"}, "bad_cwd"),
     "no such folder": ({"prompt": "x", "cwd": "nowhere"}, "bad_cwd"),
@@ -213,6 +217,30 @@ async def test_a_child_gets_the_configured_mcp_servers(as_master):
 
     team = await as_master(script, settings={"mcp_servers": {"jira": {"command": "jira-mcp"}}})
     assert team.provider.requests["a"][0].mcp_servers["jira"].command == "jira-mcp"
+
+
+@pytest.mark.requirement("E11")
+async def test_a_child_does_not_get_the_mcp_servers_that_its_parent_excludes(as_master):
+    async def script(agent, _):
+        await agent.spawn(name="a", exclude_mcp_servers=["jira"])
+        await agent.collect()
+
+    servers = {"jira": {"command": "jira-mcp"}, "wiki": {"command": "wiki-mcp"}}
+    team = await as_master(script, settings={"mcp_servers": servers})
+    assert team.provider.requests["a"][0].mcp_servers.keys() == {"wiki"}
+
+
+async def test_a_finished_child_without_the_mcp_servers_of_a_task_is_not_used_again(as_master):
+    async def script(agent, _):
+        await agent.spawn("read the code")
+        await agent.collect()
+        answer = await agent.call("spawn_child", prompt="close the ticket")
+        assert (answer["name"], answer["reused"]) == ("w2", False)
+        await agent.collect()
+
+    servers = {"jira": {"command": "jira-mcp", "tags": ["ticket"]}}
+    team = await as_master(script, settings={"mcp_servers": servers})
+    assert team.provider.requests["w2"][0].mcp_servers.keys() == {"jira"}
 
 
 async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_parent_hears_why(

@@ -117,6 +117,7 @@ VALID: dict[str, dict[str, Any]] = {
         "model": "m",
         "cwd": "d",
         "mcp_servers": [],
+        "exclude_mcp_servers": [],
         "role": "reviewer",
         "name": "n",
         "wait": True,

@@ -13,7 +13,8 @@ PARSERS = {
     "pass_env": section.words,
     "env": section.environment,
     "models": section.models,
-    "base_url": section.text,
+    "name": section.text,
+    "base_url": section.server_url,
     "lean": section.flag,
     "backend": section.one_of("a", "b"),
 }
@@ -50,7 +51,8 @@ def test_what_the_engine_has_acted_on_is_nobodys_mistake(key):
         ({"command": []}, r"providers\.mine\.command: a program and its arguments"),
         ({"pass_env": 3}, r"providers\.mine\.pass_env: a list of words"),
         ({"env": []}, r"providers\.mine\.env: a mapping of variables"),
-        ({"base_url": " "}, r"providers\.mine\.base_url: a text"),
+        ({"name": " "}, r"providers\.mine\.name: a text"),
+        ({"base_url": 5}, r"providers\.mine\.base_url: a text"),
         ({"lean": "yes"}, r"providers\.mine\.lean: true or false"),
         ({"models": 3}, r"providers\.mine\.models: a list of model names"),
         ({"models": {"m": {"size": 1}}}, r"providers\.mine\.models\.m: known keys"),
@@ -65,3 +67,32 @@ def test_the_nearest_key_is_named():
     with pytest.raises(ConfigError) as caught:
         read(backnd="a")
     assert caught.value.hint == "Did you mean `backend`?"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:8080", "https://api.example/v1/", "HTTPS://me@[::1]:1/x?y=z"]
+)
+def test_the_address_of_a_server_is_taken_as_it_is(address):
+    assert read(base_url=address) == {"base_url": address}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "not-a-url",
+        "localhost:8080",
+        "//host/v1",
+        "ftp://host",
+        "https://",
+        "https://:80/v1",
+        "http://host:port",
+        "http://host:99999",
+        "http://[::1",
+        "https://a host/v1",
+        "https://host/v1\n",
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused_with_its_place_and_a_cure(address):
+    with pytest.raises(ConfigError, match=r"providers\.mine\.base_url: the address") as caught:
+        read(base_url=address)
+    assert "https://" in str(caught.value.hint)

@@ -46,6 +46,9 @@ def test_a_version_is_refused_tested_or_just_unknown(numbers):
 def test_what_is_no_version_is_none_and_not_tested():
     assert RANGE.checked("hello") is None
     assert not RANGE.is_tested(None)
+    assert RANGE.untested(None) == "`tool --version` told no version within 5 s"
+    assert RANGE.untested("2.3.0") == "version 2.3.0 was not tested"
+    assert RANGE.untested("2.2.9") is None
     assert str(RANGE) == ">=2.2,<2.3"
 
 

@@ -260,6 +260,13 @@ def test_lists_and_the_switch_decide_what_is_imported(site, environ, options, ac
     assert manager.notices == ()
 
 
+def test_asking_for_what_a_plugin_may_have_tells_that_plugins_are_switched_off(site):
+    site.add("echo", provider("echo"))
+    with pytest.raises(PluginError, match="there is no provider 'echo'") as caught:
+        site.load(enabled=False).get(ProviderSpec, "echo")
+    assert "plugins are switched off: leave out --no-plugins" in str(caught.value.hint)
+
+
 def test_asking_for_a_disabled_plugin_tells_what_disabled_it(site):
     site.add("echo", provider("echo"))
     manager = site.load({"PRSM_DISABLED_PLUGINS": "echo"})

@@ -32,10 +32,9 @@ async def consult_expert(call: Call) -> Reply:
 
 async def consult_peer(call: Call) -> Reply:
     """Ask another model for a second opinion; a thread goes on where it stopped."""
-    peers = _peers(call)
     wanted = call.args.get("peer")
     if wanted == "list":
-        return Reply({"peers": list(peers)})
+        return Reply({"peers": list(await _peers(call))})
     if "thread_id" in call.args:
         child = _find_thread(call, call.args["thread_id"])
         _check_question(call)
@@ -43,6 +42,7 @@ async def consult_peer(call: Call) -> Reply:
         since = call.manager.runtime.ids.ulid()
         await call.manager.restart_agent(child.agent_id, call.args["question"])
         return await _advice(call, child, since, thread_id=child.descriptor.name)
+    peers = await _peers(call)
     if not peers or (wanted is not None and wanted not in peers):
         raise AgentSpawnError(
             "there is no peer to ask" if wanted is None else f"there is no peer {wanted!r}",
@@ -106,9 +106,10 @@ def _find_thread(call: Call, thread_id: str) -> AgentRecord:
     return manager.resolve(thread_id, advisers)
 
 
-def _peers(call: Call) -> tuple[str, ...]:
-    """Return the configured peers, else the default models of the other providers."""
+async def _peers(call: Call) -> tuple[str, ...]:
+    """Return the configured peers, else the default models of the others that can be used."""
     runtime, own = call.manager.runtime, call.record.descriptor.provider
-    settings, refused = runtime.settings, runtime.enforcement.refused
-    others = sorted(runtime.providers.names - {own, *refused})
-    return settings.defaults.peers or tuple(f"{name}/default" for name in others)
+    if runtime.settings.defaults.peers:
+        return runtime.settings.defaults.peers
+    others = await runtime.enforcement.usable(runtime.providers.offered - {own})
+    return tuple(f"{name}/default" for name in others)

@@ -8,7 +8,7 @@ from prsm_core.domain.agents import AgentRole, AgentState, SpawnRequest
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.calls import Reply, Wait
-from prsm_core.engine.mcp_servers import configured_servers
+from prsm_core.engine.mcp_servers import choose_servers, configured_servers
 from prsm_core.engine.spawning import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
@@ -125,6 +125,7 @@ def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
         cwd=arguments.get("cwd"),
         region=None if region is None else tuple(region),
         mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
+        exclude_plugins=frozenset(_mcp_servers(call, arguments.get("exclude_mcp_servers")) or ()),
         complexity=arguments.get("complexity"),
         budget=_budget(arguments.get("budget")),
     )
@@ -209,12 +210,18 @@ async def _spawn_or_reuse(
 
 
 def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentRecord | None:
-    """Return a finished child of equal role, folder, model and tools, or None."""
+    """Return a finished child of equal role, folder, model, tools and MCP servers, or None."""
     manager, record = call.manager, call.record
     special = (request.name, request.mcp_servers, request.budget)
     if any(wish is not None for wish in special):
         return None
     wanted = check_request(call, request)
+    servers = choose_servers(
+        manager.runtime.settings,
+        prompt=request.prompt,
+        role=request.role,
+        exclude=request.exclude_plugins,
+    )
     for child_id in record.children:
         child = manager.get(child_id)
         if child_id in taken or child.is_live or child.state not in _REUSABLE:
@@ -226,7 +233,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
             getattr(have, name) == getattr(wanted, name)
             for name in ("role", "cwd", "provider", "model", "tools", "mode", "grant")
         )
-        if same:
+        if same and have.mcp_servers.keys() == servers.keys():
             return child
     return None
 

@@ -39,6 +39,7 @@ _CHILD = {
     "cwd": _STR,
     "region": {"type": "array", "items": _STR, "description": "folders only it may write"},
     "mcp_servers": {"type": "array", "items": _STR},
+    "exclude_mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},
     "name": _STR,
     "budget": _object((), tokens=_COUNT, usd=_COST, turns=_COUNT, spawns=_COUNT),

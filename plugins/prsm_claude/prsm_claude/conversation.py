@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from prsm_claude import command
-from prsm_claude.home import find_transcript, holds, prepare_home, read_transcript
+from prsm_claude.home import find_transcript, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
 from prsm_core.errors import ProviderNotAvailableError
@@ -38,6 +38,7 @@ class Conversation:
         config: ClaudeConfig,
         services: ProviderServices,
         program: tuple[str, ...],
+        home: Path,
         meter: UsageMeter,
         *,
         orchestrates: bool,
@@ -48,7 +49,7 @@ class Conversation:
         self._program = program
         self._meter = meter
         self._orchestrates = orchestrates
-        self._home = prepare_home(services.state_dir, config, os.environ)
+        self._home = home
         self._unsure: tuple[str, str] | None = None  # text and id of a prompt that may be lost
         self._resumes = self._kept = request.resume_token is not None
         self.id = request.resume_token or str(uuid.uuid4())

@@ -24,6 +24,7 @@ from prsm_core.interfaces.provider import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
@@ -55,6 +56,7 @@ class ClaudeProvider(Provider):
         self._sessions: set[ClaudeSession] = set()
         self._checking = asyncio.Lock()
         self._checked = False
+        self._home: Path | None = None
 
     @asynccontextmanager
     async def open_session(
@@ -62,7 +64,9 @@ class ClaudeProvider(Provider):
     ) -> AsyncIterator[ClaudeSession]:
         """Open an agent's conversation; see Provider."""
         await self._check()
-        session = ClaudeSession(request, host, self._config, self._services, self._program)
+        session = ClaudeSession(
+            request, host, self._config, self._services, self._program, self._prepared_home()
+        )
         self._sessions.add(session)
         try:
             await session.open()
@@ -122,9 +126,15 @@ class ClaudeProvider(Provider):
                 await probe.VERSIONS.found(self._program, self._services)
                 self._checked = True
 
+    def _prepared_home(self) -> Path:
+        """Return the home; the user's login is looked for every time, since it may come later."""
+        if self._home is None or not self._config.custom_server:
+            self._home = home.prepare_home(self._services.state_dir, self._config, os.environ)
+        return self._home
+
     async def _greeting(self) -> Mapping[str, Any]:
         """Start a CLI for what it says when it is greeted; no model is asked."""
-        folder = home.prepare_home(self._services.state_dir, self._config, os.environ)
+        folder = self._prepared_home()
         transport = CliTransport(
             self._services,
             command.greeting_argv(self._program),

@@ -31,6 +31,7 @@ from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
     from prsm_claude.link import Link
@@ -55,6 +56,7 @@ class ClaudeSession(ProviderSession):
         config: ClaudeConfig,
         services: ProviderServices,
         program: tuple[str, ...],
+        home: Path,
     ) -> None:
         self._name = request.name
         self._services = services
@@ -64,7 +66,7 @@ class ClaudeSession(ProviderSession):
         self._tools = ToolServer(host.tools)
         self._gate = Gate(request, host, services, self._translator, self._tools, self._withdraw)
         self._conversation = Conversation(
-            request, config, services, program, meter, orchestrates=bool(host.tools)
+            request, config, services, program, home, meter, orchestrates=bool(host.tools)
         )
         self._options = ClaudeAgentOptions(
             can_use_tool=self._gate.can_use_tool,
@@ -231,8 +233,8 @@ class ClaudeSession(ProviderSession):
             return
         if message.get("type") == "result":
             await self._ended(turn, link, TurnResult.read(message))
-        else:
-            await turn.put(self._translator.feed(message))
+        elif events := self._translator.feed(message):
+            await turn.put(events)
 
     async def on_ended(self, error: CliEndedError) -> None:
         """End the running turn so that the next one starts a new CLI; it resumes."""

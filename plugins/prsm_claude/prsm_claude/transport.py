@@ -130,24 +130,18 @@ class CliTransport(Transport):
         try:
             try:
                 async for line in process.lines():
-                    message = await self._aside(_understood(line), line)
-                    if message is not None:
+                    message = _understood(line)
+                    if message is None:
+                        self._bad_lines += bool(line.strip())
+                    elif message.get("type") in _CONTROL:
+                        await self._take_control(message)
+                    elif self._greeted:
                         yield message
             except ProcessError as error:
                 self.hang_up(error.message)
             raise await self._end(process)
         finally:
             self._end_control()
-
-    async def _aside(self, message: Json | None, line: bytes) -> Json | None:
-        """Return a message of the conversation; take aside all else."""
-        if message is None:
-            self._bad_lines += bool(line.strip())
-        elif message.get("type") in _CONTROL:
-            await self._take_control(message)
-        elif self._greeted:
-            return message
-        return None
 
     async def _take_control(self, message: Json) -> None:
         """Answer what PRSM's own tools are asked; leave the rest of the channel to the SDK."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import claude_agent_sdk
@@ -50,38 +49,24 @@ _FIXED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartFiles:
-    """What may be too long or too secret for a command line; needed while the CLI starts.
-
-    `mcp_config` is a file as well where there are servers of the user's, which may hold secrets.
-    """
-
-    system_prompt: Path
-    mcp_config: str
-
-
 @contextmanager
-def start_files(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[StartFiles]:
-    """Lend out the files that a CLI reads when it starts, for their owner alone."""
-    prompt = state_dir / f"start-{session_id}.md"
-    servers = state_dir / f"start-{session_id}.json" if request.mcp_servers else None
+def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[str]:
+    """Lend out what tells a CLI that starts its MCP servers.
+
+    Those of the user may hold secrets: then it is a file, for its owner alone.
+    """
     config = json.dumps({"mcpServers": mcp_servers(request)})
+    if not request.mcp_servers:
+        yield config
+        return
+    path = state_dir / f"start-{session_id}.json"
     try:
-        _write(prompt, request.system_prompt)
-        if servers:
-            _write(servers, config)
-        yield StartFiles(system_prompt=prompt, mcp_config=str(servers or config))
+        # One that a killed engine has left behind is written anew.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(config.encode())
+        yield str(path)
     finally:
-        prompt.unlink(missing_ok=True)
-        if servers:
-            servers.unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    # One that a killed engine has left behind is written anew.
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(text.encode())
+        path.unlink(missing_ok=True)
 
 
 def greeting_argv(program: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,21 +85,24 @@ def greeting_argv(program: tuple[str, ...]) -> tuple[str, ...]:
 def cli_argv(
     program: tuple[str, ...],
     request: SessionRequest,
-    files: StartFiles,
+    servers: str,
     *,
     session_id: str,
     resume: bool,
     orchestrates: bool = True,
 ) -> tuple[str, ...]:
-    """Return the command line of one agent's CLI; there is never a key in it."""
+    """Return the command line of one agent's CLI; there is never a key in it.
+
+    `servers` is what `mcp_config` lends. What the agent is told of its role is not here, where it
+    may be too long and anybody on the machine could read it; see CliTransport.
+    """
     tools = naming.offered(request.native_tools, orchestrates=orchestrates)
     argv = [
         *greeting_argv(program),
         "--include-partial-messages",
         "--permission-prompt-tool=stdio",
         f"--tools={','.join(tools)}",
-        f"--mcp-config={files.mcp_config}",
-        f"--append-system-prompt-file={files.system_prompt}",
+        f"--mcp-config={servers}",
         f"--resume={session_id}" if resume else f"--session-id={session_id}",
     ]
     if request.model != DEFAULT_MODEL:

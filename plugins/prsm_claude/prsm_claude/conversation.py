@@ -122,18 +122,25 @@ class Conversation:
         self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
     ) -> Link:
         request = self._request
-        with command.start_files(self._services.state_dir, request, self.id) as files:
+        with command.mcp_config(self._services.state_dir, request, self.id) as servers:
             argv = command.cli_argv(
                 self._program,
                 request,
-                files,
+                servers,
                 session_id=self.id,
                 resume=self._resumes,
                 orchestrates=self._orchestrates,
             )
             env = command.cli_env(self._config, os.environ, self._home)
             env |= command.model_env(request)
-            transport = CliTransport(self._services, argv, cwd=request.cwd, env=env, serve=serve)
+            transport = CliTransport(
+                self._services,
+                argv,
+                cwd=request.cwd,
+                env=env,
+                serve=serve,
+                role=request.system_prompt,
+            )
             return await Link.open(self._services, options, transport, listener)
 
     async def _recall(self, path: Path | None) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.models import ModelInfo
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
-_LISTING_SECONDS = 12.0  # to start and greet; less than a survey waits, so that a scan is left
+_LISTING_SECONDS = 12.0  # to greet, of the 20 that a survey waits: a scan takes the rest
 _LOGIN = "Run `claude` and log in, or set `api_key_env`."
 
 

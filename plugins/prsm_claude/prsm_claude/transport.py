@@ -48,7 +48,7 @@ class CliTransport(Transport):
     The engine starts it, so that it has the allow-listed environment only, is known to the
     engine's table of processes, and dies with the engine. What it says has two hearers: the SDK
     has the control channel, by `read_messages`, and whoever reads `messages` the conversation. It
-    is `messages` that reads the process, for both.
+    is `messages` that reads the process, for both. `role` is added to the vendor's system prompt.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class CliTransport(Transport):
         cwd: str,
         env: Mapping[str, str],
         serve: ToolAnswer | None = None,
+        role: str = "",
     ) -> None:
         self._services = services
         self._argv = argv
         self._cwd = cwd
         self._env = env
         self._serve = serve
+        self._role = role  # until it was told
         self._process: Process | None = None
         self._why: str | None = None
         self._writing = asyncio.Lock()
@@ -95,6 +97,8 @@ class CliTransport(Transport):
         """Write a line; one to a process that has ended is dropped, for its reader says so."""
         if self._process is None or self.ended:
             return
+        if self._role:
+            data, self._role = _with_role(data, self._role), ""
         try:
             async with self._writing:
                 await self._process.write(data.encode())
@@ -201,6 +205,13 @@ class CliTransport(Transport):
         cause = f": {tail.splitlines()[-1]}" if tail else ""
         self.ended = CliEndedError(f"{why}{cause}", tail=tail)
         return self.ended
+
+
+def _with_role(greeting: str, role: str) -> str:
+    """Return the SDK's greeting with the agent's role, for which it knows only an argument."""
+    message = json.loads(greeting)
+    message["request"]["appendSystemPrompt"] = role
+    return json.dumps(message) + "\n"
 
 
 def _asked_of_tools(message: Json) -> Json | None:

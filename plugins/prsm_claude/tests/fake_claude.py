@@ -1,7 +1,6 @@
 """A small Claude CLI in Python: the same talk over stdio, the same requests to a model.
 
-    python -I -S fake_claude.py [--fault=NAME --marks=FOLDER] --session-id=ID
-        --append-system-prompt-file=FILE …
+    python -I -S fake_claude.py [--fault=NAME --marks=FOLDER] --session-id=ID …
 
 It keeps its transcripts in CLAUDE_CONFIG_DIR, so that a new process can resume them. With a fault
 it does at one point what `faults.py` says, and needs no model server.
@@ -341,8 +340,7 @@ class Cli:
         self._lock = threading.Lock()
         name = options.get("resume") or options.get("session-id") or str(uuid.uuid4())
         self.conversation = Conversation(self.home / "projects" / "cwd" / f"{name}.jsonl")
-        prompt = options.get("append-system-prompt-file")
-        self.system_prompt = Path(prompt).read_text() if prompt else ""
+        self.system_prompt = ""
         if "resume" in options:
             self._resume(name)
 
@@ -382,6 +380,7 @@ class Cli:
             self._cancel(request["message_uuid"])
             self.wire.answer(message, {"cancelled": True})
             return
+        self.system_prompt = request.get("appendSystemPrompt", "")
         for event, matchers in (request.get("hooks") or {}).items():
             self.hooks[event] = matchers[0]["hookCallbackIds"][0]
         supported = {"hook_on_failure_supported": True, "hooks_applied": True}

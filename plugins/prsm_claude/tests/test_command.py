@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from prsm_claude.command import cli_argv, cli_env, mcp_servers, model_env, start_files
+from prsm_claude.command import cli_argv, cli_env, mcp_config, mcp_servers, model_env
 from prsm_claude.config import ClaudeConfig
 
 from prsm_core.domain.tools import McpServer
@@ -18,8 +18,8 @@ SECRETS = {"THE_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "OPENAI_API_KEY": "k3"}
 
 def argv(tmp_path, *, resume=False, **changes):
     request = session_request("/work", **changes)
-    with start_files(tmp_path, request, "id-1") as files:
-        return cli_argv(("claude", "--x"), request, files, session_id="id-1", resume=resume), files
+    with mcp_config(tmp_path, request, "id-1") as servers:
+        return cli_argv(("claude", "--x"), request, servers, session_id="id-1", resume=resume)
 
 
 def options(found):
@@ -27,7 +27,7 @@ def options(found):
 
 
 def test_an_agent_is_given_its_own_tools_and_nothing_of_the_project(tmp_path):
-    found, _ = argv(tmp_path, native_tools=frozenset({"Read"}), model="default")
+    found = argv(tmp_path, native_tools=frozenset({"Read"}), model="default")
     assert found[:2] == ("claude", "--x")
     given = options(found)
     assert given["tools"] == "Read,AskUserQuestion"
@@ -39,40 +39,38 @@ def test_an_agent_is_given_its_own_tools_and_nothing_of_the_project(tmp_path):
 
 
 def test_model_effort_and_conversation_are_those_of_the_request(tmp_path):
-    found, _ = argv(tmp_path, resume=True, model="opus", reasoning_effort="high")
+    found = argv(tmp_path, resume=True, model="opus", reasoning_effort="high")
     given = options(found)
     assert (given["model"], given["effort"], given["resume"]) == ("opus", "high", "id-1")
     assert "session-id" not in given
 
 
-def test_what_is_long_or_secret_is_in_private_files_as_long_as_the_cli_starts(tmp_path):
+def test_what_is_secret_is_in_a_private_file_as_long_as_the_cli_starts(tmp_path):
     server = McpServer(command="serve", env={"TOKEN": "s3cr3t"})
-    request = session_request("/work", system_prompt="s" * 200_000, mcp_servers={"a": server})
-    with start_files(tmp_path, request, "id-1") as files:
-        assert files.system_prompt.read_text() == "s" * 200_000
-        prompt, servers = files.system_prompt, Path(files.mcp_config)
-        assert "s3cr3t" in servers.read_text()
-        for path in (prompt, servers):
-            assert path.stat().st_mode & 0o777 == 0o600
-        found = cli_argv(("claude",), request, files, session_id="i", resume=False)
+    request = session_request("/work", mcp_servers={"a": server})
+    with mcp_config(tmp_path, request, "id-1") as servers:
+        assert "s3cr3t" in Path(servers).read_text()
+        assert Path(servers).stat().st_mode & 0o777 == 0o600
+        found = cli_argv(("claude",), request, servers, session_id="i", resume=False)
         assert "s3cr3t" not in " ".join(found)
-        assert max(map(len, found)) < 1000
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_agent_is_told_of_its_role_is_on_no_command_line(tmp_path):
+    assert not [word for word in argv(tmp_path, system_prompt="role" * 50_000) if "role" in word]
 
 
 def test_a_file_that_a_killed_engine_left_behind_is_written_anew(tmp_path):
-    (tmp_path / "start-id-1.md").write_text("of another time, and longer")
-    with start_files(tmp_path, session_request("/work", system_prompt="new"), "id-1") as files:
-        assert files.system_prompt.read_text() == "new"
+    (tmp_path / "start-id-1.json").write_text("of another time, " * 100)
+    request = session_request("/work", mcp_servers={"a": McpServer(command="serve")})
+    with mcp_config(tmp_path, request, "id-1") as servers:
+        assert json.loads(Path(servers).read_text()) == {"mcpServers": mcp_servers(request)}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_servers_of_the_user_only_the_prompt_is_in_a_file(tmp_path):
-    found, files = argv(tmp_path)
-    assert json.loads(options(found)["mcp-config"]) == {
-        "mcpServers": mcp_servers(session_request("/work"))
-    }
-    assert files.mcp_config == options(found)["mcp-config"]
+def test_without_servers_of_the_user_there_is_no_file(tmp_path):
+    ours = mcp_servers(session_request("/work"))
+    assert json.loads(options(argv(tmp_path))["mcp-config"]) == {"mcpServers": ours}
 
 
 def test_mcp_servers_are_those_of_the_agent_and_our_own():

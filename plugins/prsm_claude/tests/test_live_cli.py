@@ -34,6 +34,7 @@ from prsm_core.testing.doubles import (
     run_turn,
     until,
 )
+from prsm_core.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 
@@ -196,6 +197,19 @@ async def test_what_is_long_arrives_whole(real_claude):
         assert "s" * 300_000 in stage.last.conversation.text
 
 
+async def test_an_agent_is_told_its_role_by_every_cli_that_is_started_for_it(real_claude):
+    role = "You are the keeper of the lighthouse."
+    async with real_claude({"say": "one"}, {"say": "two"}) as stage:
+        async with stage.session(system_prompt=role) as session:
+            await run_turn(session, "hi")
+            assert role in stage.last.conversation.text
+            token = session.resume_token
+        async with stage.session(system_prompt=role, resume_token=token) as session:
+            await run_turn(session, "again")
+            assert role in stage.last.conversation.text
+            assert stage.prompts() == ["hi", "again"]
+
+
 async def test_a_prompt_is_no_command_of_the_cli(real_claude):
     async with real_claude({"say": "done"}) as stage, stage.session() as session:
         (stage.cwd / "notes.md").write_text("xylophone")
@@ -262,8 +276,11 @@ def living(pids):
 @pytest.mark.requirement("E94")
 async def test_models_are_those_that_the_cli_lists(binary, tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPBACK_KEY", "none")
-    async with open_services(tmp_path) as services:
-        provider = build({"api_key_env": "LOOPBACK_KEY", "env": {"HOME": str(tmp_path)}}, services)
+    scenario = {"lanes": {"any": {"marker": "", "steps": []}}}
+    async with ModelServer(scenario) as server, open_services(tmp_path) as services:
+        # As the user's own: `base_url` would be another vendor's, whose models Claude cannot list.
+        env = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": server.root_url}
+        provider = build({"api_key_env": "LOOPBACK_KEY", "env": env}, services)
         listed = await provider.list_models()
         assert services.live == []
     assert listed[0].model_id == "default"

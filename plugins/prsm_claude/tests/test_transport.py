@@ -21,7 +21,7 @@ def asked(server, request_id="r1"):
 
 
 @asynccontextmanager
-async def opened(folder, *messages, script='cat "$0"'):
+async def opened(folder, *messages, script='cat "$0"', role=""):
     """Yield the transport of a CLI that says this."""
     said, answers = folder / "said", folder / "answers"
     said.write_text("".join(json.dumps(message) + "\n" for message in messages))
@@ -32,6 +32,7 @@ async def opened(folder, *messages, script='cat "$0"'):
             cwd=str(folder),
             env={},
             serve=lambda message: {"id": message["id"], "result": {}},
+            role=role,
         )
         await transport.connect()
         yield transport
@@ -106,3 +107,15 @@ async def test_the_sdk_is_told_when_nobody_hears_the_cli_any_more(tmp_path):
             control, end = await all_of(transport.read_messages())
         assert control == [GREETED]
         assert end.why == "nobody hears it any more"
+
+
+async def test_the_greeting_tells_the_agents_role_and_nothing_else_does(tmp_path):
+    greeting = {"request_id": "g", "request": {"subtype": "initialize", "hooks": None}}
+    script = 'cat "$0"; head -n 2 > "$1"'
+    async with opened(tmp_path, GREETED, script=script, role="You are \u2603.") as transport:
+        await transport.write(json.dumps(greeting) + "\n")
+        await transport.write('{"type": "user"}\n')
+        await heard(transport)
+    told, other = map(json.loads, (tmp_path / "answers").read_text().splitlines())
+    greeting["request"]["appendSystemPrompt"] = "You are \u2603."
+    assert (told, other) == (greeting, {"type": "user"})

@@ -49,6 +49,7 @@ class Failover:
         self._failures = 0
         self._login: str | None = None
         self._tried: set[str] = set()  # models that have failed for good
+        self._first: ModelChoice | None = None  # a bare name in the chain is of its provider
 
     @property
     def breaker(self) -> CircuitBreaker:
@@ -120,8 +121,9 @@ class Failover:
         """Go on with the next model of the fallback chain; whether there is one."""
         record, manager = self._session.record, self._session.manager
         was = _choice(self._session)
+        first = self._first = self._first or was
         self._tried.add(was.name)
-        for choice in self._chain(was):
+        for choice in self._chain(first):
             self._tried.add(choice.name)
             if not await self._is_available(choice):
                 continue
@@ -140,13 +142,13 @@ class Failover:
             return True
         return False
 
-    def _chain(self, was: ModelChoice) -> Iterator[ModelChoice]:
+    def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
         """Yield the models that may take over: known, granted, and not tried yet."""
         session = self._session
         runtime, granted = session.manager.runtime, session.record.descriptor.grant.models
         for text in runtime.settings.defaults.fallbacks:
             try:
-                choice = resolve_model(text, was, runtime.settings, runtime.providers.names)
+                choice = resolve_model(text, first, runtime.settings, runtime.providers.names)
             except ModelNotAvailableError as error:
                 self._tell(f"fallback {text!r} is left out: {error.message}")
                 continue

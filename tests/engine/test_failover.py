@@ -191,6 +191,20 @@ async def test_the_chain_goes_on_with_another_vendor_and_ends(opened):
         assert other.contexts["master"][0].token_budget.context_window == 2000
 
 
+async def test_a_fallback_without_a_provider_is_one_of_the_first_models_provider(opened):
+    team_of: list = []
+    other = Other(lambda: team_of[0].provider)
+
+    async def master(agent):
+        raise failed("broken")
+
+    chain = {**FALLBACKS, "defaults": {**FIRST, "fallbacks": ["other/third", "second"]}}
+    async with opened(clock=FakeClock(), settings=chain, others=[other.named()]) as team:
+        team_of.append(team)
+        await team.run("do it", master=master)
+        assert model_of(team, "master") == "script/second"
+
+
 @pytest.mark.requirement("N28")
 async def test_a_model_that_the_provider_does_not_have_is_replaced_too(opened):
     def refuse(request):

@@ -97,8 +97,8 @@ class CliTransport(Transport):
         """Write a line; one to a process that has ended is dropped, for its reader says so."""
         if self._process is None or self.ended:
             return
-        if self._role:
-            data, self._role = _with_role(data, self._role), ""
+        if self._role and (greeting := _with_role(data, self._role)) is not None:
+            data, self._role = greeting, ""
         try:
             async with self._writing:
                 await self._process.write(data.encode())
@@ -207,10 +207,16 @@ class CliTransport(Transport):
         return self.ended
 
 
-def _with_role(greeting: str, role: str) -> str:
-    """Return the SDK's greeting with the agent's role, for which it knows only an argument."""
-    message = json.loads(greeting)
-    message["request"]["appendSystemPrompt"] = role
+def _with_role(line: str, role: str) -> str | None:
+    """Return the SDK's greeting with the agent's role, for which it knows only an argument.
+
+    None for any other line.
+    """
+    message = json.loads(line)
+    request = message.get("request")
+    if not isinstance(request, dict) or request.get("subtype") != "initialize":
+        return None
+    request["appendSystemPrompt"] = role
     return json.dumps(message) + "\n"
 
 

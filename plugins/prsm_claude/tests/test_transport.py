@@ -112,11 +112,12 @@ async def test_the_sdk_is_told_when_nobody_hears_the_cli_any_more(tmp_path):
 async def test_the_greeting_tells_the_agents_role_and_nothing_else_does(tmp_path):
     request = {"subtype": "initialize", "hooks": None}
     greeting = {"request_id": "g", "request": request}
-    script = 'cat "$0"; head -n 2 > "$1"'
+    script = 'cat "$0"; head -n 3 > "$1"'
     async with opened(tmp_path, GREETED, script=script, role="You are \u2603.") as transport:
-        await transport.write(json.dumps(greeting) + "\n")
-        await transport.write('{"type": "user"}\n')
+        for line in ({"type": "user"}, greeting, greeting):
+            await transport.write(json.dumps(line) + "\n")
         await heard(transport)
-    told, other = map(json.loads, (tmp_path / "answers").read_text().splitlines())
+    before, told, again = map(json.loads, (tmp_path / "answers").read_text().splitlines())
+    assert (before, again) == ({"type": "user"}, greeting)
     request["appendSystemPrompt"] = "You are \u2603."
-    assert (told, other) == (greeting, {"type": "user"})
+    assert told == greeting

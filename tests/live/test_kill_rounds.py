@@ -48,9 +48,12 @@ class Round:
 
 CASES = [
     *(pytest.param(name, 2, marks=pytest.mark.live, id=f"{name}-2") for name in PROVIDERS),
-    *(pytest.param(name, 20, marks=pytest.mark.long, id=f"{name}-20") for name in PROVIDERS),
     # Two CLIs at once, each of which has its own rounds above.
     *(pytest.param(name, 1, marks=pytest.mark.live, id=f"{name}-1") for name in PRESETS),
+    *(
+        pytest.param(name, 20, marks=pytest.mark.long, id=f"{name}-20")
+        for name in (*PROVIDERS, *PRESETS)
+    ),
 ]
 
 

@@ -119,16 +119,22 @@ async def test_a_program_that_does_not_tell_its_version_is_said_to(tmp_path):
     assert status.reason == "`gemini --version` told no version within 5 s"
 
 
-@pytest.mark.requirement("E93", "E96")
-async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tmp_path):
-    """The small program speaks no ACP; its own folder holds no models either."""
-    bundle = tmp_path / "gemini-cli" / "bundle"
+def bundled(folder, source):
+    """Return a program that lies where Gemini's does, beside a module that names a model."""
+    bundle = folder / "gemini-cli" / "bundle"
     bundle.mkdir(parents=True)
     bundle.with_name("package.json").write_text("{}")
     module = '// packages/core/src/config/models.ts\nvar M = "gemini-2.5-pro";\n'
     bundle.joinpath("chunk-A.js").write_text(module)
     program = bundle / "gemini.py"
-    program.write_text("raise SystemExit(1)\n")
+    program.write_text(f"{source}\n")
+    return program
+
+
+@pytest.mark.requirement("E93", "E96")
+async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tmp_path):
+    """The small program speaks no ACP; its own folder holds no models either."""
+    program = bundled(tmp_path, "raise SystemExit(1)")
     async with opened(tmp_path, command=[FAKE[0], str(program)], **KEY) as provider:
         assert await provider.list_models() == (ModelInfo(model_id="gemini-2.5-pro"),)
     async with opened(tmp_path, **KEY) as provider:
@@ -137,13 +143,7 @@ async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tm
 
 @pytest.mark.requirement("E93")
 async def test_a_program_that_says_nothing_over_acp_is_not_waited_for_to_list_its_models(tmp_path):
-    bundle = tmp_path / "gemini-cli" / "bundle"
-    bundle.mkdir(parents=True)
-    bundle.with_name("package.json").write_text("{}")
-    module = '// packages/core/src/config/models.ts\nvar M = "gemini-2.5-pro";\n'
-    bundle.joinpath("chunk-A.js").write_text(module)
-    program = bundle / "gemini.py"
-    program.write_text("import signal\nsignal.pause()\n")
+    program = bundled(tmp_path, "import signal\nsignal.pause()")
     async with open_services(tmp_path / "state", clock=RushClock()) as services:
         provider = build({"command": [FAKE[0], str(program)], **KEY}, services)
         assert await provider.list_models() == (ModelInfo(model_id="gemini-2.5-pro"),)

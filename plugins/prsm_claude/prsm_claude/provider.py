@@ -101,7 +101,8 @@ class ClaudeProvider(Provider):
                 found: Sequence[ModelInfo] = models.listed(await self._greeting())
         except (ProviderNotAvailableError, TimeoutError) as error:
             if not (found := await self._scanned()):
-                raise ProviderNotAvailableError(f"claude lists no models: {error}") from error
+                why = str(error) or f"it did not greet within {_LISTING_SECONDS:g} s"
+                raise ProviderNotAvailableError(f"claude lists no models: {why}") from error
         return found or await self._scanned()
 
     async def _scanned(self) -> Sequence[ModelInfo]:

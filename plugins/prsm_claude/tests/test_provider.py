@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -13,8 +14,9 @@ from prsm_claude.provider import build
 
 from plugins.prsm_claude.tests.conftest import FAKE
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
+from prsm_core.testing.doubles import RecordingHost, open_services, session_request, until
 from prsm_core.testing.fake_clock import FakeClock
+from prsm_core.testing.rush_clock import RushClock
 
 CUSTOM = {"base_url": "http://127.0.0.1:1"}
 
@@ -162,6 +164,29 @@ async def test_why_no_models_are_listed_is_told(tmp_path):
         provider = build({"command": str(program)}, services)
         with pytest.raises(ProviderNotAvailableError, match="cannot find its licence"):
             await provider.list_models()
+
+
+async def test_a_program_that_never_greets_lists_no_models_and_is_not_waited_for(tmp_path):
+    begun, clock = tmp_path / "begun", RushClock()
+    program = tmp_path / "claude"
+    silent = NAMES_MODELS.format(names="none").replace("exit 1", f"touch {begun}; exec sleep 100")
+    program.write_text(silent)
+    program.chmod(0o755)
+    async with open_services(tmp_path / "state", clock=clock) as services:
+        provider = build({"command": str(program)}, services)
+        async with asyncio.TaskGroup() as group:
+            listing = group.create_task(why_not_listed(provider))
+            await until(begun.exists)
+            clock.rush(100)
+        assert "did not greet within 12 s" in listing.result()
+        assert services.live == []
+
+
+async def why_not_listed(provider):
+    """Return why a provider lists no models."""
+    with pytest.raises(ProviderNotAvailableError) as caught:
+        await provider.list_models()
+    return caught.value.message
 
 
 async def test_wrong_settings_are_an_error_at_once(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import tomllib
@@ -18,7 +19,7 @@ from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.tools import McpEndpoint
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
+from prsm_core.testing.doubles import RecordingHost, open_services, session_request, until
 from prsm_core.testing.rush_clock import RushClock
 
 KEY = {"api_key_env": "LOOPBACK_KEY"}
@@ -143,10 +144,15 @@ async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tm
 
 @pytest.mark.requirement("E93")
 async def test_a_program_that_says_nothing_over_acp_is_not_waited_for_to_list_its_models(tmp_path):
-    program = bundled(tmp_path, "import signal\nsignal.pause()")
-    async with open_services(tmp_path / "state", clock=RushClock()) as services:
+    begun, clock = tmp_path / "begun", RushClock()
+    program = bundled(tmp_path, f"import signal\nopen({str(begun)!r}, 'w')\nsignal.pause()")
+    async with open_services(tmp_path / "state", clock=clock) as services:
         provider = build({"command": [FAKE[0], str(program)], **KEY}, services)
-        assert await provider.list_models() == (ModelInfo(model_id="gemini-2.5-pro"),)
+        async with asyncio.TaskGroup() as group:
+            listing = group.create_task(provider.list_models())
+            await until(begun.exists)
+            clock.rush(100)
+        assert listing.result() == (ModelInfo(model_id="gemini-2.5-pro"),)
         assert services.live == []
         await provider.aclose()
 

@@ -67,6 +67,11 @@ SUBJECTS = {
         url="root_url",
         settings=_CLAUDE_HOME,
     ),
+    "gemini": Subject(
+        build="plugins.prsm_gemini.tests.over_acp:build_fake",
+        program="prsm_acp/tests/fake_acp.py",
+        url="base_url",
+    ),
     "gemini, headless": Subject(
         build="prsm_gemini.provider:build",
         program="prsm_gemini/tests/fake_gemini.py",

@@ -12,6 +12,7 @@ from prsm_core.builtin.text import (
     format_duration,
     one_line,
 )
+from prsm_core.domain.permissions import RULE_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -266,10 +267,15 @@ def _rules(rules: object) -> Sequence[str]:
     if not isinstance(rules, dict):
         return ()
     return [
-        f"  rule to {verdict}: {escape_command(str(rule))}"
+        f"  rule to {verdict}: {escape_command(str(rule))}{_meaning(rule)}"
         for verdict, made in sorted(rules.items())
         for rule in made or ()
     ]
+
+
+def _meaning(rule: object) -> str:
+    """Return what a rule that names a class of commands means, blank for any other."""
+    return f" ({RULE_CLASSES[rule]})" if isinstance(rule, str) and rule in RULE_CLASSES else ""
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.cli.options import json_option, text_argument, workspace_option
+from prsm_core.cli.policy_runs import replay, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -72,6 +73,10 @@ def check(launch: Launch, command: str | None, mode: str, as_json: bool, workspa
 
         click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}")
     click.get_current_context().exit(EXIT_CODES[str(answer["verdict"])])
+
+
+policy.add_command(replay)
+policy.add_command(suggest)
 
 
 @policy.command("list", short_help="List the rules.")
@@ -235,7 +240,7 @@ def _edit(
     from prsm_core.cli.places import workspace_paths
     from prsm_core.config.own_rules import change_rule, policy_path
 
-    paths, rule = workspace_paths(workspace), _split(words)
+    paths, rule = workspace_paths(workspace), _split(words, verdict)
     path = policy_path(paths, project=project)
     changed = change_rule(paths, verdict, rule, project=project, adds=adds)
     click.echo(escape_exact(f"{path}: {_what_happened(changed, adds)} {verdict} {' '.join(rule)}"))
@@ -243,12 +248,12 @@ def _edit(
         click.get_current_context().exit(1)
 
 
-def _split(words: tuple[str, ...]) -> tuple[str, ...]:
+def _split(words: tuple[str, ...], verdict: str) -> tuple[str, ...]:
     """Return the words of a rule; a single one may be all of them in quotes."""
     from prsm_core.config.policy_file import parse_rule
 
     try:
-        return parse_rule(words[0] if len(words) == 1 else list(words))
+        return parse_rule(words[0] if len(words) == 1 else list(words), verdict)
     except ValueError as error:
         raise click.UsageError(f"the rule {error}") from None
 

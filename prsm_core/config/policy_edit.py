@@ -88,7 +88,7 @@ def _lists(text: str, path: Path) -> Lists:
         if not isinstance(rules, list):
             raise ConfigError(f"{document.origins[verdict,]}: {verdict} must be a list of rules")
         try:
-            lists[verdict] = [parse_rule(rule) for rule in rules]
+            lists[verdict] = [parse_rule(rule, verdict) for rule in rules]
         except ValueError as error:
             raise ConfigError(f"{document.origins[verdict,]}: a rule {error}") from None
     return lists

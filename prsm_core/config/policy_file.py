@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config.document import Document, parse_text, read_text
 from prsm_core.config.layers import nearest_origin
+from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ VERDICTS = ("allow", "ask", "deny")
 RESTRICTING = frozenset({"ask", "deny"})
 OPERATORS = "();<>|&"  # of the shell: they end the words of a command
 MAX_WORDS = 16
+CLASS_MARK = "@"  # begins the name of a class of commands
 
 _KEY = re.compile(r"(allow|ask|deny)\s*:\s*(\[.*)?(?:#.*)?$")
 _ITEM = re.compile(r"\s*-\s+(.+?)\s*(?:\s#.*)?$")
@@ -83,14 +85,19 @@ def workspace_policy_path(paths: Paths) -> Path:
     return paths.workspace_dir / "policy.yaml"
 
 
-def read_policy(paths: Paths) -> Policy:
-    """Read both policy files; a missing one is an empty one, a broken one never raises."""
-    user = _read(user_policy_path(paths), "user")
+def read_policy(paths: Paths, *, user: Path | None = None) -> Policy:
+    """Read both policy files; a missing one is an empty one, a broken one never raises.
+
+    Args:
+        paths: Where they lie.
+        user: A file that takes the place of the user's own.
+    """
+    own = _read(user or user_policy_path(paths), "user")
     path = workspace_policy_path(paths)
     for link in (paths.workspace_dir, path):
         if os.path.islink(link):  # noqa: PTH114 - of both kinds of paths
-            return user + _broken(f"{link}: must not be a link; its rules are not known")
-    return user + _read(path, "workspace")
+            return own + _broken(f"{link}: must not be a link; its rules are not known")
+    return own + _read(path, "workspace")
 
 
 def policy_notices(policy: Policy, *, trusted: bool) -> list[str]:
@@ -106,7 +113,7 @@ def policy_notices(policy: Policy, *, trusted: bool) -> list[str]:
     return notices
 
 
-def parse_rule(value: Any) -> tuple[str, ...]:
+def parse_rule(value: Any, verdict: str = "allow") -> tuple[str, ...]:
     """Return the words of a rule, given as text or as a list of words.
 
     Raises ValueError that says what is wrong with it.
@@ -119,6 +126,21 @@ def parse_rule(value: Any) -> tuple[str, ...]:
         raise ValueError("must be text or a list of words")
     if not words or not all(words) or len(words) > MAX_WORDS:
         raise ValueError(f"must have 1 to {MAX_WORDS} words")
+    return check_class(words, verdict)
+
+
+def check_class(words: tuple[str, ...], verdict: str) -> tuple[str, ...]:
+    """Return the words of a rule; where it is a class of commands, it must be one that there is.
+
+    Raises ValueError that says what is wrong with it.
+    """
+    if not words[0].startswith(CLASS_MARK):
+        return words
+    known = ", ".join(RULE_CLASSES)
+    if len(words) > 1 or words[0] not in RULE_CLASSES:
+        raise ValueError(f"is no class of commands: {' '.join(words)!r}; there is {known}")
+    if verdict != "allow":
+        raise ValueError(f"is a class of commands, which can only be allowed: {words[0]}")
     return words
 
 
@@ -174,7 +196,7 @@ def _of_document(document: Document, layer: str) -> Policy:
 
 def _rule(verdict: str, value: Any, layer: str, origin: str) -> Policy:
     try:
-        words = parse_rule(value)
+        words = parse_rule(value, verdict)
     except ValueError as error:
         return _wrong(verdict, f"{origin}: a rule to {verdict} {error}")
     return Policy(rules=(PolicyRule(verdict=verdict, words=words, layer=layer, origin=origin),))

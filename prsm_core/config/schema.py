@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from prsm_core.config.values import (
+    AllowRule,
     Count,
     CountOrZero,
     Factor,
@@ -319,7 +320,9 @@ class ModelOverride(Section):
 class PermissionSettings(Section):
     """Who may do what. A rule is the first words of a command; deny beats ask beats allow."""
 
-    allow: tuple[Rule, ...] = Field(default=(), description="Commands that run without asking.")
+    allow: tuple[AllowRule, ...] = Field(
+        default=(), description="Commands that run without asking."
+    )
     ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
     deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
     tools: Mapping[ToolName, ToolVerdict] = Field(

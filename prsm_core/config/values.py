@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from prsm_core.config.policy_file import split_rule
+from prsm_core.config.policy_file import check_class, split_rule
 from prsm_core.domain.tools import NATIVE_TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -70,7 +70,11 @@ _AS_WORDS = WithJsonSchema(
     }
 )
 Words = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_split), _AS_WORDS]
-Rule = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_split_rule), _AS_WORDS]
+_RULE = (Field(min_length=1), BeforeValidator(_split_rule), _AS_WORDS)
+Rule = Annotated[tuple[str, ...], *_RULE, AfterValidator(lambda rule: check_class(rule, "deny"))]
+AllowRule = Annotated[
+    tuple[str, ...], *_RULE, AfterValidator(lambda rule: check_class(rule, "allow"))
+]
 TaskCategory = Literal[
     "architecture",
     "complex-reasoning",

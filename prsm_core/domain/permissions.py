@@ -21,6 +21,11 @@ RULE_ANSWERS: Mapping[str, tuple[str, bool]] = MappingProxyType(
         "deny_global": ("deny", False),
     }
 )
+# Rules that are no first words but stand for a class of commands; they only allow.
+LOOK_UPS = "@look-ups"
+RULE_CLASSES: Mapping[str, str] = MappingProxyType(
+    {LOOK_UPS: "looks things up at a service and changes nothing"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

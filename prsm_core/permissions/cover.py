@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.permissions import LOOK_UPS, RULE_CLASSES
 from prsm_core.permissions.danger import command_danger
+from prsm_core.permissions.lookups import is_lookup
+from prsm_core.permissions.reach import is_more_to_do, stays_near
 from prsm_core.permissions.safe import program_name, sets_only_harmless
 from prsm_core.permissions.shell.opening import open_command
 
 if TYPE_CHECKING:
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.rules import Rule
-    from prsm_core.permissions.shell import Command, Word
-
-# Options that may name programs, configurations or places nobody thought of when the rule was made.
-_FAR_REACHING = re.compile(
-    r"--?(?:[a-z]+-)*(?:exec|shell|command|cmd|program|script|hooks?|eval|pager|editor|config"
-    r"|userconfig|globalconfig|rc|rcfile|conf|plugins?|preload|require|import|loader|wrapper"
-    r"|compiler|interpreter|helper|prefix|cwd|registry|proxy|exec-path|node-options|toolchain"
-    r"|init-file|makefile|directory|rulesdir|rootdir)(?:=.*)?",
-    re.DOTALL,
-)
-_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")
+    from prsm_core.permissions.shell import Command
 
 
 def covers(rule: Rule, command: Command, place: Place) -> bool:
@@ -31,6 +23,8 @@ def covers(rule: Rule, command: Command, place: Place) -> bool:
     It covers exactly its words, and more words behind them if those are not dangerous and reach
     no further than the program itself.
     """
+    if rule[0] in RULE_CLASSES:
+        return rule == (LOOK_UPS,) and is_lookup(command, place)
     size = len(rule)
     words = command.words
     if command.texts[:size] != rule or not all(word.known for word in words[:size]):
@@ -43,15 +37,11 @@ def covers(rule: Rule, command: Command, place: Place) -> bool:
         return not open_command(command).reads_input  # it would run whatever it is fed
     if command_danger(command, place) is not None or _runs_others(command):
         return False
-    return all(map(_stays_near, words[size:]))
+    if size > 1 and any(is_more_to_do(word, command) for word in words[size:]):
+        return False
+    return all(stays_near(word, command, place) for word in words[size:])
 
 
 def _runs_others(command: Command) -> bool:
     opened = open_command(command)
     return bool(opened.commands or opened.codes or opened.opaque or opened.reads_input)
-
-
-def _stays_near(word: Word) -> bool:
-    if not word.exact or _FAR_REACHING.fullmatch(word.text):
-        return False
-    return not (_ASSIGNS.match(word.text) or (word.glob and word.may_be_option))

@@ -11,13 +11,15 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.permissions import LOOK_UPS
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import command_danger
+from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.rules import MAX_RULE
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.permissions import Ask
     from prsm_core.permissions.paths import Place
@@ -31,15 +33,47 @@ _ONE_PURPOSE = word_set(
     "mkdir touch pytest tox nox black isort flake8 pylint mypy pyright eslint prettier tsc"
     " jest vitest ctest ninja gofmt rustfmt clang-format shellcheck"
 )
-# Programs whose first argument names what they do.
-_SUBCOMMANDS = word_set(
-    "git npm pnpm yarn bun cargo go make just task rake gradle mvn dotnet mix sbt swift zig"
-    " pip pip3 uv poetry ruff gh helm terraform"
-)
+# Programs whose first argument names what they do, and of these the groups, where what they do is
+# named by the next one: `gh pr list` is not `gh pr merge`.
+_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
+    "git": word_set(
+        "bisect bundle commit-graph lfs maintenance notes reflog sparse-checkout stash worktree"
+        " flow annex subtree replace rerere multi-pack-index credential"
+    ),
+    **dict.fromkeys(
+        word_set("npm pnpm yarn bun"),
+        word_set("pkg cache audit version store env pm plugin set doctor"),
+    ),
+    "cargo": word_set("nextest llvm-cov tarpaulin make hack xtask sqlx"),
+    "go": word_set("mod tool work telemetry"),
+    **dict.fromkeys(word_set("make just task rake sbt"), frozenset[str]()),
+    **dict.fromkeys(word_set("gradle mvn"), frozenset[str]()),
+    "dotnet": word_set("nuget tool sln add remove workload ef dev-certs user-secrets package"),
+    "mix": frozenset(),
+    "swift": word_set("package"),
+    "zig": word_set("libc"),
+    **dict.fromkeys(("pip", "pip3"), word_set("cache index")),
+    "uv": word_set("pip tool python cache self workspace auth"),
+    "poetry": word_set("env cache self source plugin debug"),
+    "ruff": word_set("analyze"),
+    "helm": word_set("repo get show dependency plugin registry search env"),
+    "terraform": word_set("state workspace providers metadata"),
+    **dict.fromkeys(
+        ("docker", "podman"),
+        word_set(
+            "compose container image network volume system builder context plugin secret service"
+            " stack swarm node config pod machine"
+        ),
+    ),
+    "kubectl": word_set("config rollout auth set top certificate plugin create krew"),
+}
+# Of these every first argument is a group.
+_ALL_GROUPS = word_set("gh glab")
 # What fetches and runs code of others, or runs what it is told: nobody means all of it.
 _BROAD = word_set(
     "install i add exec x dlx create init get run publish login link alias api config remote"
-    " submodule eval import"
+    " submodule eval import ci update upgrade up sync generate download workspace workspaces each"
+    " foreach do debug shell batch apply"
 )
 _SCRIPT_RUNNERS = word_set("npm pnpm yarn bun")
 _INTERPRETERS = re.compile(r"(?:python|pypy|node|ruby|perl|php|deno)[0-9.]*")
@@ -70,6 +104,8 @@ def with_rules(ask: Ask, parts: Sequence[Part]) -> Ask:
 
 def allow_rule(part: Command, place: Place) -> Rule | None:
     """Return the rule that allows the class of a command, None where no rule covers it."""
+    if is_lookup(part, place):
+        return (LOOK_UPS,)
     words = part.texts
     size = None if command_danger(part, place) is not None else _class_size(words)
     if size is None and (part.piped or part.reads):
@@ -99,8 +135,19 @@ def _class_size(words: Rule) -> int | None:
     if _INTERPRETERS.fullmatch(program):
         is_file = bool(arguments) and arguments[0][:1] != "-" and "." in arguments[0]
         return 2 if is_file else None
+    if program in _ALL_GROUPS:
+        return _size_of_group(arguments)
     if program not in _SUBCOMMANDS or not arguments or not _NAME.fullmatch(arguments[0]):
         return None
     if program in _SCRIPT_RUNNERS and arguments[0] in {"run", "run-script"}:
         return 3 if len(arguments) > 1 and _NAME.fullmatch(arguments[1]) else None
+    if arguments[0] in _SUBCOMMANDS[program]:
+        return _size_of_group(arguments)
     return None if arguments[0] in _BROAD else 2
+
+
+def _size_of_group(arguments: Rule) -> int | None:
+    """Return how many words name a subcommand in a group, None where it does what it is told."""
+    names = arguments[:2]
+    is_named = len(names) == 2 and all(map(_NAME.fullmatch, names))
+    return 3 if is_named and _BROAD.isdisjoint(names) else None

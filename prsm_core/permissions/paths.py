@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
     ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
+    " .qwen .opencode .windsurf .kiro .roo .zed .devcontainer"
     " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
     " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
     " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
@@ -57,6 +58,11 @@ def secret_part(path: str) -> str | None:
         if part in _SECRET or (_SECRET_SHAPE.fullmatch(part) and part not in _HARMLESS_ENV):
             return part
     return None
+
+
+def protected_names() -> frozenset[str]:
+    """Return the names that nobody writes without asking, in lower case."""
+    return _PROTECTED
 
 
 @lru_cache(maxsize=4096)

@@ -140,13 +140,14 @@ class ProcessLauncher:
         keep_end: bool = False,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        inherit: Sequence[int] = (),
     ) -> CapturedProcess:
         """Start argv without input, keeping the first `limit` bytes of each output, or the last.
 
-        Raises as `start` does.
+        The program gets the open files of `inherit` under their numbers. Raises as `start` does.
         """
         process = CapturedProcess(name, self._clock, self._ended, limit, keep_end=keep_end)
-        await self._run(process, argv, subprocess.DEVNULL, cwd, env or {})
+        await self._run(process, argv, subprocess.DEVNULL, cwd, env or {}, inherit)
         return process
 
     def shielded(self, argv: Sequence[str]) -> tuple[str, ...]:
@@ -183,6 +184,7 @@ class ProcessLauncher:
         stdin: int,
         cwd: str | None,
         env: Mapping[str, str],
+        inherit: Sequence[int] = (),
     ) -> None:
         self._require_open(process.name)
         require_folder(process.name, cwd)
@@ -190,7 +192,7 @@ class ProcessLauncher:
         report, status = socket.socketpair()
         with report:
             with status:
-                await _execute(process, argv, stdin, status.fileno(), cwd, environ)
+                await _execute(process, argv, stdin, (status.fileno(), *inherit), cwd, environ)
             try:
                 self._register(process)
                 error_number = await _failed_start(report, process.name)
@@ -244,22 +246,22 @@ async def _execute(
     process: RunningProcess,
     argv: Sequence[str],
     stdin: int,
-    status_fd: int,
+    files: Sequence[int],
     cwd: str | None,
     environ: Mapping[str, str],
 ) -> None:
-    """Start the shim in a session of its own."""
+    """Start the shim in a session of its own; the first of the `files` is for its report."""
     try:
         _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: process.wire,
-            *_shim_argv(argv, STOP_GRACE_LIMIT, str(status_fd)),
+            *_shim_argv(argv, STOP_GRACE_LIMIT, str(files[0])),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
             env=environ,
             start_new_session=True,
-            pass_fds=(status_fd,),
+            pass_fds=tuple(files),
             umask=UMASK,
         )
     except (OSError, ValueError) as error:

@@ -1,59 +1,92 @@
 """The sandbox: shell commands and gates under bubblewrap, where it is installed and wanted.
 
 Inside, the workspace can be written but for what could widen an agent's rights or run code later;
-the rest of the system can be read but for places that hold secrets; there is no network unless
-the configuration allows it, and no process outlives the command.
+the rest of the system can be read but for places that hold secrets; no socket of another program
+is reached; there is no network unless the configuration allows it, and no process outlives the
+command. For root it is the same: no capability is left.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
+import platform
+import pwd
 import shutil
 import tempfile
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.processes.hidden import WorkspaceIndex, foreign_sockets, secret_places
+from prsm_core.engine.processes.stand_ins import StandIns
+from prsm_core.engine.processes.syscalls import build_filter, filter_file
+from prsm_core.engine.processes.view import View
 from prsm_core.errors import ConfigError, ProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from prsm_core.config.schema import SandboxSettings
     from prsm_core.engine.processes.launcher import ProcessLauncher
 
 PROGRAM = "bwrap"
 TRIAL_SECONDS = 5.0
-# Read-only even inside the workspace. One that is missing gets an empty stand-in: what is not
-# there cannot be protected, and would be created.
-PROTECTED = (".git", ".prism")
-ALSO_PROTECTED = (".claude", ".codex", ".gemini", ".mcp.json", ".vscode", ".envrc", ".husky")
-SECRET_FOLDERS = (
-    *(".ssh", ".aws", ".gnupg", ".kube", ".azure", ".docker", ".password-store"),
-    *(".codex", ".claude", ".gemini", ".qwen", ".config/gh", ".config/gcloud", ".config/op"),
+# From the best to what old versions and some kernels leave; the second is what is then missing.
+_USER_NAMESPACES = (
+    (("--unshare-user", "--disable-userns"), None),
+    (("--unshare-user",), None),  # the filter of system calls keeps others from being made
+    ((), "there is no user namespace of its own"),
 )
-SECRET_FILES = (".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".claude.json")
-SCRATCH = (".cache",)  # what tools keep below the home directory; thrown away
+# Run inside, by bash alone: what was asked for is not always what is there.
+_LOOK = r"""
+while read -r key value _; do case $key in
+    Cap*) [[ $value =~ ^0+$ ]] || echo "some capabilities stay" ;;
+    NoNewPrivs:) [[ $value == 1 ]] || echo "programs can gain privileges" ;;
+    Seccomp:) [[ $value == 2 ]] || echo "unfiltered" ;;
+esac; done < /proc/self/status
+while read -r _ _ _ _ place options _; do case $place in
+    /) root=$options ;; /proc) proc=$options ;;
+esac; done < /proc/self/mountinfo
+[[ ,$root, == *,ro,* ]] || echo "the file system can be written"
+[[ ,$proc, == *,ro,* ]] || echo "/proc can be written"
+[[ $$ -lt 10 ]] || echo "processes outside can be seen"
+[[ -w $1 ]] || echo "unwritable"
+echo looked
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxState:
-    """Whether commands run in the sandbox, and if not, why."""
+    """Whether commands run in the sandbox, and if not, why.
+
+    Attributes:
+        gaps: What it does not shut off on this machine, though it is active.
+    """
 
     is_active: bool
     reason: str
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """A command line, and the open files that its program takes over."""
+
+    argv: tuple[str, ...]
+    inherit: tuple[int, ...] = ()
 
 
 class Sandbox:
-    """Owns the trial of bubblewrap and the stand-ins it made in the workspace.
+    """Owns the trial of bubblewrap, the temp folder of commands, and what stands in for files.
 
     Args:
         settings: What the user wants.
         workspace: The folder that can be written.
         launcher: Starts the trial.
         state_dir: PRSM's own folder, hidden from commands.
+        private: Further folders that are hidden: PRSM's configuration, its ledgers.
         home: Whose secrets are hidden; the user's own by default.
     """
 
@@ -64,133 +97,181 @@ class Sandbox:
         workspace: str,
         launcher: ProcessLauncher,
         state_dir: Path,
+        private: Iterable[Path] = (),
         home: Path | None = None,
     ) -> None:
         self._settings = settings
-        self._workspace = Path(workspace).resolve()
-        self._home = Path.home() if home is None else home
+        self._workspace = os.path.realpath(workspace)
+        self._homes = _homes() if home is None else (os.path.realpath(home),)
         self._launcher = launcher
-        self._state_dir = state_dir
+        self._private = tuple(os.fspath(path) for path in (state_dir, *private))
         self._state: SandboxState | None = None
-        self._made: set[Path] = set()
-        self._temp: str | None = None
+        self._namespaces: tuple[str, ...] = ()
+        self._stand_ins = StandIns(state_dir, Path(self._workspace))
+        self._indexes: dict[str, WorkspaceIndex] = {}
+        self._filter = build_filter(network=settings.network)
+        self._base: str | None = None
 
     async def prepare(self) -> SandboxState:
-        """Find out, once, whether the sandbox can be used.
+        """Find out, once, whether the sandbox can be used and holds.
 
-        Raises ConfigError when it cannot and the settings require it.
+        Raises ConfigError when it does not and the settings require it.
         """
         if self._state is None:
             self._state = await self._try()
-        if self._settings.mode == "require" and not self._state.is_active:
-            raise ConfigError(
-                f"sandbox.mode is require, and there is none: {self._state.reason}",
-                hint="install bubblewrap, or set sandbox.mode to auto",
-            )
+            self._stand_ins.recover()
+        if self._settings.mode == "require":
+            _require(self._state)
         return self._state
 
-    async def argv(
+    @asynccontextmanager
+    async def confined(
         self, argv: Sequence[str], cwd: str, region: Sequence[str] | None = None
-    ) -> tuple[str, ...]:
-        """Return the command line that runs `argv` in the sandbox; itself where there is none.
+    ) -> AsyncIterator[Confined]:
+        """Lend out what runs `argv` in the sandbox; `argv` itself where there is none.
 
-        With a `region` nothing of the workspace can be written but these folders.
+        With a `region` nothing of the workspace can be written but these folders. The command has
+        ended when this is left.
         """
         state = await self.prepare()
-        return self._command(argv, cwd, region) if state.is_active else tuple(argv)
-
-    def _command(
-        self, argv: Sequence[str], cwd: str, region: Sequence[str] | None
-    ) -> tuple[str, ...]:
-        inside = Path(os.path.realpath(cwd))
-        root = self._workspace if inside.is_relative_to(self._workspace) else inside
-        options = self._options(root, region)
-        return (PROGRAM, *options, "--chdir", os.fspath(inside), "--", *argv)
+        if not state.is_active:
+            yield Confined(argv=tuple(argv))
+            return
+        view = self._view(cwd, region)
+        with self._stand_ins.held(view.stand_ins()), self._command(argv, view) as confined:
+            yield confined
 
     def close(self) -> None:
-        """Remove what was made: the temp folder, and the stand-ins that are still empty."""
-        if self._temp is not None:
-            shutil.rmtree(self._temp, ignore_errors=True)
-            self._temp = None
-        for path in self._made:
-            with contextlib.suppress(OSError):  # somebody has put something there meanwhile
-                path.rmdir()
-        self._made.clear()
+        """Remove the temp folder."""
+        if self._base is not None:
+            shutil.rmtree(self._base, ignore_errors=True)
+            self._base = None
+
+    @contextmanager
+    def _command(self, argv: Sequence[str], view: View) -> Iterator[Confined]:
+        inherit = () if self._filter is None else (filter_file(self._filter),)
+        try:
+            options = (*self._isolation(inherit), *view.options(), "--chdir", view.cwd)
+            yield Confined(argv=(PROGRAM, *options, "--", *argv), inherit=inherit)
+        finally:
+            for descriptor in inherit:
+                os.close(descriptor)
+
+    def _isolation(self, inherit: tuple[int, ...]) -> Iterator[str]:
+        yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
+        yield from ("--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
+        yield from self._namespaces
+        if not self._settings.network:
+            yield "--unshare-net"
+        for descriptor in inherit:
+            yield from ("--seccomp", str(descriptor))
+        # Root is the owner of what is in /proc, without any capability: nothing there is written.
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from ("--remount-ro", "/proc")
+
+    def _view(self, cwd: str, region: Sequence[str] | None) -> View:
+        inside = os.path.realpath(cwd)
+        root = self._workspace if Path(inside).is_relative_to(self._workspace) else inside
+        index = self._indexes.setdefault(root, WorkspaceIndex(root))
+        secret, protected = index.look()
+        writable = (Path(path).expanduser() for path in self._settings.writable)
+        places = secret_places(map(Path, self._homes), os.environ)
+        path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        return View(
+            root=root,
+            cwd=inside,
+            region=None if region is None else tuple(map(os.path.realpath, region)),
+            writable=tuple(os.path.realpath(root / path) for path in writable),
+            homes=self._homes,
+            hidden=(*self._private, *places, *secret, *foreign_sockets()),
+            protected=tuple(protected),
+            base=self._own_base(),
+            path=tuple(dict.fromkeys(folder for folder in path if folder.startswith("/"))),
+        )
+
+    def _own_base(self) -> str:
+        """Return a folder with the temp folder of all commands, and two empty things."""
+        if self._base is None:
+            self._base = tempfile.mkdtemp(prefix="prsm-sandbox-")
+            for name in ("tmp", "empty"):
+                Path(self._base, name).mkdir()
+            Path(self._base, "nothing").touch()
+        return self._base
 
     async def _try(self) -> SandboxState:
         if self._settings.mode == "off":
             return SandboxState(is_active=False, reason="it is turned off")
         if shutil.which(PROGRAM) is None:
             return SandboxState(is_active=False, reason=f"{PROGRAM} is not installed")
-        argv = (PROGRAM, *self._options(self._workspace), "--", "true")
-        try:
-            process = await self._launcher.capture(argv, name="sandbox trial", limit=4096)
-        except ProcessError as error:
-            return SandboxState(is_active=False, reason=error.message)
-        try:
-            async with asyncio.timeout(TRIAL_SECONDS):
-                code = await process.wait()
-        except TimeoutError:
-            return SandboxState(is_active=False, reason=f"{PROGRAM} did not end")
-        finally:
-            process.kill()
-        if code != 0:
-            why = process.stderr.strip().rpartition("\n")[2] or "it failed"
-            return SandboxState(is_active=False, reason=f"{PROGRAM} does not work here: {why}")
-        return SandboxState(is_active=True, reason="bubblewrap")
+        if self._workspace == "/":
+            return SandboxState(is_active=False, reason="the workspace is the whole file system")
+        reason = ""
+        for options, gap in _USER_NAMESPACES:
+            self._namespaces = options
+            seen, reason = await self._look()
+            if seen is not None:
+                return _judged(seen, gap, self._workspace)
+        return SandboxState(is_active=False, reason=reason)
 
-    def _options(self, root: Path, region: Sequence[str] | None = None) -> Iterator[str]:
-        yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
-        yield "--unshare-uts"
-        if not self._settings.network:
-            yield "--unshare-net"
-        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-        yield from _over("--tmpfs", _existing(Path("/"), ("var/tmp", "run/user")))
-        yield from ("--bind", self._own_temp(), tempfile.gettempdir())
-        yield from self._hidden()
-        yield from ("--bind" if region is None else "--ro-bind", os.fspath(root), os.fspath(root))
-        for folder in region or ():
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            yield from ("--bind", folder, folder)
-        writable = [Path(path).expanduser() for path in self._settings.writable]
-        yield from self._protected(root, writable)
-        for path in writable:
-            target = os.fspath(root / path)
-            yield from ("--bind-try", target, target)
-
-    def _own_temp(self) -> str:
-        """Return the folder that commands see as the temp folder, one after the other."""
-        if self._temp is None:
-            self._temp = tempfile.mkdtemp(prefix="prsm-sandbox-")
-        return self._temp
-
-    def _hidden(self) -> Iterator[str]:
-        yield from _over("--tmpfs", _existing(self._home, (*SECRET_FOLDERS, *SCRATCH)))
-        if self._state_dir.is_dir():
-            yield from ("--tmpfs", os.fspath(self._state_dir))
-        for path in _existing(self._home, SECRET_FILES):
-            yield from ("--ro-bind", "/dev/null", os.fspath(path))
-
-    def _protected(self, root: Path, writable: list[Path]) -> Iterator[str]:
-        for name in (*PROTECTED, *ALSO_PROTECTED):
-            path = root / name
-            if Path(name) in writable or path in writable:
-                continue
-            if not path.exists() and name in PROTECTED:
-                self._stand_in(path)
-            if path.exists():
-                yield from ("--ro-bind", os.fspath(path), os.fspath(path))
-
-    def _stand_in(self, path: Path) -> None:
-        with contextlib.suppress(FileExistsError):  # another engine was faster
-            path.mkdir(mode=0o755)
-            self._made.add(path)
+    async def _look(self) -> tuple[list[str] | None, str]:
+        """Look from inside; return what was seen, or None and why there is no inside."""
+        argv = ("bash", "--noprofile", "--norc", "-c", _LOOK, "look", self._workspace)
+        with self._command(argv, self._view(self._workspace, None)) as trial:
+            try:
+                process = await self._launcher.capture(
+                    trial.argv, name="sandbox trial", limit=4096, inherit=trial.inherit
+                )
+            except ProcessError as error:
+                return None, error.message
+            try:
+                async with asyncio.timeout(TRIAL_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                return None, f"{PROGRAM} did not end"
+            finally:
+                process.kill()
+        lines = process.stdout.splitlines()
+        if lines[-1:] == ["looked"]:
+            return lines[:-1], ""
+        why = process.stderr.strip().rpartition("\n")[2] or "it failed"
+        return None, f"{PROGRAM} does not work here: {why}"
 
 
-def _existing(folder: Path, names: Sequence[str]) -> list[Path]:
-    return [folder / name for name in names if (folder / name).exists()]
+def _homes() -> tuple[str, ...]:
+    """Return the homes of this user: where HOME leads, and the one the system knows."""
+    found = [os.path.realpath(Path.home())]
+    try:
+        found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
+    except KeyError:  # a user without an entry, as in many containers
+        pass
+    return tuple(dict.fromkeys(path for path in found if path != "/"))
 
 
-def _over(option: str, paths: Sequence[Path]) -> Iterator[str]:
-    for path in paths:
-        yield from (option, os.fspath(path))
+def _judged(seen: list[str], gap: str | None, workspace: str) -> SandboxState:
+    """Return the state that follows from what was seen inside."""
+    gaps = [gap] if gap else []
+    if "unfiltered" in seen:
+        gaps.append(f"system calls cannot be filtered on {platform.machine()}: keyrings are open")
+    bad = [line for line in dict.fromkeys(seen) if line not in {"unfiltered", "unwritable"}]
+    if "unwritable" in seen and os.access(workspace, os.W_OK):
+        owner = Path(workspace).stat().st_uid
+        bad.append(
+            f"the workspace belongs to another user (uid {owner}), and without capabilities root"
+            " cannot write there"
+        )
+    if bad:
+        return SandboxState(is_active=False, reason=f"it would not hold here: {', '.join(bad)}")
+    return SandboxState(is_active=True, reason="bubblewrap", gaps=tuple(gaps))
+
+
+def _require(state: SandboxState) -> None:
+    if not state.is_active:
+        raise ConfigError(
+            f"sandbox.mode is require, and there is none: {state.reason}",
+            hint="install bubblewrap, or set sandbox.mode to auto",
+        )
+    if state.gaps:
+        raise ConfigError(
+            f"sandbox.mode is require, and it has gaps here: {'; '.join(state.gaps)}",
+            hint="allow user namespaces on this machine, or set sandbox.mode to auto",
+        )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.clocks import first_of
+from prsm_core.engine.processes.sandbox import Confined
 from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.engine.processes.child import CapturedProcess
     from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -65,19 +67,19 @@ async def run_shell(
     """
     _require_runnable(command)
     argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
-    if sandbox is not None:
-        argv = await sandbox.argv(argv, cwd, region)
-    return await run_captured(
-        launcher,
-        argv,
-        name="shell command",
-        cwd=cwd,
-        timeout_s=timeout_s,
-        clock=clock,
-        env=env,
-        output_limit=output_limit,
-        keep_end=keep_end,
-    )
+    async with _confined(sandbox, argv, cwd, region) as confined:
+        return await run_captured(
+            launcher,
+            confined.argv,
+            name="shell command",
+            cwd=cwd,
+            timeout_s=timeout_s,
+            clock=clock,
+            env=env,
+            output_limit=output_limit,
+            keep_end=keep_end,
+            inherit=confined.inherit,
+        )
 
 
 async def run_captured(
@@ -91,6 +93,7 @@ async def run_captured(
     env: Mapping[str, str] | None = None,
     output_limit: int = OUTPUT_LIMIT,
     keep_end: bool = False,
+    inherit: Sequence[int] = (),
 ) -> ShellResult:
     """Run a program as `run_shell` runs bash."""
     process = await launcher.capture(
@@ -100,6 +103,7 @@ async def run_captured(
         keep_end=keep_end,
         cwd=cwd,
         env=scrubbed(env or {}),
+        inherit=inherit,
     )
     try:
         in_time = await first_of(clock, timeout_s, process.wire.exited.wait)
@@ -122,6 +126,17 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if not _LOADS_CODE.fullmatch(name) and not _SECRET.search(name.upper())
     }
+
+
+@asynccontextmanager
+async def _confined(
+    sandbox: Sandbox | None, argv: tuple[str, ...], cwd: str, region: Sequence[str] | None
+) -> AsyncIterator[Confined]:
+    if sandbox is None:
+        yield Confined(argv=argv)
+        return
+    async with sandbox.confined(argv, cwd, region) as confined:
+        yield confined
 
 
 async def _end(process: CapturedProcess) -> None:

@@ -1,0 +1,180 @@
+"""What one command in the sandbox sees and may write: the mounts, in their order.
+
+First what covers whole folders (temp folders, sockets), then the workspace, then what stays
+read-only in it, then what the configuration opens, and at last what is hidden, so that no mount
+brings it back. A hidden folder that holds the workspace is covered first instead.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.processes.hidden import is_below_any
+from prsm_core.permissions.paths import is_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# What stands empty where it is missing, in each folder that a command may write or starts in. Not
+# the settings of package managers: those fail on a folder of that name.
+STAND_INS = (
+    *(".git", ".prism", ".claude", ".codex", ".gemini", ".agents", ".mcp.json", ".vscode", ".idea"),
+    *(".cursor", ".husky", ".envrc", ".qwen", ".opencode", ".windsurf", ".kiro", ".roo", ".zed"),
+    *(".devcontainer", ".pdbrc", ".gdbinit", ".exrc"),
+)
+# Where the folder is a home, shells start there, too.
+SHELL_FILES = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile"),
+    *(".inputrc", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc"),
+    *(".tcshrc", ".login", ".xprofile", ".xinitrc", ".pam_environment", ".gitconfig", ".vimrc"),
+)
+# What git runs or obeys, within a `.git` that may be written.
+GIT_GUARDED = ("config", "config.worktree", "hooks")
+SCRATCH = ".cache"  # what tools keep below the home directory; thrown away
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One command's view; all paths are absolute and resolved.
+
+    Attributes:
+        root: The folder that can be written: the workspace, or where the command starts.
+        region: All of it that can be written, None for the whole.
+        writable: Further paths that can be written.
+        hidden: What must not be seen; paths that may lie anywhere, or not exist.
+        protected: What is there and stays as it is.
+        base: A folder of this engine with `tmp`, `empty` and `nothing` in it.
+        path: The folders of the variable PATH.
+    """
+
+    root: str
+    cwd: str
+    region: tuple[str, ...] | None
+    writable: tuple[str, ...]
+    homes: tuple[str, ...]
+    hidden: tuple[str, ...]
+    protected: tuple[str, ...]
+    base: str
+    path: tuple[str, ...]
+
+    def options(self) -> Iterator[str]:
+        """Yield the options of bubblewrap that mount all this."""
+        yield from self._covers()
+        yield from ("--bind" if self.region is None else "--ro-bind", self.root, self.root)
+        for folder in self.region or ():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            yield from ("--bind", folder, folder)
+        yield from _over_itself("--ro-bind-try", self._shut)
+        yield from _over_itself("--bind-try", self.writable)
+        yield from _over_itself("--ro-bind-try", self._guarded)
+        for path in self._covered_late:
+            empty = "empty" if os.path.isdir(path) else "nothing"  # noqa: PTH112 - many of them
+            yield from ("--ro-bind", f"{self.base}/{empty}", path)
+
+    def stand_ins(self) -> Iterator[Path]:
+        """Yield the names that must not be missing while the command runs."""
+        for place in self._places:
+            names = (*STAND_INS, *(SHELL_FILES if place in self.homes else ()))
+            for name in names:
+                if not is_below_any(f"{place}/{name}", self.writable):
+                    yield Path(place, name)
+        for path in self.writable:
+            if path.endswith("/.git") and Path(path).is_dir():
+                yield Path(path, "hooks")
+
+    @cached_property
+    def _places(self) -> tuple[str, ...]:
+        """The folders that get stand-ins: those that a command may write and where it starts."""
+        roots = (self.root,) if self.region is None else self.region
+        starts = (self.cwd,) if is_below_any(self.cwd, roots) else ()
+        return tuple(dict.fromkeys((*roots, *starts)))
+
+    @cached_property
+    def _shut(self) -> tuple[str, ...]:
+        standing = (str(path) for path in self.stand_ins())
+        paths = dict.fromkeys((*self.protected, *standing))
+        # Not those that the configuration opens, nor what a link leads to outside.
+        return tuple(
+            path
+            for path in paths
+            if not is_below_any(path, self.writable)
+            and is_within(os.path.realpath(path), self.root)
+        )
+
+    @cached_property
+    def _guarded(self) -> tuple[str, ...]:
+        """What git obeys within each `.git` that the configuration opens, but not by name."""
+        found: list[str] = []
+        for git in (path for path in self.writable if path.endswith("/.git")):
+            modules = Path(git, "modules")
+            folders = [git, *(str(path) for path in sorted(modules.glob("*"))[:50])]
+            found += (f"{folder}/{name}" for folder in folders for name in GIT_GUARDED)
+        return tuple(path for path in found if path not in self.writable)
+
+    @cached_property
+    def _kept(self) -> tuple[str, ...]:
+        """What must stay reachable whatever it lies in."""
+        return (self.root, self.cwd, *(self.region or ()), *self.writable)
+
+    @cached_property
+    def _temps(self) -> tuple[str, ...]:
+        named = (tempfile.gettempdir(), "/tmp")  # noqa: S108 - the very folders that are replaced
+        return tuple(dict.fromkeys(os.path.realpath(path) for path in named))
+
+    @cached_property
+    def _emptied(self) -> tuple[str, ...]:
+        """Folders with nothing of the machine's in them, that can be written and are thrown away.
+
+        Sockets of other programs lie in the first ones.
+        """
+        scratch = (f"{home}/{SCRATCH}" for home in self.homes)
+        named = (*("/run", "/var/run", "/var/tmp"), *scratch)  # noqa: S108 - they are replaced
+        found = dict.fromkeys(os.path.realpath(path) for path in named if os.path.isdir(path))  # noqa: PTH112
+        return tuple(path for path in found if path not in (*self._temps, *self._kept))
+
+    @cached_property
+    def _covered_early(self) -> tuple[str, ...]:
+        """Hidden folders that hold something which is kept: it is mounted into the empty one."""
+        return tuple(
+            path
+            for path in self._hidden_there
+            if path not in self._kept and any(is_within(kept, path) for kept in self._kept)
+        )
+
+    @cached_property
+    def _hidden_there(self) -> tuple[str, ...]:
+        found = dict.fromkeys(os.path.realpath(path) for path in self.hidden)
+        return tuple(sorted(path for path in found if os.path.lexists(path)))
+
+    @cached_property
+    def _covered_late(self) -> tuple[str, ...]:
+        gone = (*self._temps, *self._emptied, *self._covered_early)
+        covered: list[str] = []
+        for path in self._hidden_there:
+            is_gone = is_below_any(path, gone) and not is_below_any(path, self._kept)
+            if is_gone or path in (*self._kept, *gone) or is_below_any(path, covered):
+                continue
+            covered.append(path)
+        return tuple(covered)
+
+    def _covers(self) -> Iterator[str]:
+        for path in (*self._emptied, *self._covered_early):
+            yield from ("--tmpfs", path)
+        for path in self._temps:
+            yield from ("--bind", f"{self.base}/tmp", path)
+        # Programs, and the names of hosts, may lie in what was covered.
+        shown = (*self.path, os.path.realpath("/etc/resolv.conf"))
+        hidden = (*self._emptied, *self._covered_early, *self._temps)
+        yield from _over_itself(
+            "--ro-bind-try", [path for path in shown if is_below_any(path, hidden)]
+        )
+
+
+def _over_itself(option: str, paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        yield from (option, path, path)

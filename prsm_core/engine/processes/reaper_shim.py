@@ -8,6 +8,11 @@ to the program's process group; TERM is followed by KILL after GRACE seconds. US
 the kernel sends it when the engine dies. The exit code is the program's, 128+n for signal n, 127
 or 126 with the reason on stderr for a program that cannot be started. STATUS_FD (or -) is closed
 once the program runs; before that the error number of a failed start is written to it.
+
+A program may kill this process. So that the engine, to which the orphans then come, knows them from
+what others started, the program and all that descends from it carry a brand: a hard limit that the
+kernel hands on and nobody but root can raise again. It limits nothing: no kernel since 2.4.25 looks
+at it.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import signal
 import sys
 import time
@@ -32,7 +38,9 @@ ENDED_BY_TERM = 128 + signal.SIGTERM
 SWEEP_SECONDS = 2.0
 SWEEP_PAUSE = 0.005
 READ_SIZE = 2**16  # bytes of pids for one round of the sweep
-
+RLIMIT_LOCKS = 10
+NO_BRAND = 2**62  # a later brand is a lower one, or no program could be started below another
+PID_BITS = 22  # the kernel gives no higher pids
 
 _INHERITED = (
     signal.SIGPIPE,
@@ -122,6 +130,26 @@ def _die_with_parent(libc: ctypes.CDLL, parent: int, signum: int) -> None:
         os._exit(ENDED_BY_TERM)
 
 
+def brand_of(pid: int, start_time: int) -> int:
+    """Return the brand of the family of a shim; `start_time` is in clock ticks since boot."""
+    return NO_BRAND - (start_time << PID_BITS | pid)
+
+
+def _own_brand() -> int:
+    fd = os.open("/proc/self/stat", os.O_RDONLY)
+    try:
+        fields = os.read(fd, 4096).rpartition(b")")[2].split()
+    finally:
+        os.close(fd)
+    return brand_of(os.getpid(), int(fields[19]))
+
+
+def _carry(brand: int) -> None:
+    # A user whose limit is low already carries none: sessions then tell the family.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(RLIMIT_LOCKS, (brand, brand))
+
+
 def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
     """Become the program, in the forked child."""
     # Exec would hand on what is ignored: by Python itself, by nohup, by a shell's background.
@@ -159,11 +187,12 @@ def main(argv: list[str]) -> NoReturn:
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     _die_with_parent(libc, engine, signal.SIGUSR1)
-    shim = os.getpid()
+    shim, brand = os.getpid(), _own_brand()
     head = os.fork()
     if head == 0:
         os.setpgid(0, 0)  # a program that kills its own group must not hit the shim
         _die_with_parent(libc, shim, signal.SIGKILL)
+        _carry(brand)
         _run_program(argv[4:], status_fd)
     family = Family(head, grace)
     for signum, handler in zip(HANDLED, (family.forward,) * 2 + (family.kill,) * 2, strict=True):

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -97,24 +99,29 @@ def kill_remains(shim: ProcessIdentity) -> None:
 def find_remains(shim: ProcessIdentity) -> list[int]:
     """Return what a shim that was itself killed left behind.
 
-    These are the members of its session, and its daemons: children of this process that were
-    born in a foreign session, which only an orphan can be. A daemon that leads its own session
-    looks like a process somebody started on purpose and is left alone.
+    These are the members of its session, whoever carries its brand, and the orphans that came to
+    this process. A daemon without a brand that leads its own session looks like a process somebody
+    started on purpose and is left alone.
     """
-    own_session = os.getsid(0)
+    own_session, own_brand = os.getsid(0), _brand(os.getpid())
+    brand = brand_of(shim.pid, shim.start_time)
     return [
         stat.pid
         for stat in _all_processes()
         if stat.state not in DEAD
         and stat.start_time >= shim.start_time
-        and (stat.session == shim.pid or _is_adopted(stat, own_session))
+        and (
+            stat.session == shim.pid
+            or _is_adopted(stat, own_session)
+            or _is_branded(stat, brand, own_brand)
+        )
     ]
 
 
 class OrphanReaper:
-    """Adopts orphans for this process and buries those that nobody waits for.
+    """Adopts orphans for this process, ends those that live, buries those that nobody waits for.
 
-    It never waits for "any child": that would take exit codes from the loop's child watcher and
+    An orphan that lives comes from a shim that was killed, and is known by its brand. It never waits for "any child": that would take exit codes from the loop's child watcher and
     from whoever else started a process. Only zombies of foreign sessions that nobody took for a
     while are reaped.
     """
@@ -151,7 +158,8 @@ class OrphanReaper:
             self._timer = asyncio.get_running_loop().call_later(ZOMBIE_AGE / 2, self._run)
 
     def sweep(self) -> bool:
-        """Reap orphans, and what may be one once it has aged; return whether some must still."""
+        """Kill and reap orphans, and what may be one once it has aged; return whether some stay."""
+        killed = self._end_branded()
         now = asyncio.get_running_loop().time()
         own_session = os.getsid(0)
         young: dict[tuple[int, int], float] = {}
@@ -164,7 +172,16 @@ class OrphanReaper:
             else:
                 young[key] = since
         self._seen = young
-        return bool(young)
+        return killed or bool(young)
+
+    def _end_branded(self) -> bool:
+        """Kill each living child with a brand that is not this process's: a shim carries none."""
+        own_brand, killed = _brand(os.getpid()), False
+        for pid in _child_pids(os.getpid()):
+            if not self._is_ours(pid) and _brand(pid) not in (own_brand, None):
+                kill_family(pid)
+                killed = True
+        return killed
 
     def _run(self) -> None:
         self._timer = None
@@ -182,6 +199,26 @@ class OrphanReaper:
 def _is_adopted(stat: _Stat, own_session: int) -> bool:
     """Return whether a process is a child of this one without having been started by it."""
     return stat.parent == os.getpid() and stat.session not in (own_session, stat.pid)
+
+
+def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
+    """Return whether a process carries a brand, or came to this process with any other."""
+    carried = _brand(stat.pid)
+    if carried is None or carried == own_brand:
+        return False
+    return carried == brand or stat.parent == os.getpid()
+
+
+def _brand(pid: int) -> int | None:
+    """Return the brand of a process, NO_BRAND for none; None when it has ended or is not ours."""
+    try:
+        text = _read(f"/proc/{pid}/limits")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    hard = text.partition("Max file locks")[2].split(maxsplit=2)[1:2]
+    if not hard:  # the limits of a zombie are empty
+        return None
+    return NO_BRAND if hard == ["unlimited"] else int(hard[0])
 
 
 def _has_zombies() -> bool:

@@ -358,3 +358,68 @@ async def test_thirty_starts_leave_no_file_no_thread_and_no_zombie():
 async def _start_and_stop(launcher, program):
     process = await launcher.start(["bash", "-c", program], name=program)
     await process.stop()
+
+
+# Each ends its shim and leaves a process that nobody can find by its parent, session or variables.
+MURDERS = {
+    "its shim": "setsid {left} & kill -9 $PPID; exec {left}",
+    "its shim, from a daemon": "setsid bash -c 'setsid {left} & kill -9 '$PPID'; exec {left}' & exec {left}",
+    "its shim's group": "setsid {left} & kill -9 -$PPID; exec {left}",
+    "without variables": "env -i setsid -f {left}; env -i setsid -f {left}; kill -9 $PPID",
+    "by another signal": "setsid {left} & setsid -f {left}; kill -SEGV $PPID; exec {left}",
+    "after a stop": "setsid {left} & kill -STOP $PPID; kill -9 $PPID; exec {left}",
+    "with a lower limit": "ulimit -x 5; setsid {left} & ulimit -x 4; kill -9 $PPID; exec {left}",
+    "again and again": "for i in 1 2 3 4 5; do setsid {left} & setsid -f {left}; done;"
+    " kill -9 $PPID; while :; do (setsid {left} &); done",
+    "with its own death": "setsid {left} & kill -9 $PPID $$",
+    "of a python": "exec python3 -c 'import os,signal\nfor i in range(3):\n if os.fork()==0:\n"
+    "  os.setsid()\n  if i: os.fork()\n"
+    '  os.execvp("sleep", "{left}".split())\n'
+    "os.kill(os.getppid(), 9)\nsignal.pause()'",
+}
+
+
+@pytest.mark.requirement("F11")
+@pytest.mark.parametrize("how", MURDERS)
+async def test_a_command_that_kills_its_shim_leaves_nothing(launcher, tmp_path, how):
+    left = f"sleep 4321.{os.getpid()}{time.monotonic_ns()}"
+    command = MURDERS[how].format(left=left)
+    async with asyncio.timeout(DEADLINE):
+        process = await launcher.capture(["bash", "-c", command], name="murderer", limit=4096)
+        assert await process.wait() == 128 + (11 if "signal" in how else signal.SIGKILL)
+    await until(lambda: not running(left), "nothing of it lives")
+    await until(lambda: not zombies(), "the adopted ones are buried")
+
+
+async def test_what_a_killed_shim_of_an_sdk_leaves_is_ended_too(launcher):
+    left = f"sleep 4321.{os.getpid()}{time.monotonic_ns()}"
+    argv = launcher.shielded(["bash", "-c", f"setsid {left} & kill -9 $PPID; exec {left}"])
+    process = await asyncio.create_subprocess_exec(*argv)
+    assert await process.wait() == -signal.SIGKILL
+    await until(lambda: not running(left), "nothing of it lives")
+
+
+async def test_a_daemon_that_others_started_in_this_process_is_left_alone(launcher):
+    own = subprocess.Popen(["sleep", "4321"], start_new_session=True)
+    try:
+        process = await launcher.capture(
+            ["bash", "-c", "setsid sleep 4321 & kill -9 $PPID"], name="murderer", limit=4096
+        )
+        await process.wait()
+        other = await launcher.capture(["true"], name="another", limit=1)
+        await other.wait()
+        assert own.poll() is None
+    finally:
+        own.kill()
+        own.wait()
+
+
+def running(command_line):
+    """Return the pids of living processes with this command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            if line == command_line:
+                found.append(int(folder.name))
+    return found

@@ -1,0 +1,48 @@
+"""What tests of the sandbox share: whether there is one here, and running a command in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.shell import run_shell
+
+
+def why_none() -> str | None:
+    """Return why bubblewrap cannot be used here, None where it can."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    argv = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    return None if done.returncode == 0 else f"bubblewrap does not work here: {done.stderr.strip()}"
+
+
+WHY_NONE = why_none()
+needs_bwrap = pytest.mark.skipif(WHY_NONE is not None, reason=str(WHY_NONE))
+
+
+@dataclass
+class Shell:
+    """Runs commands in a sandbox."""
+
+    launcher: ProcessLauncher
+    sandbox: Sandbox
+    workspace: Path
+
+    async def __call__(self, command, cwd=None, region=None):
+        return await run_shell(
+            self.launcher,
+            command,
+            cwd=str(cwd or self.workspace),
+            timeout_s=60,
+            clock=SystemClock(),
+            sandbox=self.sandbox,
+            region=region,
+        )

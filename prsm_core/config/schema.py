@@ -348,7 +348,8 @@ class SandboxSettings(Section):
     )
     network: StrictBool = Field(default=False, description="Whether commands reach the network.")
     writable: tuple[Text, ...] = Field(
-        default=(), description="Further paths that commands may write; also .git or .prism."
+        default=(),
+        description="Further paths that commands may write and reach; also .git or a socket.",
     )
 
 

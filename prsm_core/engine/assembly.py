@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.config import resolve_paths
 from prsm_core.engine.breaker import Breakers
 from prsm_core.engine.enforcement import Enforcement
 from prsm_core.engine.human import HumanDesk
@@ -23,7 +26,6 @@ from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
@@ -134,11 +136,13 @@ def _providers(config: EngineConfig, background: Background) -> ProviderRegistry
 
 
 def _sandbox(config: EngineConfig) -> Sandbox:
+    paths = resolve_paths(Path(config.workspace), os.environ)
     return Sandbox(
         config.settings.sandbox,
         workspace=config.workspace,
         launcher=config.launcher,
         state_dir=config.state_dir,
+        private=(paths.user_config.parent, paths.data, paths.state),
     )
 
 

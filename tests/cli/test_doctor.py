@@ -472,3 +472,11 @@ def test_what_the_terminal_does_not_take_is_escaped(workspace, monkeypatch):
     assert (done.returncode, done.stderr) == (1, b"")
     assert rb"gr\xf6\xdfe" in done.stdout
     assert b"takes ascii only" in done.stdout
+
+
+@pytest.mark.requirement("U23")
+@pytest.mark.usefixtures("puppets", "home", "workspace")
+def test_it_says_that_programs_of_vendors_are_never_in_the_sandbox(prsm):
+    done = prsm("doctor")
+    (line,) = (line for line in done.out.splitlines() if line.split()[1:2] == ["sandbox"])
+    assert "vendors' own programs never are" in line

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.processes.shell import run_shell
+
+if TYPE_CHECKING:
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.sandbox import Sandbox
 
 
 def why_none() -> str | None:
@@ -46,3 +50,18 @@ class Shell:
             sandbox=self.sandbox,
             region=region,
         )
+
+
+def output_of(*argv):
+    """Return what a program outside prints."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def text_of(path):
+    """Return what a file of /proc says now."""
+    return Path(path).read_text()
+
+
+def is_there(path):
+    """Return whether there is anything of this name, be it a broken link."""
+    return os.path.lexists(path)

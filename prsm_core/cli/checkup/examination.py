@@ -33,7 +33,6 @@ def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("python", check_python)
     yield from _made("packages", check_packages)
     yield from _made("folders", _check_place, workspace, load_plugins)
-    yield from _made("sandbox", check_sandbox)
     yield from _made("terminal", check_terminal, sys.stdout.encoding)
 
 
@@ -52,6 +51,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("ledger", check_ledger, ledger)
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
+    yield from _made("sandbox", check_sandbox, paths)
 
 
 def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:

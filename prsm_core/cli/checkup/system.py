@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import platform
 import shutil
@@ -12,7 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.config.schema import SandboxSettings
+from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
+from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.errors import StoreError
 from prsm_core.plugins.discovery import GROUP
 from prsm_core.plugins.pins import core_pins, core_version, satisfies
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
     from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.config import Paths
+    from prsm_core.engine.processes.sandbox import SandboxState
+
+_NEVER_IN_IT = "vendors' own programs never are"
 
 
 def check_python() -> Iterator[Finding]:
@@ -55,13 +64,34 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
         yield ok("packages", ", ".join(listed))
 
 
-def check_sandbox() -> Iterator[Finding]:
-    """Look whether there is a program that shell commands and gates can be shut in with."""
-    program = shutil.which(SANDBOX_PROGRAM)
-    if program is None:
-        yield ok("sandbox", "shell commands and gates run without one: bubblewrap is not installed")
+def check_sandbox(paths: Paths) -> Iterator[Finding]:
+    """Look from inside whether shell commands and gates can be shut in here."""
+    state = asyncio.run(_sandbox_state(paths))
+    if state.is_active and not state.gaps:
+        yield ok("sandbox", f"shell commands and gates can be shut in; {_NEVER_IN_IT}")
+    elif state.is_active:
+        cure = "allow user namespaces on this machine"
+        yield warning("sandbox", f"it has gaps here: {'; '.join(state.gaps)}; {_NEVER_IN_IT}", cure)
+    elif shutil.which(SANDBOX_PROGRAM) is None:
+        why = "bubblewrap is not installed"
+        yield ok("sandbox", f"shell commands and gates run without one: {why}; {_NEVER_IN_IT}")
     else:
-        yield ok("sandbox", f"bubblewrap is {program}")
+        why = f"shell commands and gates run without one: {state.reason}; {_NEVER_IN_IT}"
+        yield warning("sandbox", why, "mend what it names, or set sandbox.mode to off")
+
+
+async def _sandbox_state(paths: Paths) -> SandboxState:
+    async with ProcessLauncher(SystemClock()) as launcher:
+        sandbox = Sandbox(
+            SandboxSettings(),
+            workspace=str(paths.workspace),
+            launcher=launcher,
+            state_dir=paths.state,
+        )
+        try:
+            return await sandbox.examine()
+        finally:
+            sandbox.close()
 
 
 def check_terminal(encoding: str | None) -> Iterator[Finding]:

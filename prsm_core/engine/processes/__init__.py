@@ -3,5 +3,7 @@
 launcher     starts them, knows all that live      table     what the system says of a family
 child, io    one process, its pipes in bounds      orphans   what a dead engine left is ended
 reaper_shim  the program between, stdlib alone     shell     one command, its output in bounds
-sandbox      bubblewrap, where it is wanted
+sandbox      bubblewrap, where it is wanted        view      what a command in it sees and writes
+hidden       secrets and sockets it does not see   syscalls  the calls it cannot make
+stand_ins    what cannot be created in it
 """

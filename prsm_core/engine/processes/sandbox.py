@@ -9,12 +9,13 @@ command. For root it is the same: no capability is left.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import pwd
 import shutil
 import tempfile
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import SandboxSettings
     from prsm_core.engine.processes.launcher import ProcessLauncher
+
+_log = logging.getLogger("prsm.engine")
 
 PROGRAM = "bwrap"
 TRIAL_SECONDS = 5.0
@@ -118,11 +121,33 @@ class Sandbox:
         Raises ConfigError when it does not and the settings require it.
         """
         if self._state is None:
-            self._state = await self._try()
+            self._state = await self._try(is_whole=True)
+            if self._state.gaps or (not self._state.is_active and self._is_installed()):
+                why = "; ".join(self._state.gaps) or self._state.reason
+                _log.warning("the sandbox of shell commands does not fully hold here: %s", why)
             self._stand_ins.recover()
         if self._settings.mode == "require":
             _require(self._state)
         return self._state
+
+    async def examine(self) -> SandboxState:
+        """Look from inside whether it would hold here; writes nothing, not even a temp folder."""
+        return await self._try(is_whole=False)
+
+    async def _try(self, *, is_whole: bool) -> SandboxState:
+        if self._settings.mode == "off":
+            return SandboxState(is_active=False, reason="it is turned off")
+        if not self._is_installed():
+            return SandboxState(is_active=False, reason=f"{PROGRAM} is not installed")
+        if self._workspace == "/":
+            return SandboxState(is_active=False, reason="the workspace is the whole file system")
+        reason = ""
+        for options, gap in _USER_NAMESPACES:
+            self._namespaces = options
+            seen, reason = await self._look(is_whole=is_whole)
+            if seen is not None:
+                return _judged(seen, gap, self._workspace)
+        return SandboxState(is_active=False, reason=reason)
 
     @asynccontextmanager
     async def confined(
@@ -138,8 +163,10 @@ class Sandbox:
             yield Confined(argv=tuple(argv))
             return
         view = self._view(cwd, region)
-        with self._stand_ins.held(view.stand_ins()), self._command(argv, view) as confined:
-            yield confined
+        with self._stand_ins.held(view.stand_ins()):
+            mounts = (*view.options(), "--chdir", view.cwd)
+            with self._command(argv, mounts) as confined:
+                yield confined
 
     def close(self) -> None:
         """Remove the temp folder."""
@@ -148,10 +175,10 @@ class Sandbox:
             self._base = None
 
     @contextmanager
-    def _command(self, argv: Sequence[str], view: View) -> Iterator[Confined]:
+    def _command(self, argv: Sequence[str], mounts: Sequence[str]) -> Iterator[Confined]:
         inherit = () if self._filter is None else (filter_file(self._filter),)
         try:
-            options = (*self._isolation(inherit), *view.options(), "--chdir", view.cwd)
+            options = (*self._isolation(inherit), *mounts)
             yield Confined(argv=(PROGRAM, *options, "--", *argv), inherit=inherit)
         finally:
             for descriptor in inherit:
@@ -198,25 +225,16 @@ class Sandbox:
             Path(self._base, "nothing").touch()
         return self._base
 
-    async def _try(self) -> SandboxState:
-        if self._settings.mode == "off":
-            return SandboxState(is_active=False, reason="it is turned off")
-        if shutil.which(PROGRAM) is None:
-            return SandboxState(is_active=False, reason=f"{PROGRAM} is not installed")
-        if self._workspace == "/":
-            return SandboxState(is_active=False, reason="the workspace is the whole file system")
-        reason = ""
-        for options, gap in _USER_NAMESPACES:
-            self._namespaces = options
-            seen, reason = await self._look()
-            if seen is not None:
-                return _judged(seen, gap, self._workspace)
-        return SandboxState(is_active=False, reason=reason)
+    def _is_installed(self) -> bool:
+        return self._settings.mode != "off" and shutil.which(PROGRAM) is not None
 
-    async def _look(self) -> tuple[list[str] | None, str]:
+    async def _look(self, *, is_whole: bool) -> tuple[list[str] | None, str]:
         """Look from inside; return what was seen, or None and why there is no inside."""
         argv = ("bash", "--noprofile", "--norc", "-c", _LOOK, "look", self._workspace)
-        with self._command(argv, self._view(self._workspace, None)) as trial:
+        mounts: tuple[str, ...] = ("--bind", self._workspace, self._workspace)
+        if is_whole:
+            mounts = tuple(self._view(self._workspace, None).options())
+        with self._command(argv, mounts) as trial:
             try:
                 process = await self._launcher.capture(
                     trial.argv, name="sandbox trial", limit=4096, inherit=trial.inherit
@@ -240,10 +258,8 @@ class Sandbox:
 def _homes() -> tuple[str, ...]:
     """Return the homes of this user: where HOME leads, and the one the system knows."""
     found = [os.path.realpath(Path.home())]
-    try:
+    with suppress(KeyError):  # a user without an entry, as in many containers
         found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
-    except KeyError:  # a user without an entry, as in many containers
-        pass
     return tuple(dict.fromkeys(path for path in found if path != "/"))
 
 

@@ -121,9 +121,10 @@ def find_remains(shim: ProcessIdentity) -> list[int]:
 class OrphanReaper:
     """Adopts orphans for this process, ends those that live, buries those that nobody waits for.
 
-    An orphan that lives comes from a shim that was killed, and is known by its brand. It never waits for "any child": that would take exit codes from the loop's child watcher and
-    from whoever else started a process. Only zombies of foreign sessions that nobody took for a
-    while are reaped.
+    An orphan that lives comes from a shim that was killed, and is known by its brand. It never
+    waits for "any child": that would take exit codes from the loop's child watcher and from
+    whoever else started a process. Only zombies of foreign sessions that nobody took for a while
+    are reaped.
     """
 
     def __init__(self, is_ours: Callable[[int], bool]) -> None:

@@ -166,7 +166,7 @@ class View:
         for path in (*self._emptied, *self._covered_early):
             yield from ("--tmpfs", path)
         for path in self._temps:
-            yield from ("--bind", f"{self.base}/tmp", path)
+            yield from ("--bind", os.path.join(self.base, "tmp"), path)  # noqa: PTH118
         # Programs, and the names of hosts, may lie in what was covered.
         shown = (*self.path, os.path.realpath("/etc/resolv.conf"))
         hidden = (*self._emptied, *self._covered_early, *self._temps)

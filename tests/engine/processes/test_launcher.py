@@ -363,7 +363,8 @@ async def _start_and_stop(launcher, program):
 # Each ends its shim and leaves a process that nobody can find by its parent, session or variables.
 MURDERS = {
     "its shim": "setsid {left} & kill -9 $PPID; exec {left}",
-    "its shim, from a daemon": "setsid bash -c 'setsid {left} & kill -9 '$PPID'; exec {left}' & exec {left}",
+    "its shim, from a daemon": "setsid bash -c 'setsid {left} & kill -9 '$PPID';"
+    " exec {left}' & exec {left}",
     "its shim's group": "setsid {left} & kill -9 -$PPID; exec {left}",
     "without variables": "env -i setsid -f {left}; env -i setsid -f {left}; kill -9 $PPID",
     "by another signal": "setsid {left} & setsid -f {left}; kill -SEGV $PPID; exec {left}",
@@ -400,7 +401,9 @@ async def test_what_a_killed_shim_of_an_sdk_leaves_is_ended_too(launcher):
 
 
 async def test_a_daemon_that_others_started_in_this_process_is_left_alone(launcher):
-    own = subprocess.Popen(["sleep", "4321"], start_new_session=True)
+    own = subprocess.Popen(  # noqa: ASYNC220 - it does not wait
+        ["sleep", "4321"], start_new_session=True
+    )
     try:
         process = await launcher.capture(
             ["bash", "-c", "setsid sleep 4321 & kill -9 $PPID"], name="murderer", limit=4096

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 
 from prsm_core.engine.processes.stand_ins import StandIns
 from tests.engine.hostile import until
-from tests.engine.sandboxes import needs_bwrap
+from tests.engine.sandboxes import is_there, needs_bwrap, output_of
 
 pytestmark = pytest.mark.requirement("U23")
 
@@ -102,14 +101,14 @@ async def test_commands_at_the_same_time_keep_each_others(opened, workspace):
         await first("true")
         (workspace / "go").touch()
     assert (await slow).exit_code != 0
-    assert not os.path.lexists(workspace / ".envrc")
-    assert not os.path.lexists(workspace / ".vscode")
+    assert not is_there(workspace / ".envrc")
+    assert not is_there(workspace / ".vscode")
 
 
 @needs_bwrap
 async def test_git_outside_sees_nothing_of_them(opened, workspace):
     (workspace / ".git" / "config").unlink()
-    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    output_of("git", "init", "-q", str(workspace))
     async with asyncio.TaskGroup() as group:
         run = group.create_task(
             opened()("echo > ready; while [ ! -e go ]; do sleep 0.05; done; git status --short")
@@ -117,7 +116,7 @@ async def test_git_outside_sees_nothing_of_them(opened, workspace):
         await until((workspace / "ready").exists, "the command runs")
         assert (workspace / ".envrc").is_dir()
         argv = ["git", "-C", str(workspace), "-c", "safe.directory=*", "status", "--short"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        shown = output_of(*argv)
         (workspace / "go").touch()
-    assert done.stdout.split() == ["??", "a.txt", "??", "ready"]
+    assert shown.split() == ["??", "a.txt", "??", "ready"]
     assert ".envrc" not in (await run).stdout

@@ -145,3 +145,59 @@ async def test_a_bubblewrap_that_fails_is_not_taken_for_one(no_bwrap, opened, tm
     program.chmod(0o755)
     with pytest.raises(ConfigError, match="no user namespaces"):
         await opened(mode="require")("echo hi")
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+async def test_where_calls_cannot_be_filtered_require_refuses_and_auto_says_so(opened, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "sparc64")
+    with pytest.raises(ConfigError, match="cannot be filtered on sparc64: keyrings are open"):
+        await opened(mode="require")("echo hi")
+    run = opened()
+    assert (await run("echo hi")).stdout == "hi\n"
+    state = await run.sandbox.prepare()
+    assert (state.is_active, len(state.gaps)) == (True, 1)
+
+
+@pytest.fixture
+def other_bwrap(monkeypatch, tmp_path):
+    """Replaces bubblewrap by a script; ask for it before `opened`, which reads PATH."""
+    real = shutil.which("bwrap")
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def replace(script):
+        program.write_text(f"#!/bin/bash\nreal={real}\n{script}\n")
+        program.chmod(0o755)
+
+    return replace
+
+
+@needs_bwrap
+async def test_an_old_bubblewrap_without_an_option_does_without_it(other_bwrap, opened):
+    other_bwrap(
+        '[[ " $* " == *" --disable-userns "* ]] && { echo unknown >&2; exit 1; }\n'
+        'echo "it is this one" >&2; exec $real "$@"'
+    )
+    done = await opened(mode="require")("unshare -Ur true || echo none")
+    assert done.stdout == "none\n"
+    assert "it is this one" in done.stderr
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+async def test_a_bubblewrap_that_does_not_hold_is_found_out(other_bwrap, opened):
+    """It starts what it is given, as it is."""
+    other_bwrap('while [[ $1 != -- ]]; do shift; done; shift; exec "$@"')
+    with pytest.raises(ConfigError, match=r"it would not hold here: .*the file system can be"):
+        await opened(mode="require")("echo hi")
+
+
+@needs_bwrap
+@pytest.mark.requirement("U23")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+async def test_root_is_told_that_it_cannot_write_the_workspace_of_another(opened, workspace):
+    os.chown(workspace, 65534, 65534)
+    with pytest.raises(ConfigError, match=r"belongs to another user \(uid 65534\)"):
+        await opened(mode="require")("echo hi")

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.survey import ProviderReport
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
@@ -225,17 +226,19 @@ async def open_app(
     trusted: bool = False,
     keeps_rules: bool = True,
     outside: ProviderSpec | None = None,
+    leaders: tuple[ProcessIdentity, ...] = (),
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    With `outside` somebody else drives the master, through that provider; see EngineConfig. People
-    make rules by their answers if it `keeps_rules`. Raises SessionOwnedError when another process
+    With `outside` somebody else drives the master, through that provider; see EngineConfig. What
+    its processes, the `leaders`, start is taken for no person. People make rules by their answers
+    if it `keeps_rules`. Raises SessionOwnedError when another process
     owns it, PluginError when a plugin that was named, or whose check is required, is not active.
     """
     _check_plugins(options, settings, plugins)
     clock, tools = SystemClock(), _tools(outside)
     ids = Ids(clock.time)
-    async with _open_owned(paths, options.session or ids.ulid(), clock) as own:
+    async with _open_owned(paths, options.session or ids.ulid(), clock, leaders) as own:
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
@@ -250,7 +253,7 @@ async def open_app(
             clock=clock,
             ids=ids,
             state_dir=private_dir(paths.state),
-            redactor=Redactor(known_secrets(settings, os.environ)),
+            redactor=Redactor((*known_secrets(settings, os.environ), own.lock.key)),
             trusted=trusted,
             outside=outside,
             open_endpoint=own.bridge.endpoint,
@@ -283,10 +286,12 @@ class _Owned(NamedTuple):
 
 
 @asynccontextmanager
-async def _open_owned(paths: Paths, session: str, clock: Clock) -> AsyncIterator[_Owned]:
+async def _open_owned(
+    paths: Paths, session: str, clock: Clock, leaders: tuple[ProcessIdentity, ...]
+) -> AsyncIterator[_Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
     with (
-        SessionLock.take(paths.state, session, since=clock.time()) as lock,
+        SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
         async with (

@@ -19,7 +19,7 @@ from prsm_core.engine.calls import with_notice
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
-from prsm_core.toolserver.stdio import serve_stdio, take_stdio
+from prsm_core.toolserver.stdio import client_processes, serve_stdio, take_stdio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,6 +99,7 @@ async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> i
             frontend=_spec(interactive=request.on_ask is None),
             trusted=setup.trusted,
             outside=seat.spec,
+            leaders=client_processes(wire),
         ) as app:
             return await frontend.run(app)
 

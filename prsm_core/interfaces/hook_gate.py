@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.local_socket import bind_private
+from prsm_core.interfaces.local_socket import bind_private, peer_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,10 @@ class HookGate:
             self._server = await asyncio.start_unix_server(self._accept, sock=bound)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_credentials(writer.get_extra_info("socket")).is_foreign:
+            writer.write(_frame(self._refusal("this engine belongs to another user")))
+            writer.close()
+            return
         if self._reading >= MAX_READ:
             writer.close()
             return
@@ -156,8 +160,7 @@ class HookGate:
         try:
             with suppress(ConnectionError, TimeoutError):  # it has gone, or asks nothing
                 told = await self._read(connection.reader)
-                answer = (await self._answer(connection, told)).encode(errors="replace")
-                connection.writer.write(b"%d\n%b" % (len(answer), answer))
+                connection.writer.write(_frame(await self._answer(connection, told)))
                 await connection.writer.drain()
         finally:
             connection.writer.close()
@@ -193,6 +196,12 @@ class HookGate:
             return await admitted.asker.on_hook(event)
         finally:
             admitted.deciding.discard(connection)
+
+
+def _frame(answer: str) -> bytes:
+    """Return an answer as the client reads it."""
+    told = answer.encode(errors="replace")
+    return b"%d\n%b" % (len(told), told)
 
 
 def _digest(token: bytes) -> bytes:

@@ -4,14 +4,47 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 ADDRESS_LIMIT = 100  # bytes; an address holds 107, and 103 on some systems
+_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
+
+
+class Credentials(NamedTuple):
+    """Who is at the other end of a Unix socket, by the kernel's word.
+
+    Those of a connection are of the process that connected, those of a pair of the process that
+    made it. `pid` is 0 for a process that is not seen from this process's namespace.
+    """
+
+    pid: int
+    uid: int
+    gid: int
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is another user's."""
+        return self.uid != os.geteuid()
+
+
+class _HasOptions(Protocol):
+    """A socket, or what asyncio shows of one."""
+
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
+        """Return an option of the socket."""
+        ...
+
+
+def peer_credentials(connection: _HasOptions) -> Credentials:
+    """Return who is at the other end of a Unix socket."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return Credentials(*_CREDENTIALS.unpack(told))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The bridge: one socket per engine, over which command lines reach the tools of their agents.
 
-A connection proves by a token which agent it speaks for, and speaks MCP from then on. Several may
-carry one token. A token is good for as long as its endpoint is open.
+A connection of this user proves by a token which agent it speaks for, and speaks MCP from then on.
+Several may carry one token. A token is good for as long as its endpoint is open.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from prsm_core.domain.tools import McpEndpoint
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ControlError, LineTooLongError
+from prsm_core.interfaces.local_socket import peer_credentials
 from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
 from prsm_core.toolserver.server import load_mcp, patience_in_force, serve
 from prsm_core.toolserver.streams import open_streams
@@ -181,6 +182,10 @@ class Bridge:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_closed:  # it was on its way already
+            writer.close()
+            return
+        if self._unix and peer_credentials(writer.get_extra_info("socket")).is_foreign:
+            self._refuse(writer, "it belongs to another user")
             writer.close()
             return
         if self._strangers >= MAX_STRANGERS:

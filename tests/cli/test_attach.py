@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
 import subprocess
-import termios
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
-from tests.toolserver.leader import Place, leading
+from tests.toolserver.leader import CLIENT, Place, own_terminal
+from tests.toolserver.leader import leading as led
+
+leading = partial(led, through=CLIENT)
 
 ASKS = {
     "maker": [{"shell": {"id": "made", "cmd": "make it"}}, {"say": "${made.status}"}],
@@ -67,11 +69,8 @@ async def place(tmp_path):
 async def attached(place, *args):
     """Attach from a terminal; the command is ended on leaving."""
     person, program = os.openpty()
-    terminal = {
-        **dict.fromkeys(("stdin", "stdout", "stderr"), program),
-        "start_new_session": True,
-        "preexec_fn": lambda: fcntl.ioctl(program, termios.TIOCSCTTY),
-    }
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), program)
+    terminal = {**streams, **own_terminal(program)}
     try:
         async with place.running("attach", *args, **terminal) as process:
             yield Person(process, person)
@@ -89,7 +88,7 @@ async def test_a_permission_is_answered_from_a_second_terminal(place):
         await person.reads("maker asks permission for Bash")
         assert "command: make it" in await person.reads("[o]nce")
         person.type("d\n")
-        await person.reads("Bash of maker: deny (by user, prsm attach)")
+        await person.reads("Bash of maker: deny (by user, prsm attach, pid ")
         assert (await leader.call("wait_for_message"))["summary"] == "denied"
 
 

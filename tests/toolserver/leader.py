@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
+import shlex
 import sys
+import termios
 from asyncio import subprocess
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from prsm_core.toolserver.streams import open_streams
 from prsm_core.toolserver.wire import LineReader
 
 DEADLINE = 40.0  # real seconds; a test that needs them has failed
+CLIENT = (sys.executable, str(Path(__file__).with_name("client_relay.py")))
 MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
 
 
@@ -36,9 +40,9 @@ class Place:
         steps = {name: {"steps": lane} for name, lane in lanes.items()}
         self.scenario.write_text(json.dumps({"lanes": steps}))
 
-    async def start(self, *args, **options):
+    async def start(self, *args, through=(), **options):
         """Start a command of `prsm` in the workspace; its streams are pipes unless given."""
-        argv = (sys.executable, "-c", MAIN, *args)
+        argv = (*through, sys.executable, "-c", MAIN, *args)
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return await asyncio.create_subprocess_exec(
             *argv, cwd=self.workspace, env=self.env, **{**pipes, **options}
@@ -61,6 +65,35 @@ class Place:
         process = await self.start(*args, stdin=subprocess.DEVNULL)
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()
+
+    async def run_in_terminal(self, *args):
+        """Do what `run` does, as a person in a terminal of their own."""
+        person, program = os.openpty()
+        try:
+            options = {"stdin": program, **own_terminal(program)}
+            process = await self.start(*args, **options)
+            out, err = await process.communicate()
+        finally:
+            os.close(program)
+            os.close(person)
+        return process.returncode, out.decode(), err.decode()
+
+    async def run_as_daemon(self, *args):
+        """Do what `run` does in a session of its own whose leader has died; 1 stands for failed."""
+        command = shlex.join((sys.executable, "-c", MAIN, *args))
+        line = f"setsid bash -c {shlex.quote(f'({command} || echo failed) &')}"
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            line,
+            cwd=self.workspace,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        return int(out == b"failed\n"), out.decode(), err.decode()
 
     def serving(self, *args, **pipes):
         """Run `prsm mcp` with the scripted agents."""
@@ -121,6 +154,15 @@ class Place:
         return f"echo > {path}", lambda: _readable(descriptor)
 
 
+def own_terminal(descriptor):
+    """Return options that make a terminal the one of a process and of all that it starts."""
+
+    def take():
+        fcntl.ioctl(descriptor, termios.TIOCSCTTY)
+
+    return {"start_new_session": True, "preexec_fn": take}
+
+
 async def _readable(descriptor: int) -> None:
     """Wait until a descriptor has something to say, and close it."""
     loop = asyncio.get_running_loop()
@@ -157,9 +199,12 @@ class Leader:
 
 
 @contextlib.asynccontextmanager
-async def leading(place, *args, mode="auto"):
-    """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits."""
-    async with place.serving(*args) as process:
+async def leading(place, *args, mode="auto", through=()):
+    """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits.
+
+    The client is the test's own process, or that of CLIENT.
+    """
+    async with place.serving(*args, through=through) as process:
         streams = open_streams(LineReader(process.stdout), process.stdin)
         async with mcp.Client(streams, mode=mode) as client:
             yield Leader(process, client)

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.engine.tools.table import TOOLS
-from tests.toolserver.leader import Place, leading
+from prsm_core.errors import ControlError
+from tests.toolserver.leader import CLIENT, Place, leading
 
 COUNT = [{"say": "three lines"}]
 SLEEP = [{"shell": "sleep 1000"}, {"say": "slept"}]
@@ -102,7 +103,7 @@ async def test_a_client_spawns_answers_and_collects_and_reads_histories(place):
 
 @pytest.mark.requirement("D7")
 async def test_what_a_child_asks_waits_for_a_person_and_the_client_is_told(place):
-    async with leading(place, "--patience", "0.2") as leader:
+    async with leading(place, "--patience", "0.2", through=CLIENT) as leader:
         await leader.spawn("maker")
         answer = await leader.call("wait_for_message")
         while "notice" not in answer:
@@ -110,14 +111,42 @@ async def test_what_a_child_asks_waits_for_a_person_and_the_client_is_told(place
             answer = await leader.call("wait_for_message", token=answer["token"])
         assert "maker asks permission for Bash: make it" in answer["notice"]
         assert "`prsm attach`" in answer["notice"]
-        [session] = place.sessions()
-        async with place.control(session) as owner:
-            [request] = await owner.requests()
-            assert await owner.resolve_permission(request["request"], "deny")
+        _, listed, _ = await place.run("answer", "--json")
+        [request] = json.loads(listed)
+        assert (await place.run_in_terminal("answer", request["request"], "deny"))[0] == 0
         while answer["type"] == "pending":
             answer = await leader.call("wait_for_message", token=answer["token"])
         assert answer["summary"] == "denied: the user refused it"
         assert "notice" not in answer
+
+
+@pytest.mark.requirement("D7")
+async def test_the_client_that_leads_and_what_it_starts_answer_for_nobody(place):
+    async with leading(place, "--on-ask", "deny", "--patience", "0.2") as leader:
+        await leader.spawn("sleeper")
+        [session] = place.sessions()
+        refused = []
+        async with place.control(session) as owner:
+            assert (await owner.tree())["agents"], "it may look"
+            for act in (owner.kill("sleeper"), owner.attend(), owner.prompt_agent("sleeper", "x")):
+                with pytest.raises(ControlError) as refusal:
+                    await act
+                refused.append(refusal.value.code)
+        assert refused == ["not_a_person"] * 3
+        for run in (place.run, place.run_in_terminal, place.run_as_daemon):
+            code, _, err = await run("kill", "sleeper")
+            assert (code, "not taken for one" in err) == (1, True)
+        assert (await place.states())["sleeper"] not in ENDS
+
+
+@pytest.mark.requirement("D7")
+async def test_where_a_client_leads_people_act_in_terminals(place):
+    """Nobody adopts what a client leaves behind: without a terminal it may be anybody."""
+    async with leading(place, "--on-ask", "deny", through=CLIENT) as leader:
+        await leader.spawn("sleeper")
+        code, _, err = await place.run("kill", "sleeper")
+        assert (code, "no process of a terminal" in err) == (1, True)
+        assert (await place.run_in_terminal("kill", "sleeper"))[0] == 0
 
 
 async def test_what_nobody_is_there_to_answer_is_refused_with_the_way_to_be_there(place):
@@ -137,17 +166,17 @@ async def test_requests_can_be_answered_by_rule(place):
 
 
 async def test_a_child_that_a_person_kills_is_told_as_failed(place):
-    async with leading(place, "--on-ask", "allow") as leader:
+    async with leading(place, "--on-ask", "allow", through=CLIENT) as leader:
         await leader.spawn("sleeper")
-        assert (await place.run("kill", "sleeper"))[:2] == (0, "killed sleeper\n")
+        assert (await place.run_in_terminal("kill", "sleeper"))[:2] == (0, "killed sleeper\n")
         result = await leader.call("wait_for_message")
         assert (result["success"], result["error"]) == (False, "killed by the user")
 
 
 async def test_killing_the_master_ends_the_command(place):
-    async with leading(place, "--on-ask", "allow") as leader:
+    async with leading(place, "--on-ask", "allow", through=CLIENT) as leader:
         await leader.spawn("sleeper")
-        assert (await place.run("kill", "master"))[0] == 0
+        assert (await place.run_in_terminal("kill", "master"))[0] == 0
         assert await leader.process.wait() == 1
     assert await place.states() == {"master": "killed", "sleeper": "killed"}
 

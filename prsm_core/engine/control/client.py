@@ -7,7 +7,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.control.session_lock import find_owner, read_key
 from prsm_core.engine.control.wire import (
     ANSWER_LIMIT,
     decode_answer,
@@ -37,9 +37,10 @@ class ControlClient:
     met, and ControlError when there is no answer.
     """
 
-    def __init__(self, session: str, streams: _Streams, *, via: str = "") -> None:
+    def __init__(self, session: str, streams: _Streams, *, key: str = "", via: str = "") -> None:
         self.session = session
         self._reader, self._writer = streams
+        self._key = key
         self._via = via
 
     async def ping(self) -> Mapping[str, Any]:
@@ -88,7 +89,7 @@ class ControlClient:
         return {"via": self._via} if self._via else {}
 
     async def _ask(self, op: str, **args: Any) -> Any:
-        request = encode_request(op, args)
+        request = encode_request(op, args, self._key)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 self._writer.write(request)
@@ -120,10 +121,13 @@ async def open_control(
 ) -> AsyncIterator[ControlClient]:
     """Connect to the owner of a session; `via` is told as where a person's answers come from.
 
+    The owner's key is shown to it, so that a person may do more than look.
+
     Raises:
         ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
     """
-    client = ControlClient(session, await _connect(state_dir, session), via=via)
+    streams = await _connect(state_dir, session)
+    client = ControlClient(session, streams, key=read_key(state_dir, session), via=via)
     try:
         yield client
     finally:

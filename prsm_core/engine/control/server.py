@@ -1,7 +1,7 @@
 """The control server: other processes of the same user act on a running session through it.
 
 It listens on a Unix socket beside the session's lock. Nothing that a peer sends, or fails to
-send, reaches the engine but the operations of one table.
+send, reaches the engine but the operations of one table. Agents may look; what acts is for people.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
-import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.clocks import first_of
+from prsm_core.engine.control.peers import Peer, why_no_person
 from prsm_core.engine.control.wire import (
     PROTOCOL,
     REQUEST_LIMIT,
@@ -30,9 +29,11 @@ from prsm_core.errors import ControlError, PrsmError
 from prsm_core.interfaces.local_socket import bind_private
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from prsm_core.engine.control.session_lock import SessionLock
+    from prsm_core.engine.control.wire import Request
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import AppHandle
 
@@ -41,7 +42,6 @@ _log = logging.getLogger("prsm.engine")
 MAX_CONNECTIONS = 32
 IDLE_SECONDS = 30.0  # for a whole request to arrive, and for an answer to be taken
 CLOSING_SECONDS = 10.0  # for what was asked before the end to be answered
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class StartSoon(Protocol):
@@ -74,11 +74,16 @@ _VIA = frozenset({"via"})
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """What a request may ask for, and the arguments it must have, but for those in `optional`."""
+    """What a request may ask for, and the arguments it must have, but for those in `optional`.
+
+    One that `looks` changes nothing and tells nothing that agents may not know; all others are
+    for people.
+    """
 
     run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
     args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
     optional: frozenset[str] = frozenset()
+    looks: bool = False
 
     def check(self, name: str, args: Mapping[str, Any]) -> None:
         for key, (what, fits) in self.args.items():
@@ -136,9 +141,9 @@ _OPERATIONS = {
     "answer": _Operation(
         _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
     ),
-    "outcome": _Operation(_outcome, {"request": _TEXT}),
-    "tree": _Operation(_tree),
-    "requests": _Operation(_requests),
+    "outcome": _Operation(_outcome, {"request": _TEXT}, looks=True),
+    "tree": _Operation(_tree, looks=True),
+    "requests": _Operation(_requests, looks=True),
     "attend": _Operation(_attend),
 }
 
@@ -152,7 +157,7 @@ class ControlServer:
         self._lock = lock
         self._start_soon = start_soon
         self._clock = clock
-        self._operations = {"ping": _Operation(self._ping), **_OPERATIONS}
+        self._operations = {"ping": _Operation(self._ping, looks=True), **_OPERATIONS}
         self._app = app
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
@@ -178,23 +183,22 @@ class ControlServer:
             task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        refusal = self._refusal(writer)
+        peer = Peer.of(writer.get_extra_info("socket"))
+        refusal = self._refusal(peer)
         if refusal is not None:
+            peer.close()
             writer.write(encode_error(refusal))
             writer.close()
             return
-        connection = _Connection(reader, writer, self._clock, self.answer)
+        connection = _Connection(reader, writer, self._clock, peer, self.answer)
         self._connections.add(connection)
         task = self._start_soon(connection.serve(), name="control connection")
         connection.task = task
         task.add_done_callback(lambda _: self._connections.discard(connection))
         task.add_done_callback(lambda _: connection.drop())
 
-    def _refusal(self, writer: asyncio.StreamWriter) -> ControlError | None:
-        peer = writer.get_extra_info("socket")
-        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        _, uid, _ = _CREDENTIALS.unpack(credentials)
-        if uid != os.geteuid():
+    def _refusal(self, peer: Peer) -> ControlError | None:
+        if peer.is_foreign:
             return ControlError("this session belongs to another user", code="forbidden")
         if len(self._connections) >= MAX_CONNECTIONS:
             return ControlError(
@@ -204,12 +208,17 @@ class ControlServer:
             )
         return None
 
-    async def answer(self, line: bytes) -> bytes:
-        """Return the answer to one request, whatever it holds."""
+    async def answer(self, line: bytes, peer: Peer) -> bytes:
+        """Return the answer to one request of a peer, whatever it holds."""
         try:
-            name, args = decode_request(line)
-            operation = self._operation(name)
-            operation.check(name, args)
+            request = decode_request(line)
+            operation = self._operation(request.op)
+            operation.check(request.op, request.args)
+            if not operation.looks:
+                self._check_person(peer, request)
+            args = request.args
+            if "via" in operation.args:
+                args = {**args, "via": _place_of(peer, args.get("via", ""))}
             return encode({"ok": await operation.run(self._app, args)})
         except PrsmError as error:
             return encode_error(error)
@@ -217,6 +226,19 @@ class ControlServer:
             _log.error("a control request failed", exc_info=error)
             text = f"the request failed inside prsm: {type(error).__name__}: {error}"
             return encode_error(PrsmError(text, code="internal"))
+
+    def _check_person(self, peer: Peer, request: Request) -> None:
+        """Raise ControlError unless a person's process asks."""
+        why = why_no_person(peer, request.key, self._lock)
+        if why is None:
+            _log.info("%s by %s", request.op, peer)
+            return
+        _log.warning("%s by %s was refused: %s", request.op, peer, why)
+        raise ControlError(
+            f"{request.op} is for a person, and {peer} is not taken for one: {why}",
+            hint="agents may look: a person does this in a terminal that no agent has opened",
+            code="not_a_person",
+        )
 
     def _operation(self, name: str) -> _Operation:
         operation = self._operations.get(name)
@@ -239,12 +261,14 @@ class _Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         clock: Clock,
-        answer: Callable[[bytes], Awaitable[bytes]],
+        peer: Peer,
+        answer: Callable[[bytes, Peer], Awaitable[bytes]],
     ) -> None:
         self.task: asyncio.Task[None] | None = None
         self._reader = reader
         self._writer = writer
         self._clock = clock
+        self._peer = peer
         self._answer = answer
         self._idle = True
         self._closing = False
@@ -259,7 +283,7 @@ class _Connection:
                 self._closing = True  # where the next request begins is not known
                 answer = encode_error(request)
             else:
-                answer = await self._answer(request)
+                answer = await self._answer(request, self._peer)
             if not await self._write(answer):
                 return
             self._idle = True
@@ -275,6 +299,7 @@ class _Connection:
 
     def drop(self) -> None:
         """Close the transport; what the peer did not take within its time is lost."""
+        self._peer.close()
         if self._writer.transport.get_write_buffer_size():
             self._writer.transport.abort()
         else:
@@ -305,6 +330,11 @@ class _Connection:
 
         self._writer.write(answer)
         return await first_of(self._clock, IDLE_SECONDS, drain)
+
+
+def _place_of(peer: Peer, told: str) -> str:
+    """Return from where an answer came: what the peer calls itself, and what the kernel does."""
+    return f"{told}, {peer}" if told else str(peer)
 
 
 def _bind(lock: SessionLock) -> socket.socket:

@@ -1,7 +1,8 @@
 """The lock of a session: one process owns it, and tells whoever asks who it is.
 
 `runs/<session>.lock` is flocked for the owner's life, so it is free as soon as the owner is gone,
-however it ended. What the file says is only read while somebody holds that lock.
+however it ended. What the file says is only read while somebody holds that lock. Beside it lies
+`runs/<session>.key`, a secret of this owner: who shows it may read what this user may.
 """
 
 from __future__ import annotations
@@ -10,47 +11,66 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.config import private_dir
 from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 SETTLE_SECONDS = 1.0  # for an owner that has not written who it is, or a reader's short look
 POLL_SECONDS = 0.002
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")  # the socket's address has 107 bytes
 _FOR_OTHERS = 0o077
+_KEY_BYTES = 32
+MAX_LOCKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The process that owns a session."""
+    """The process that owns a session; `leaders` are those who drive it from outside, if any."""
 
     process: ProcessIdentity
     socket: Path  # of its control server
     since: float  # Unix seconds
+    leaders: tuple[ProcessIdentity, ...] = ()
+
+    @property
+    def roots(self) -> tuple[ProcessIdentity, ...]:
+        """The processes below which agents run."""
+        return (self.process, *self.leaders)
 
 
 class SessionLock:
     """Held by the owner of a session until `release`; also a context manager."""
 
-    def __init__(self, session: str, path: Path, descriptor: int, owner: Owner) -> None:
+    def __init__(
+        self, session: str, path: Path, descriptor: int, owner: Owner, key: str = ""
+    ) -> None:
         self.session = session
         self.owner = owner
+        self.key = key
         self._path = path
         self._descriptor: int | None = descriptor
 
     @classmethod
-    def take(cls, state_dir: Path, session: str, *, since: float) -> Self:
+    def take(
+        cls,
+        state_dir: Path,
+        session: str,
+        *,
+        since: float,
+        leaders: tuple[ProcessIdentity, ...] = (),
+    ) -> Self:
         """Become the owner of a session; `since` is Unix seconds, to tell others.
 
         A lock whose owner has died is taken over.
@@ -69,10 +89,24 @@ class SessionLock:
                 f"{path}: cannot be locked: {error.strerror}",
                 hint="PRSM_HOME names another folder for all state",
             ) from error
-        owner = Owner(process=_own_identity(), socket=path.with_suffix(".sock"), since=since)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _describe(owner), 0)
-        return cls(session, path, descriptor, owner)
+        owner = Owner(
+            process=_own_identity(),
+            socket=path.with_suffix(".sock"),
+            since=since,
+            leaders=leaders,
+        )
+        with ExitStack() as stack:
+            stack.callback(os.close, descriptor)
+            key = _new_key(path)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _describe(owner), 0)
+            stack.pop_all()
+        return cls(session, path, descriptor, owner, key)
+
+    @property
+    def folder(self) -> Path:
+        """Where the locks of all sessions lie."""
+        return self._path.parent
 
     def release(self) -> None:
         """Let the session go; a second call does nothing."""
@@ -84,6 +118,7 @@ class SessionLock:
             # While it is held: afterwards both names may be another owner's.
             if _is_named(descriptor, self._path):
                 self.owner.socket.unlink(missing_ok=True)
+                _key_path(self._path).unlink(missing_ok=True)
                 self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -120,6 +155,64 @@ def find_owner(state_dir: Path, session: str) -> Owner | None:
         hint=f"see which one: fuser {path}",
         code="unknown_owner",
     )
+
+
+def read_key(state_dir: Path, session: str) -> str:
+    """Return what the owner of a session keeps secret; nothing where that cannot be read."""
+    try:
+        return _key_path(state_dir / "runs" / f"{session}.lock").read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):  # the owner refuses who does not show it, and says so
+        return ""
+
+
+def named_owners(runs: Path) -> list[Owner]:
+    """Return who is named by the locks of a folder; who has died is among them.
+
+    Raises:
+        ControlError: there are more than MAX_LOCKS.
+    """
+    found = []
+    for count, path in enumerate(runs.glob("*.lock")):
+        if count >= MAX_LOCKS:
+            raise ControlError(
+                f"{runs} holds more than {MAX_LOCKS} locks",
+                hint="remove those of sessions that do not run; `prsm doctor` names them",
+                code="too_many_locks",
+            )
+        if (owner := _named_owner(path)) is not None:
+            found.append(owner)
+    return found
+
+
+def _named_owner(path: Path) -> Owner | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:  # its owner has just ended
+        return None
+    try:
+        return _read_owner(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _key_path(lock: Path) -> Path:
+    return lock.with_suffix(".key")
+
+
+def _new_key(lock: Path) -> str:
+    """Return a new secret, written for this user alone in place of a dead owner's."""
+    path, key = _key_path(lock), secrets.token_hex(_KEY_BYTES)
+    try:
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(key)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be written: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
+    return key
 
 
 def _lock(path: Path, session: str) -> int:
@@ -175,13 +268,11 @@ def _own_identity() -> ProcessIdentity:
 
 
 def _describe(owner: Owner) -> bytes:
-    process = owner.process
     values = {
-        "pid": process.pid,
-        "start_time": process.start_time,
-        "boot_id": process.boot_id,
+        **asdict(owner.process),
         "socket": str(owner.socket),
         "since": owner.since,
+        "leaders": [asdict(leader) for leader in owner.leaders],
     }
     return json.dumps(values).encode() + b"\n"
 
@@ -190,15 +281,22 @@ def _read_owner(descriptor: int) -> Owner | None:
     """Return what the file says; None while it says nothing, or not all of it."""
     try:
         values = json.loads(os.pread(descriptor, 8192, 0))
-        process = ProcessIdentity(
-            pid=int(values["pid"]),
-            start_time=int(values["start_time"]),
-            boot_id=str(values["boot_id"]),
+        return Owner(
+            process=_read_identity(values),
+            socket=Path(values["socket"]),
+            since=float(values["since"]),
+            leaders=tuple(map(_read_identity, values.get("leaders", ()))),
         )
-        since = float(values["since"])
-        return Owner(process=process, socket=Path(values["socket"]), since=since)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, OSError):
         return None
+
+
+def _read_identity(values: Mapping[str, Any]) -> ProcessIdentity:
+    return ProcessIdentity(
+        pid=int(values["pid"]),
+        start_time=int(values["start_time"]),
+        boot_id=str(values["boot_id"]),
+    )
 
 
 def _refusal(session: str, owner: Owner | None) -> SessionOwnedError:

@@ -1,13 +1,14 @@
 """What goes over a control socket: one JSON value a line, a request and its one answer.
 
-A request is `{"op": NAME, "args": {…}}`, an answer `{"ok": VALUE}` or
-`{"error": {"type", "code", "message", "hint"}}`.
+A request is `{"op": NAME, "args": {…}, "key": TEXT}`, an answer `{"ok": VALUE}` or
+`{"error": {"type", "code", "message", "hint"}}`. The key is that of the session's owner; who only
+looks needs none.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core import errors
 from prsm_core.errors import ControlError, PrsmError
@@ -25,25 +26,33 @@ _CLASSES: Mapping[str, type[PrsmError]] = {
 }
 
 
+class Request(NamedTuple):
+    """What a peer asks for; nothing in it has been checked but its shape."""
+
+    op: str
+    args: dict[str, Any]
+    key: str = ""
+
+
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return a value as one line."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def encode_request(op: str, args: Mapping[str, Any]) -> bytes:
+def encode_request(op: str, args: Mapping[str, Any], key: str = "") -> bytes:
     """Return a request as one line.
 
     Raises:
         ControlError: it is longer than a server takes.
     """
-    line = encode({"op": op, "args": args})
+    line = encode({"op": op, "args": args} | ({"key": key} if key else {}))
     if len(line) > REQUEST_LIMIT:
         raise too_long()
     return line
 
 
-def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return the operation and the arguments of a request.
+def decode_request(line: bytes) -> Request:
+    """Return what a peer asks for.
 
     Raises:
         ControlError: it is none.
@@ -54,10 +63,12 @@ def decode_request(line: bytes) -> tuple[str, dict[str, Any]]:
         raise bad_request(f"a request is one line of JSON: {error}") from error
     if not isinstance(request, dict) or not isinstance(request.get("op"), str):
         raise bad_request("a request is an object with `op` and `args`")
-    args = request.get("args", {})
+    args, key = request.get("args", {}), request.get("key", "")
     if not isinstance(args, dict):
         raise bad_request("`args` is an object")
-    return request["op"], args
+    if not isinstance(key, str):
+        raise bad_request("`key` is a text")
+    return Request(request["op"], args, key)
 
 
 def decode_answer(line: bytes) -> Any:

@@ -13,6 +13,9 @@ A program may kill this process. So that the engine, to which the orphans then c
 what others started, the program and all that descends from it carry a brand: a hard limit that the
 kernel hands on and nobody but root can raise again. It limits nothing: no kernel since 2.4.25 looks
 at it.
+
+The program's environment names the engine, so that what it asks others to start can be told from
+a person's.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
 ENDED_BY_TERM = 128 + signal.SIGTERM
+MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
+STAT_SIZE = 4096
+START_TIME = 19  # field of /proc/PID/stat, counted from behind the name
 SWEEP_SECONDS = 2.0
 SWEEP_PAUSE = 0.005
 READ_SIZE = 2**16  # bytes of pids for one round of the sweep
@@ -150,6 +156,19 @@ def _carry(brand: int) -> None:
         resource.setrlimit(RLIMIT_LOCKS, (brand, brand))
 
 
+def _mark(engine: int) -> str:
+    """Return words for the engine that mean no other one; exit if it has died."""
+    try:
+        fd = os.open(f"/proc/{engine}/stat", os.O_RDONLY)
+        try:
+            fields = os.read(fd, STAT_SIZE).rpartition(b")")[2].split()
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, ProcessLookupError):
+        os._exit(ENDED_BY_TERM)
+    return f"{engine}-{fields[START_TIME].decode()}"
+
+
 def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
     """Become the program, in the forked child."""
     # Exec would hand on what is ignored: by Python itself, by nohup, by a shell's background.
@@ -188,6 +207,7 @@ def main(argv: list[str]) -> NoReturn:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     _die_with_parent(libc, engine, signal.SIGUSR1)
     shim, brand = os.getpid(), _own_brand()
+    os.environ[MARK] = _mark(engine)
     head = os.fork()
     if head == 0:
         os.setpgid(0, 0)  # a program that kills its own group must not hit the shim

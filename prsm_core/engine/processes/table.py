@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
 ZOMBIE_AGE = 0.4  # seconds a zombie is left to whoever may be about to wait for it
 KILL_ROUNDS = 50  # a family that forks while it is killed takes more than one
+MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine that a process is below of
+LINEAGE_ROUNDS = 20  # an ancestor may end while its line is read
+MAX_ANCESTORS = 1000
 
 DEAD = "ZX"  # states of a process that has ended: zombie, being buried
 
@@ -42,11 +45,21 @@ class ProcessIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Relative:
+    """A process in the line of another's ancestors."""
+
+    identity: ProcessIdentity
+    session: int  # its leader's pid
+    has_terminal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Stat:
     pid: int
     state: str
     parent: int
     session: int
+    terminal: int  # number of the controlling one, 0 without
     start_time: int
 
 
@@ -66,6 +79,67 @@ def is_alive(identity: ProcessIdentity) -> bool:
         and stat.state not in DEAD
         and stat.start_time == identity.start_time
         and identity.boot_id == _boot_id()
+    )
+
+
+def find_lineage(pid: int) -> tuple[Relative, ...] | None:
+    """Return a process and its ancestors, nearest first, up to one that has none here.
+
+    An orphan's parent is who adopted it: a subreaper above it if there is one. None where a part
+    of the line cannot be seen: it has ended, it is another user's and /proc hides it, or the
+    line is longer than MAX_ANCESTORS.
+    """
+    for _ in range(LINEAGE_ROUNDS):
+        line = _line_above(pid)
+        if line is not None:
+            return line
+    return None
+
+
+def _line_above(pid: int) -> tuple[Relative, ...] | None:
+    line: list[Relative] = []
+    while pid and len(line) < MAX_ANCESTORS:
+        stat = _stat(pid)
+        # No parent is younger than its child: that would be one which took over a freed pid.
+        if stat is None or (line and stat.start_time > line[-1].identity.start_time):
+            return None
+        line.append(_relative(stat))
+        pid = stat.parent
+    return None if pid else tuple(line)
+
+
+def find_marks(line: Iterable[Relative]) -> set[ProcessIdentity]:
+    """Return the engines whose mark the environment of a process in this line has.
+
+    A reaper shim marks what it starts. Who wants to be rid of the mark can be; an environment
+    that cannot be read, such as another user's, has none.
+    """
+    marks = set()
+    for relative in line:
+        if (mark := _mark(relative.identity.pid)) is not None:
+            pid, _, start_time = mark.partition("-")
+            if pid.isdecimal() and start_time.isdecimal():
+                identity = ProcessIdentity(
+                    pid=int(pid), start_time=int(start_time), boot_id=_boot_id()
+                )
+                marks.add(identity)
+    return marks
+
+
+def _mark(pid: int) -> str | None:
+    try:
+        variables = _read(f"/proc/{pid}/environ").split("\0")
+    except OSError:
+        return None
+    name = f"{MARK}="
+    return next((one.removeprefix(name) for one in variables if one.startswith(name)), None)
+
+
+def _relative(stat: _Stat) -> Relative:
+    return Relative(
+        identity=ProcessIdentity(pid=stat.pid, start_time=stat.start_time, boot_id=_boot_id()),
+        session=stat.session,
+        has_terminal=stat.terminal != 0,
     )
 
 
@@ -262,6 +336,7 @@ def _stat(pid: int) -> _Stat | None:
         state=fields[0],
         parent=int(fields[1]),
         session=int(fields[3]),
+        terminal=int(fields[4]),
         start_time=int(fields[19]),
     )
 

@@ -1,0 +1,147 @@
+"""Who is at the other end of the control socket: a process of a person, or one of an agent.
+
+The kernel says which process connected and from which it descends. Whatever an agent starts has
+the engine among its ancestors for as long as it lives: the reaper shims and the engine adopt
+orphans, also those of a shim that was killed. So a person is whose line does not lead there, and
+who can show the key of the session. Nobody whose line cannot be seen is taken for a person.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import os
+import select
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prsm_core.engine.control.session_lock import named_owners
+from prsm_core.engine.processes.table import find_lineage, find_marks
+from prsm_core.interfaces.local_socket import Credentials, peer_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.engine.control.session_lock import SessionLock
+    from prsm_core.engine.processes.table import ProcessIdentity, Relative
+
+_SO_PEERPIDFD = 77  # Linux 6.5; `socket` does not name it
+_UNKNOWN_TO_KERNEL = frozenset({errno.ENOPROTOOPT, errno.EOPNOTSUPP})
+
+Lineage = tuple["Relative", ...]
+
+
+class Peer:
+    """The process that opened a connection, held so that no other is taken for it."""
+
+    def __init__(self, credentials: Credentials, descriptor: int | None) -> None:
+        self.pid = credentials.pid
+        self.is_foreign = credentials.is_foreign
+        self._descriptor = descriptor
+
+    @classmethod
+    def of(cls, connection: socket.socket) -> Self:
+        """Return who opened a connection; close it with the connection."""
+        credentials = peer_credentials(connection)
+        return cls(credentials, _process_descriptor(connection, credentials.pid))
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}, {self.program}"
+
+    @property
+    def program(self) -> str:
+        """The file that it runs, by the kernel's word."""
+        try:
+            return str(Path(f"/proc/{self.pid}/exe").readlink())
+        except OSError:
+            return "a program that cannot be seen"
+
+    def lineage(self) -> Lineage | None:
+        """Return it and its ancestors, nearest first; None where they cannot be seen."""
+        line = find_lineage(self.pid) if self.pid else None
+        return line if self._lives() else None  # afterwards: the pid was its own meanwhile
+
+    def _lives(self) -> bool:
+        if self._descriptor is None:
+            return False
+        ended = select.poll()
+        ended.register(self._descriptor, select.POLLIN)
+        return not ended.poll(0)
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def why_no_person(peer: Peer, key: str, lock: SessionLock) -> str | None:
+    """Return why a peer is not taken for a person, None if it is one.
+
+    The engine's own process counts as a person: a frontend lives in it.
+
+    Raises:
+        ControlError: the folder of locks cannot be judged by.
+    """
+    if not hmac.compare_digest(key.encode(errors="replace"), lock.key.encode()):
+        return "it does not show the key of this session"
+    if peer.pid == os.getpid():
+        return None
+    line, own = peer.lineage(), find_lineage(os.getpid())
+    if line is None or own is None or not _sees_own_processes():
+        return "its ancestors cannot be seen from here"
+    return _why_below(line, own, lock)
+
+
+def _why_below(line: Lineage, own: Lineage, lock: SessionLock) -> str | None:
+    above = _identities(line)
+    engine = lock.owner.process
+    if engine in above:
+        return "this engine's agents started it"
+    if not above.isdisjoint(lock.owner.leaders):
+        return "the client that leads this session started it"
+    if lock.owner.leaders and not _has_own_terminal(line):
+        return "a client leads this session, and it is no process of a terminal of a person"
+    if engine in find_marks(line):
+        return "it has the environment of this engine's agents"
+    others = {root for owner in named_owners(lock.folder) for root in owner.roots}
+    if not above.isdisjoint(others - _identities(own)):
+        return "the agents of another engine started it"
+    return None
+
+
+def _identities(line: Iterable[Relative]) -> set[ProcessIdentity]:
+    return {relative.identity for relative in line}
+
+
+def _has_own_terminal(line: Lineage) -> bool:
+    """Return whether who opened a terminal for this process is above it.
+
+    An orphan is not below the leader of its session: nobody adopts a client's.
+    """
+    leaders = {relative.identity.pid for relative in line}
+    return line[0].has_terminal and line[0].session in leaders
+
+
+def _sees_own_processes() -> bool:
+    """Return whether /proc is that of the pids which the kernel tells this process."""
+    return str(Path("/proc/self").readlink()) == str(os.getpid())
+
+
+def _process_descriptor(connection: socket.socket, pid: int) -> int | None:
+    """Return a descriptor of the process that connected, None when there is none any more."""
+    try:
+        told = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
+    except OSError as error:
+        return _opened_by_pid(pid) if error.errno in _UNKNOWN_TO_KERNEL else None
+    return int.from_bytes(told, sys.byteorder)
+
+
+def _opened_by_pid(pid: int) -> int | None:
+    """Return a descriptor of whoever has this pid now; right after it connected that is it."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

@@ -92,7 +92,7 @@ def test_the_first_answer_wins(start_asking, start_prsm, prsm):
     first_code = ends[0][1]
     verdict = "deny" if first_code else "once"
     first = f"prsm: request {request['request'][:8]} was answered already: {verdict}"
-    first += " (by user, prsm answer)\nhint: "
+    first += " (by user, prsm answer, pid "
     assert refused.startswith(first)
     for late in (prsm("answer", request["request"], "once"), prsm("answer", request["request"])):
         assert (late.code, late.out) == (1, "")

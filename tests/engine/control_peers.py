@@ -10,6 +10,7 @@ from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.control.wire import encode_request
 from prsm_core.interfaces.local_socket import short_name
 
 DEADLINE = 20  # seconds; a test that needs them has failed
@@ -46,6 +47,11 @@ async def connected(path):
             yield SimpleNamespace(read=reader.readline, write=writer.write, end=writer.write_eof)
     finally:
         writer.transport.abort()
+
+
+def keyed(path, op, **args):
+    """Return a request that shows the key which lies beside the socket."""
+    return encode_request(op, args, path.with_suffix(".key").read_text())
 
 
 async def ask(path, line):

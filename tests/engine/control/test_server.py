@@ -1,7 +1,10 @@
 """What other processes can do to a running session, on a real engine."""
 
 import asyncio
+import os
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,8 @@ from prsm_core.errors import MessageRoutingError, PrsmError
 from prsm_core.interfaces.frontend import RunOptions
 from tests.engine.control_peers import DEADLINE, serving
 from tests.engine.harness import SESSION
+
+PROGRAM = Path(sys.executable).resolve()
 
 
 @pytest.fixture
@@ -178,14 +183,15 @@ async def test_who_answered_and_from_where_is_told_to_whoever_comes_late(served,
         assert await late.outcome(request) is None
         assert await first.resolve_permission(request, "deny")
         assert not await late.resolve_permission(request, "once")
-        ended = {"request": request, "verdict": "deny", "by": "user", "via": "prsm attach"}
+        via = f"prsm attach, pid {os.getpid()}, {PROGRAM}"
+        ended = {"request": request, "verdict": "deny", "by": "user", "via": via}
         assert await late.outcome(request[:8]) == ended
         question = (await team.seen("question_asked")).data["request"]
         assert await first.answer(question, Answer(text="that one"))
-    assert (await late.outcome(question))["via"] == "prsm attach"
+    assert (await late.outcome(question))["via"] == via
     await run
     [answered] = team.ledger.events("question_answered")
-    assert (answered["by"], answered["via"]) == ("user", "prsm attach")
+    assert (answered["by"], answered["via"]) == ("user", via)
 
 
 async def test_of_two_answers_at_once_one_wins(served, tmp_path):

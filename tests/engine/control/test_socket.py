@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
+from prsm_core.engine.control import server
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
@@ -24,7 +25,16 @@ from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError
 from prsm_core.interfaces.local_socket import short_name
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.control_peers import DEADLINE, PING, SESSION, ask, connected, idle_app, serving
+from tests.engine.control_peers import (
+    DEADLINE,
+    PING,
+    SESSION,
+    ask,
+    connected,
+    idle_app,
+    keyed,
+    serving,
+)
 
 
 async def test_ping_names_the_session_and_its_owner(tmp_path):
@@ -75,8 +85,10 @@ async def test_a_client_waits_for_an_owner_that_has_only_begun(tmp_path):
         pinging = background.start(ping(), name="ping")
         await asyncio.sleep(0)
         assert not pings
-        server = ControlServer(idle_app(), lock, start_soon=background.start, clock=SystemClock())
-        await owner.enter_async_context(server)
+        listening = ControlServer(
+            idle_app(), lock, start_soon=background.start, clock=SystemClock()
+        )
+        await owner.enter_async_context(listening)
         await asyncio.wait({pinging}, timeout=DEADLINE)
         assert pings
 
@@ -99,6 +111,97 @@ print(peer.makefile().readline())
             subprocess.run, argv, capture_output=True, timeout=DEADLINE, check=True
         )
         assert json.loads(done.stdout)["error"]["code"] == "forbidden"
+
+
+ARGUMENTS = {
+    "kill": {"agent": "a"},
+    "prompt": {"agent": "a", "text": "t", "delivery": "queue"},
+    "restart": {"agent": "a", "prompt": "t"},
+    "resolve_permission": {"request": "r", "verdict": "once"},
+    "answer": {"request": "r", "choices": [], "text": None},
+    "outcome": {"request": "r"},
+}
+LOOKS = {"ping", "tree", "requests", "outcome"}
+
+
+async def known_operations(path):
+    refused = await ask(path, b'{"op":"none"}\n')
+    return refused["error"]["hint"].removeprefix("known: ").split(", ")
+
+
+@pytest.mark.requirement("D9", "D10")
+async def test_whatever_is_not_declared_a_look_is_refused_to_what_the_engine_started(tmp_path):
+    """A child of this process, which owns the session; it shows the key."""
+    script = """
+import socket, sys
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(sys.argv[1])
+for line in sys.stdin:
+    peer.sendall(line.encode())
+    print(peer.makefile().readline(), end="")
+"""
+
+    async def asked(*_, **__):
+        return {}
+
+    async def listed():
+        return []
+
+    app = idle_app(tree=asked, outcome=asked, requests=listed)  # an act would fail otherwise
+    async with serving(tmp_path) as path:
+        names = await known_operations(path)
+    async with serving(tmp_path, app) as path:
+        lines = [keyed(path, name, **ARGUMENTS.get(name, {})) for name in names]
+        argv = [sys.executable, "-c", script, str(path)]
+        done = await asyncio.to_thread(
+            subprocess.run,
+            argv,
+            input=b"".join(lines),
+            capture_output=True,
+            timeout=DEADLINE,
+            check=True,
+        )
+    answers = dict(zip(names, map(json.loads, done.stdout.splitlines()), strict=True))
+    codes = {name: answer.get("error", {}).get("code") for name, answer in answers.items()}
+    assert codes == {name: None if name in LOOKS else "not_a_person" for name in names}
+    assert set(names) >= LOOKS | {"kill", "prompt", "restart", "resolve_permission", "answer"}
+
+
+async def test_a_new_operation_is_for_people_unless_it_says_that_it_looks(tmp_path, monkeypatch):
+    async def publish(_app, _args):
+        return "done"
+
+    monkeypatch.setitem(server._OPERATIONS, "publish", server._Operation(publish))
+    async with serving(tmp_path) as path:
+        refused = await ask(path, b'{"op":"publish"}\n')
+        assert refused["error"]["code"] == "not_a_person"
+        assert await ask(path, keyed(path, "publish")) == {"ok": "done"}
+
+
+async def test_a_process_that_has_ended_is_no_person_whoever_has_its_connection(tmp_path):
+    script = """
+import os, socket, sys
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(sys.argv[1])
+line = sys.stdin.readline()
+parent = os.getpid()
+if os.fork():
+    os._exit(0)
+while os.getppid() == parent:
+    pass
+peer.sendall(line.encode())
+os.write(2, peer.makefile("rb").readline())
+"""
+    async with serving(tmp_path) as path:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", script, str(path)],
+            input=keyed(path, "attend"),
+            capture_output=True,
+            timeout=DEADLINE,
+            check=True,
+        )
+    assert "ancestors cannot be seen" in json.loads(done.stderr)["error"]["message"]
 
 
 async def test_a_connection_beyond_the_limit_is_refused_and_the_others_stay(tmp_path):
@@ -152,7 +255,7 @@ async def test_what_was_asked_before_the_end_is_answered(tmp_path):
         idle = await peers.enter_async_context(connected(path))
         idle.write(PING)
         await idle.read()
-        asking.write(b'{"op":"kill","args":{"agent":"w1"}}\n')
+        asking.write(keyed(path, "kill", agent="w1"))
         await asked.wait()
         asyncio.get_running_loop().call_soon(go_on.set)
     assert json.loads(await asking.read()) == {"ok": ["w1"]}
@@ -235,7 +338,7 @@ async def test_a_request_of_the_greatest_length_is_read(tmp_path):
 
     app = idle_app(prompt_agent=prompt_agent)
     room = REQUEST_LIMIT - len(
-        encode_request("prompt", {"agent": "w1", "text": "", "delivery": "queue"})
+        encode_request("prompt", {"agent": "w1", "text": "", "delivery": "queue"}, "0" * 64)
     )
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
         assert await client.prompt_agent("w1", "x" * room) == "queue"

@@ -120,7 +120,7 @@ async def test_the_environment_is_an_allow_list():
     async with ProcessLauncher(SystemClock(), environ=environ) as launcher:
         process = await launcher.start(["env"], name="env", env={"CODEX_HOME": "/c"})
         names = {line.partition(b"=")[0] for line in await collect(process)}
-    assert names == {b"PATH", b"HOME", b"LC_ALL", b"CODEX_HOME"}
+    assert names == {b"PATH", b"HOME", b"LC_ALL", b"CODEX_HOME", b"PRSM_ENGINE"}
     assert set(child_environment(environ)) == {"PATH", "HOME", "LC_ALL"}
 
 

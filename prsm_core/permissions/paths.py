@@ -35,7 +35,10 @@ _SECRET_SHAPE = re.compile(
     r"\.env\..*|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg)|id_(?:rsa|dsa|ecdsa|ed25519).*"
     r"|\..*history|(?:secrets?|credentials?)(?:\.(?:json|ya?ml|toml|ini|cfg|txt|env))?"
 )
-_SECRET_FOLDER = re.compile(r"(?:^|/)\.config/(?:gh|gcloud|op)(?:/|$)|(?:^|/)dev/(?:tcp|udp)/")
+_SECRET_FOLDER = re.compile(
+    r"(?:^|/)\.config/(?:gh|gcloud|op|prsm)(?:/|$)|(?:^|/)dev/(?:tcp|udp)/"
+    r"|(?:^|/)\.local/(?:state|share)/prsm(?:/|$)"
+)
 _HARMLESS_ENV = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 # What a pattern must not match, lest the shell fills in one of the above.
 _EXAMPLES = (*sorted(_SECRET), ".env.local", "key.pem", "server.key", "id_rsa", ".bash_history")

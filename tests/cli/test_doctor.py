@@ -29,6 +29,7 @@ CHECKS = [
     "sessions",
     "processes",
     "sandbox",
+    "answers",
     "terminal",
 ]
 
@@ -480,3 +481,13 @@ def test_it_says_that_programs_of_vendors_are_never_in_the_sandbox(prsm):
     done = prsm("doctor")
     (line,) = (line for line in done.out.splitlines() if line.split()[1:2] == ["sandbox"])
     assert "vendors' own programs never are" in line
+
+
+def test_what_people_can_be_told_by_and_where_it_ends_is_said(prsm):
+    [answers] = [
+        one for one in json.loads(prsm("doctor", "--json").out) if one["check"] == "answers"
+    ]
+    assert answers["status"] == "ok"
+    assert "a guarantee in the sandbox only" in answers["message"]
+    for way in ("read the key", "tmux", "at,", "cron", "systemd-run"):
+        assert way in answers["message"]

@@ -16,6 +16,7 @@ from prsm_core.interfaces.hook_gate import HOOK_COMMAND, MAX_ASKED, MAX_READ, Ho
 from prsm_core.interfaces.local_socket import short_name
 from prsm_core.testing.doubles import open_services, until
 from prsm_core.testing.fake_clock import FakeClock
+from tests.foreign_user import needs_root, said_to_nobody
 
 CALL = {"session_id": "t1", "tool_name": "Bash", "tool_input": {"command": "rm x"}}
 
@@ -305,3 +306,13 @@ async def test_what_is_being_decided_when_a_process_is_dismissed_is_refused(tmp_
         await until(lambda: person.asked)
         gate.dismiss(person)
         assert not (await hook.outcome()).allows
+
+
+@needs_root
+async def test_another_user_is_refused_and_told_whatever_token_it_has(tmp_path):
+    person = Person("yes")
+    async with opened(tmp_path, person) as (_, env):
+        told = f"{env['PRSM_HOOK_TOKEN']}\n{json.dumps(CALL)}".encode()
+        said = await said_to_nobody(Path(env["PRSM_HOOK_SOCKET"]), told)
+    assert said.partition(b"\n")[2] == b"no: this engine belongs to another user"
+    assert person.asked == []

@@ -83,6 +83,11 @@ def test_an_agent_writes_in_its_own_folder_only(tmp_path):
         ("/proc/self/environ", True),
         ("config/credentials.json", True),
         ("/home/x/.config/gh/hosts.yml", True),
+        ("/home/x/.config/prsm/config.yaml", True),
+        ("/home/x/.local/state/prsm/runs/01J.lock", True),
+        ("/home/x/.local/share/prsm/ledgers/x/ledger.db", True),
+        ("/srv/prsm-home/state/runs/01J.key", True),
+        ("docs/prsm/runs/01J.lock", False),
     ],
 )
 def test_secrets_are_not_read_without_asking(tmp_path, path, is_secret):

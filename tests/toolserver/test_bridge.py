@@ -18,6 +18,7 @@ from prsm_core.testing.doubles import answers, until
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.toolserver.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
 from prsm_core.toolserver.wire import LINE_LIMIT
+from tests.foreign_user import needs_root, said_to_nobody
 from tests.toolserver.peers import (
     DEADLINE,
     Frames,
@@ -36,6 +37,16 @@ async def test_the_socket_is_for_this_user_alone(endpoint):
     path = endpoint.env["PRSM_SOCKET"]
     assert mode_of(path) == 0o600
     assert mode_of(Path(path).parent) == 0o700
+
+
+@needs_root
+async def test_another_user_is_told_and_closed_whatever_token_it_has(bridge, endpoint, host):
+    path = Path(endpoint.env["PRSM_SOCKET"])
+    line = json.dumps(hello(endpoint)).encode() + b"\n"
+    assert json.loads(await said_to_nobody(path, line)) == {"error": "it belongs to another user"}
+    assert (bridge.refused, host.calls) == (1, [])
+    async with connection(endpoint) as (answer, _):
+        assert answer == {"ok": True}
 
 
 async def test_a_token_has_256_bits_and_no_two_endpoints_share_one(bridge, endpoint, host):

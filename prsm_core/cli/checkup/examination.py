@@ -13,6 +13,7 @@ from prsm_core.cli.checkup.folders import check_disk, check_folders
 from prsm_core.cli.checkup.providers import check_providers
 from prsm_core.cli.checkup.setup import check_setup
 from prsm_core.cli.checkup.system import (
+    check_answers,
     check_packages,
     check_python,
     check_sandbox,
@@ -33,6 +34,7 @@ def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("python", check_python)
     yield from _made("packages", check_packages)
     yield from _made("folders", _check_place, workspace, load_plugins)
+    yield from _made("answers", check_answers)
     yield from _made("terminal", check_terminal, sys.stdout.encoding)
 
 

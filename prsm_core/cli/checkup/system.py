@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import os
 import platform
 import shutil
 import sys
@@ -18,6 +19,7 @@ from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.table import find_lineage
 from prsm_core.errors import StoreError
 from prsm_core.plugins.discovery import GROUP
 from prsm_core.plugins.pins import core_pins, core_version, satisfies
@@ -92,6 +94,19 @@ async def _sandbox_state(paths: Paths) -> SandboxState:
             return await sandbox.examine()
         finally:
             sandbox.close()
+
+
+def check_answers() -> Iterator[Finding]:
+    """Look whether an engine here can tell people from agents, and say what it cannot tell."""
+    if find_lineage(os.getpid()) is None:
+        text = "the ancestors of a process cannot be seen, so nobody can answer by `prsm answer`"
+        yield warning("answers", text, "mount /proc without hidepid, or with gid= of your group")
+        return
+    yield ok(
+        "answers",
+        "what agents start may not answer for people; a guarantee in the sandbox only: elsewhere "
+        "they can read the key, or have tmux, at, cron or systemd-run start something",
+    )
 
 
 def check_terminal(encoding: str | None) -> Iterator[Finding]:

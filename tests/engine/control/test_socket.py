@@ -35,6 +35,7 @@ from tests.engine.control_peers import (
     keyed,
     serving,
 )
+from tests.foreign_user import needs_root, said_to_nobody
 
 
 async def test_ping_names_the_session_and_its_owner(tmp_path):
@@ -93,24 +94,11 @@ async def test_a_client_waits_for_an_owner_that_has_only_begun(tmp_path):
         assert pings
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@needs_root
 async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path):
-    script = """
-import os, socket, sys
-folder = os.open(sys.argv[1], os.O_RDONLY)
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-peer = socket.socket(socket.AF_UNIX)
-peer.connect(f"/proc/self/fd/{folder}/{sys.argv[2]}")
-print(peer.makefile().readline())
-"""
     async with serving(tmp_path) as path:
-        path.parent.chmod(0o755)
-        path.chmod(0o666)
-        argv = [sys.executable, "-c", script, str(path.parent), path.name]
-        done = await asyncio.to_thread(
-            subprocess.run, argv, capture_output=True, timeout=DEADLINE, check=True
-        )
-        assert json.loads(done.stdout)["error"]["code"] == "forbidden"
+        refused = json.loads(await said_to_nobody(path))
+    assert refused["error"]["code"] == "forbidden"
 
 
 ARGUMENTS = {

@@ -108,11 +108,8 @@ async def test_a_request_that_is_answered_elsewhere_is_withdrawn(place):
     async with leading(place) as leader, attached(place) as person:
         await leader.spawn("maker")
         await person.reads("[o]nce")
-        [session] = place.sessions()
-        async with place.control(session) as owner:
-            [request] = await owner.requests()
-            assert await owner.resolve_permission(request["request"], "deny")
-        await person.reads("Bash of maker: deny (by user)")
+        assert (await place.run_in_terminal("answer", "all", "deny"))[0] == 0
+        await person.reads("Bash of maker: deny (by user, prsm answer, pid ")
 
 
 async def test_a_terminal_that_has_stopped_counts_as_nobody(place):

@@ -122,7 +122,7 @@ async def test_what_a_child_asks_waits_for_a_person_and_the_client_is_told(place
 
 @pytest.mark.requirement("D7")
 async def test_the_client_that_leads_and_what_it_starts_answer_for_nobody(place):
-    async with leading(place, "--on-ask", "deny", "--patience", "0.2") as leader:
+    async with leading(place, "--on-ask", "allow") as leader:
         await leader.spawn("sleeper")
         [session] = place.sessions()
         refused = []
@@ -142,7 +142,7 @@ async def test_the_client_that_leads_and_what_it_starts_answer_for_nobody(place)
 @pytest.mark.requirement("D7")
 async def test_where_a_client_leads_people_act_in_terminals(place):
     """Nobody adopts what a client leaves behind: without a terminal it may be anybody."""
-    async with leading(place, "--on-ask", "deny", through=CLIENT) as leader:
+    async with leading(place, "--on-ask", "allow", through=CLIENT) as leader:
         await leader.spawn("sleeper")
         code, _, err = await place.run("kill", "sleeper")
         assert (code, "no process of a terminal" in err) == (1, True)

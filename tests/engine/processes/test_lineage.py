@@ -51,9 +51,9 @@ async def test_an_orphan_of_an_agent_stays_below_the_engine_and_is_marked():
         process = await launcher.start([sys.executable, "-c", DAEMON], name="daemon")
         words = (await anext(aiter(process.lines()))).split()
         head, orphan = (find_lineage(int(word)) for word in words)
-    assert head is not None
-    assert orphan is not None
-    assert [line[1].identity.pid for line in (head, orphan)] == [process.pid] * 2, "the shim"
-    assert own in {relative.identity for relative in orphan}
-    assert find_marks(orphan[:1]) == {own}
-    assert find_marks(orphan[-1:]) == set()
+        assert head is not None
+        assert orphan is not None
+        assert [line[1].identity.pid for line in (head, orphan)] == [process.pid] * 2, "the shim"
+        assert own in {relative.identity for relative in orphan}
+        assert find_marks(orphan[:1]) == {own}
+        assert find_marks(orphan[-1:]) == set()

@@ -307,6 +307,11 @@ def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManag
     provider = options.provider or settings.defaults.provider
     if provider is not None:
         plugins.check_not_refused(ProviderSpec, provider)
+    check_required(settings, plugins)
+
+
+def check_required(settings: Settings, plugins: PluginManager) -> None:
+    """Raise PluginError when a permission check that the settings require is not active."""
     for name in settings.permissions.required:
         try:
             plugins.implementation(plugins.get(PermissionCheckSpec, name))

@@ -71,6 +71,7 @@ class Renderer:
             "message_routed": self._routed,
             "permission_requested": self._permission,
             "permission_resolved": self._resolved,
+            "check_denied": self._check_denied,
             "question_asked": self._question,
             "question_answered": self._answered,
             "progress_reported": self._progress,
@@ -167,6 +168,10 @@ class Renderer:
         subject = self._requests.pop(data.exact("request"), unknown)
         return (f"{subject}: {data.exact('verdict')} (by {data.answerer()})",)
 
+    def _check_denied(self, event: Event, data: _Fields) -> Sequence[str]:
+        who, tool = self.name(event.agent), data.exact("tool")
+        return (f"the check {data.exact('check')} forbids {who} {tool}: {data.prose('reason')}",)
+
     def _question(self, event: Event, data: _Fields) -> Sequence[str]:
         options = [escape_exact(str(option)) for option in data.raw("options") or ()]
         return (
@@ -256,7 +261,9 @@ def _why(data: _Fields) -> Sequence[str]:
     reason, command = str(data.raw("reason") or ""), data.raw("command") or ""
     parts = [str(part) for part in data.raw("parts") or ()]
     unnamed = [part for part in parts if part not in reason and part != command.strip()]
+    check = data.raw("check")
     return (
+        *([f"  asked by the check {escape_exact(str(check))}"] if check else ()),
         *(f"  part: {escape_command(part)}" for part in unnamed),
         *([f"  reason: {escape_command(reason)}"] if reason else ()),
     )

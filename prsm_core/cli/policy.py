@@ -44,34 +44,52 @@ def policy() -> None:
 @policy.command(short_help="Say what becomes of a command.")
 @text_argument("command", "[COMMAND]", required=False)
 @click.option("--mode", type=click.Choice(MODES), default="default", show_default=True)
+@click.option("--tool", metavar="NAME", help="A call of this tool instead of a command.")
+@click.option("--arguments", metavar="JSON", default="{}", help="What the tool is called with.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; without COMMAND read rows.")
 @workspace_option
 @click.pass_obj
-def check(launch: Launch, command: str | None, mode: str, as_json: bool, workspace: str) -> None:
+def check(
+    launch: Launch,
+    command: str | None,
+    mode: str,
+    tool: str | None,
+    arguments: str,
+    as_json: bool,
+    workspace: str,
+) -> None:
     """Say whether COMMAND would run, be asked about, or be denied, and why. It is not run.
 
+    The permission checks of plugins are asked as in a run, also about calls of tools: with --tool
+    spawn_child about an agent that would spawn one.
+
     The exit code is 0 for allow, 1 for deny, 4 for ask. With --json and without COMMAND, rows are
-    read from stdin, one JSON object a line: command, and if they differ from what holds here id,
-    mode, trusted, cwd, and policy (allow, ask, deny) with policy_source (user, workspace). For
-    each a line with id, verdict, reason and rule is printed.
+    read from stdin, one JSON object a line: command, or tool and arguments, and if they differ
+    from what holds here id, mode, trusted, cwd, and policy (allow, ask, deny) with policy_source
+    (user, workspace). For each a line with id, verdict, reason and rule is printed, and check
+    where a check of a plugin decides.
     """
+    from prsm_core.app import check_required
     from prsm_core.cli.setup import load_setup
 
     setup = load_setup(launch, workspace)
-    if command is None:
+    check_required(setup.settings, setup.plugins)
+    given = _given(command, tool, arguments)
+    if given is None:
         if not as_json:
-            raise click.UsageError("name a command, or give rows on stdin with --json")
+            raise click.UsageError("name a command or a tool, or give rows on stdin with --json")
         store = _store(setup)
         for row in _rows():
             click.echo(json.dumps(_checked(row, setup, mode, store)))
         return
-    answer = _checked({"command": command}, setup, mode, _store(setup))
+    answer = _checked(given, setup, mode, _store(setup))
     if as_json:
         click.echo(json.dumps(answer))
     else:
         from prsm_core.builtin.text import escape_exact
 
-        click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}")
+        by = f" (the check {answer['check']})" if "check" in answer else ""
+        click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}{by}")
     click.get_current_context().exit(EXIT_CODES[str(answer["verdict"])])
 
 
@@ -121,6 +139,30 @@ def remove(verdict: str, words: tuple[str, ...], project: bool, workspace: str) 
     _edit(verdict, words, workspace, project=project, adds=False)
 
 
+def _given(command: str | None, tool: str | None, arguments: str) -> Mapping[str, Any] | None:
+    """Return the row that the command line gives, None without one."""
+    if tool is None:
+        return None if command is None else {"command": command}
+    if command is not None:
+        raise click.UsageError("name a command or a tool, not both")
+    try:
+        given = json.loads(arguments)
+    except ValueError as error:
+        raise click.UsageError(f"--arguments is not JSON: {error}") from error
+    row = {"tool": tool, "arguments": given}
+    if not _says_what(row):
+        raise click.UsageError("--arguments is no JSON object")
+    return row
+
+
+def _says_what(row: object) -> bool:
+    """Return whether a row holds a command, or a tool with its arguments."""
+    if not isinstance(row, dict):
+        return False
+    is_call = isinstance(row.get("tool"), str) and isinstance(row.get("arguments", {}), dict)
+    return isinstance(row.get("command"), str) or is_call
+
+
 def _rows() -> Iterable[Mapping[str, Any]]:
     for number, line in enumerate(sys.stdin, start=1):
         if not line.strip():
@@ -129,7 +171,7 @@ def _rows() -> Iterable[Mapping[str, Any]]:
             row = json.loads(line)
         except ValueError as error:
             raise click.UsageError(f"line {number} of stdin is not JSON: {error}") from error
-        if not isinstance(row, dict) or not isinstance(row.get("command"), str):
+        if not _says_what(row):
             raise click.UsageError(f"line {number} of stdin has no command")
         yield row
 
@@ -137,6 +179,7 @@ def _rows() -> Iterable[Mapping[str, Any]]:
 def _checked(
     row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicyStore
 ) -> dict[str, Any]:
+    from prsm_core.cli.judging import judge_command, judge_tool
     from prsm_core.permissions.policy import CommandSetting
 
     setting = CommandSetting(
@@ -148,7 +191,11 @@ def _checked(
     given = row.get("policy")
     if given is not None:
         store = _given_store(given, is_workspace=row.get("policy_source") == "workspace")
-    judgement = store.judge(row["command"], setting)
+    command = row.get("command")
+    if isinstance(command, str):
+        judgement = judge_command(command, setup, store, setting)
+    else:
+        judgement = judge_tool(row["tool"], row.get("arguments", {}), setup, store, setting)
     return {"id": row.get("id"), **_told(judgement)}
 
 
@@ -184,11 +231,15 @@ def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPoli
 
 
 def _told(judgement: Judgement) -> dict[str, Any]:
+    from prsm_core.cli.judging import check_of
+
     verdict = judgement.verdict
+    check = check_of(verdict)
     return {
         "verdict": type(verdict).__name__.lower(),
         "reason": verdict.reason,
         "rule": judgement.rule,
+        **({} if check is None else {"check": check}),
     }
 
 

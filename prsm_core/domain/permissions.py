@@ -57,7 +57,7 @@ class Ask:
 
     `parts` are the parts of the command that it is about. With `allow_rule` or `deny_rule` among
     the options, `allow_rules` or `deny_rules` are the rules that such an answer makes, each as the
-    first words of a command.
+    first words of a command. `check` names the check of a plugin that asks; the broker sets it.
     """
 
     reason: str
@@ -65,13 +65,18 @@ class Ask:
     parts: tuple[str, ...] = ()
     allow_rules: tuple[tuple[str, ...], ...] = ()
     deny_rules: tuple[tuple[str, ...], ...] = ()
+    check: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It may not run; the reason is told to the agent."""
+    """It may not run; the reason is told to the agent.
+
+    `check` names the check of a plugin that forbids it; the broker sets it.
+    """
 
     reason: str
+    check: str | None = field(default=None, compare=False)
 
 
 Verdict = Allow | Ask | Deny
@@ -93,6 +98,7 @@ class PermissionContext:
     active: bool = True  # False: the agent has ended or is an older incarnation
     region: tuple[str, ...] | None = None  # folders it may write; None: all of its own folder
     leased: tuple[tuple[str, str], ...] = ()  # a folder, and the name of the agent that has it
+    sandboxed: bool = False  # it runs in the sandbox, which writes in no region of others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.permissions import Deny
 from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
@@ -338,6 +339,8 @@ class TurnCalls:
 
     async def _handle(self, call: Call) -> ToolOutcome:
         try:
+            if self._session.host.watches_calls:
+                await self._permit(call)
             reply = await self._session.tools.invoke(call)
         except PrsmError as error:
             if isinstance(error, StoreError) and not isinstance(error, FencedError):
@@ -348,6 +351,17 @@ class TurnCalls:
         if isinstance(reply, ToolOutcome):
             return reply
         return success(reply.data, ends_turn=reply.ends_turn)
+
+    async def _permit(self, call: Call) -> None:
+        """Raise OrchestrationError when a check, or the person whom it asks, is against a call."""
+        verdict = await self._session.host.authorize_call(call.name, call.args)
+        if isinstance(verdict, Deny):
+            named = "" if verdict.check is None else f" (the permission check {verdict.check})"
+            raise OrchestrationError(
+                f"not permitted: {verdict.reason}{named}",
+                hint="do it another way",
+                code="permission_denied",
+            )
 
     def _surprise(self, call: Call, error: Exception) -> ToolOutcome:
         text = f"{call.name} failed inside prsm: {type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ from prsm_core.domain.permissions import (
     Ask,
     Deny,
     PermissionContext,
+    PermissionRequest,
 )
 from prsm_core.engine.calls import turn_over
 from prsm_core.engine.human import (
@@ -25,13 +26,14 @@ from prsm_core.engine.intake import fit
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.permissions import PermissionRequest, Question, Verdict
+    from prsm_core.domain.permissions import Question, Verdict
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.engine.agent_session import AgentSession
+    from prsm_core.engine.regions import Leases
     from prsm_core.interfaces.provider import AgentHost
 
 _VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
@@ -98,28 +100,82 @@ class SessionHost:
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks."""
+        return await self._authorize(request, sandboxed=False)
+
+    async def authorize_sandboxed(self, request: PermissionRequest) -> Allow | Deny:
+        """Decide about a command that will run in the sandbox, which keeps to all regions."""
+        return await self._authorize(request, sandboxed=True)
+
+    @property
+    def watches_calls(self) -> bool:
+        """Whether some check of a plugin is asked about orchestration calls."""
+        return self._session.manager.runtime.broker.watches_calls
+
+    async def authorize_call(self, name: str, arguments: Mapping[str, Any]) -> Allow | Deny:
+        """Have the checks that see orchestration calls, and whom they ask, decide about one."""
+        session = self._session
+        request = PermissionRequest(
+            agent_id=session.record.agent_id,
+            tool=name,
+            arguments=arguments,
+            cwd=session.record.descriptor.cwd,
+        )
+        decide = session.manager.runtime.broker.judge_call
+        async with session.busy():
+            return await self._settle(
+                request,
+                await decide(request, self._context()),
+                lambda: decide(request, self._context()),
+            )
+
+    async def _authorize(self, request: PermissionRequest, *, sandboxed: bool) -> Allow | Deny:
         if self._session.is_over:
             return Deny(_WHY_NOT["agent_ended"])
         async with self._session.busy():
-            return await self._decide(fit(request))
+            return await self._decide(fit(request), sandboxed=sandboxed)
 
-    async def _decide(self, request: PermissionRequest) -> Allow | Deny:
+    async def _decide(self, request: PermissionRequest, *, sandboxed: bool) -> Allow | Deny:
+        """Decide by the leases that hold when it is over: one may begin while a person thinks."""
         session = self._session
-        verdict = await session.manager.runtime.broker.decide(request, self._context())
-        if session.is_over:  # meanwhile: whoever asked has gone
-            return Deny(_WHY_NOT["agent_ended"])
-        if isinstance(verdict, Ask):
-            verdict = await self._ask(request, verdict)
+        broker = session.manager.runtime.broker
+
+        def again() -> Awaitable[Verdict]:
+            return broker.reconsider(request, self._context(sandboxed=sandboxed))
+
+        context = self._context(sandboxed=sandboxed)
+        known = set(context.leased)
+        verdict = await self._settle(request, await broker.decide(request, context), again)
+        while isinstance(verdict, Allow) and not known.issuperset(leases := self._leased()):
+            known.update(leases)
+            verdict = await self._settle(request, await again(), again)
         if isinstance(verdict, Allow) and session.turn is not None:
             session.turn.fold.permissions_used.append(request.tool)
         return verdict
 
-    async def _ask(self, request: PermissionRequest, ask: Ask) -> Allow | Deny:
+    async def _settle(
+        self, request: PermissionRequest, verdict: Verdict, again: Callable[[], Awaitable[Verdict]]
+    ) -> Allow | Deny:
+        """Have a person answer an Ask, and tell what the check of a plugin has forbidden."""
+        if self._session.is_over:  # meanwhile: whoever asked has gone
+            return Deny(_WHY_NOT["agent_ended"])
+        if isinstance(verdict, Ask):
+            return await self._ask(request, verdict, again)
+        if isinstance(verdict, Deny) and verdict.check is not None:
+            await self._session.manager.runtime.journal.fact(
+                "check_denied",
+                self._session.record.agent_id,
+                check=verdict.check,
+                tool=request.tool,
+                command=request.command,
+                paths=list(request.paths),
+                reason=verdict.reason,
+            )
+        return verdict
+
+    async def _ask(
+        self, request: PermissionRequest, ask: Ask, again: Callable[[], Awaitable[Verdict]]
+    ) -> Allow | Deny:
         runtime, record = self._session.manager.runtime, self._session.record
-
-        def again() -> Awaitable[Verdict]:
-            return runtime.broker.reconsider(request, self._context())
-
         request_id = runtime.ids.request()
         choice, by = await runtime.desk.permission(record, request_id, request, ask, again)
         if choice == "always":
@@ -129,7 +185,8 @@ class SessionHost:
         if choice in ALLOWING:
             return Allow(f"allowed {choice} by {by}")
         why = _WHY_NOT.get(by, "it was refused")
-        return Deny(f"{why}, and any like it from now on" if choice in RULE_ANSWERS else why)
+        why = f"{why}, and any like it from now on" if choice in RULE_ANSWERS else why
+        return Deny(why, check=ask.check)
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer's text says so."""
@@ -165,7 +222,11 @@ class SessionHost:
         grant = session.manager.runtime.broker.grant(session.record.agent_id, request)
         await session.manager.control(session.record, "grant", data=grant)
 
-    def _context(self) -> PermissionContext:
+    def _leased(self) -> Leases:
+        manager, descriptor = self._session.manager, self._session.record.descriptor
+        return manager.leases.beside(descriptor.agent_id)
+
+    def _context(self, *, sandboxed: bool = False) -> PermissionContext:
         manager, descriptor = self._session.manager, self._session.record.descriptor
         lineage = [descriptor.agent_id]
         while (parent := manager.get(lineage[-1]).descriptor.parent_id) is not None:
@@ -183,5 +244,6 @@ class SessionHost:
             shell_reads=runtime.providers.capabilities(descriptor.provider).shell_reads,
             active=not self._session.is_over,
             region=descriptor.grant.region,
-            leased=manager.leases.beside(descriptor.agent_id),
+            leased=self._leased(),
+            sandboxed=sandboxed,
         )

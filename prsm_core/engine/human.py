@@ -133,6 +133,7 @@ class HumanDesk:
             parts=list(ask.parts),
             options=list(options),
             rules=self._rules.rules(ask),
+            **_asker(ask),
         )
         opened = _Open(record, "permission", options, ask, again)
         if not self._policy.interactive:
@@ -281,6 +282,12 @@ class HumanDesk:
         said: dict[str, Any] = {"request": request_id, "by": request.by, "via": request.via}
         if request.kind == "permission":
             said["verdict"] = answer.get("verdict", "deny")
+            said |= _asker(request.ask)
             return end, self._journal.event("permission_resolved", request.record.agent_id, **said)
         said["answer"] = answer or None
         return end, self._journal.event("question_answered", request.record.agent_id, **said)
+
+
+def _asker(ask: Ask | None) -> dict[str, str]:
+    """Return, as a field of events, the check of a plugin that asks, if it is one that does."""
+    return {} if ask is None or ask.check is None else {"check": ask.check}

@@ -17,6 +17,10 @@ class PermissionCheckSpec:
 
     `check` may be an import string. Checks run in order of `priority` (lower first), then name;
     the strongest verdict wins. In BYPASS only checks with `in_bypass` run.
+
+    With `orchestration` it is asked about each call of PRSM's own tools as well, in every mode:
+    the request's `tool` is `spawn_child` or another name of the table, its `arguments` are what
+    the model gave, and it has no `command`. None and Allow let the call go on.
     """
 
     name: str
@@ -24,6 +28,7 @@ class PermissionCheckSpec:
     priority: int
     check: str | PermissionCheck
     in_bypass: bool = False
+    orchestration: bool = False
     timeout: float = 5.0
 
     def __post_init__(self) -> None:

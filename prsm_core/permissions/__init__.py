@@ -50,6 +50,7 @@ def build_broker(
     orchestration: Collection[str],
     grants: Grants | None = None,
     policy: Policy | None = None,
+    store: CommandPolicyStore | None = None,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
 
@@ -60,11 +61,12 @@ def build_broker(
         orchestration: The names of PRSM's own tools.
         grants: What was allowed "always" before, for a session that is resumed.
         policy: The rules of the policy files.
+        store: The rules on commands, instead of those of `settings` and `policy`.
     """
     own = frozenset(orchestration)
     known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
     return PermissionBroker(
-        build_policy(settings, policy),
+        store or build_policy(settings, policy),
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,

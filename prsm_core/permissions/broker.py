@@ -6,6 +6,7 @@ first that has an opinion decides; a deny rule therefore holds in every mode.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
@@ -29,6 +30,7 @@ CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
 SHELL = "Bash"
 LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
 ONCE = ("once", "deny")  # where the same question must come again next time
+_ENDED = "the agent has ended"
 
 _PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 
@@ -69,14 +71,17 @@ class PermissionBroker:
         # In order of the numbers in their docstrings; checks of plugins come in between.
         self._counted = (self._ended, self._repeated)
         self._refusals = (self._ended, self._denied, self._not_among_its_tools)
-        self._fixed = (self._own_tool, self._path, self._plan, self._asked, self._granted)
+        self._fixed = (
+            *(self._own_tool, self._path, self._plan, self._beside_regions),
+            *(self._asked, self._granted),
+        )
         self._usual = (self._tool, self._shell)
 
     async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
         """Return what becomes of a request; the first rule with an opinion wins.
 
         The strongest of the rules and the plugins' checks counts. A trusted check's Allow only
-        stands in for a person where rules 10 and 11 would ask one.
+        stands in for a person where rules 11 and 12 would ask one.
         """
         refusal = _first(self._counted, request, context)
         return refusal or await self.reconsider(request, context)
@@ -90,12 +95,30 @@ class PermissionBroker:
         verdict = fixed or _first(self._usual, request, context) or Ask("no rule knows it")
         if isinstance(verdict, Deny):
             return verdict
-        checked = await self._checks.strongest(request, context)
+        own_tool = request.command is None and self._is_orchestration(request.tool)
+        checked = await self._checks.strongest(request, context, own_tool=own_tool)
         if isinstance(checked, Deny) or (isinstance(checked, Ask) and isinstance(verdict, Allow)):
             return checked
         if isinstance(checked, Allow) and fixed is None:
             return checked
         return verdict
+
+    @property
+    def watches_calls(self) -> bool:
+        """Whether some check is asked about orchestration calls; there is no other use to ask."""
+        return self._checks.watch_calls
+
+    async def judge_call(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
+        """Return what becomes of an orchestration call, by the checks that see them.
+
+        A person who is asked about one is asked again the next time.
+        """
+        if not context.active:
+            return Deny(_ENDED)
+        checked = await self._checks.of_call(request, context)
+        if isinstance(checked, Ask):
+            return replace(checked, options=ONCE, allow_rules=(), deny_rules=())
+        return checked if isinstance(checked, Deny) else Allow("no check is against it")
 
     def grant(self, agent_id: str, request: PermissionRequest) -> dict[str, Any]:
         """Remember an "always" for the agent's subtree; return it as JSON values for the ledger."""
@@ -111,7 +134,7 @@ class PermissionBroker:
 
     def _ended(self, _request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """1: an agent that has ended, or was restarted since, does nothing more."""
-        return None if context.active else Deny("the agent has ended")
+        return None if context.active else Deny(_ENDED)
 
     def _repeated(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
         """2: the same command more than three times helps nobody."""
@@ -179,19 +202,41 @@ class PermissionBroker:
             return None
         return Deny("plan mode changes nothing")
 
+    def _beside_regions(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Verdict | None:
+        """8: what a command writes is not told by its text, so beside regions a person decides.
+
+        That is so for one's own region as for those of others, whatever allows it otherwise; but
+        not in the sandbox, which keeps to them.
+        """
+        if context.sandboxed or (context.region is None and not context.leased):
+            return None
+        if request.tool != SHELL and request.command is None:
+            return None
+        command = _command(request)
+        # The checks of a trusted project run its code: what that writes nobody can tell.
+        untrusted = replace(_setting(request, context), trusted=False)
+        if command is not None and self._policy.safe(command, untrusted):
+            return None
+        reason = f"beside regions it is not known to write nothing: {_regions(context)}"
+        if context.mode is PermissionMode.PLAN:
+            return Deny(f"{reason}, and this is plan mode")
+        return Ask(reason, ONCE)
+
     def _asked(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """8: ask rules, and what may evade a deny rule, are asked about every time."""
+        """9: ask rules, and what may evade a deny rule, are asked about every time."""
         command = _command(request)
         if command is None:
             return None
         return self._policy.asked(command, _setting(request, context))
 
     def _granted(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """9: what a person has allowed "always" for this agent or one above it."""
+        """10: what a person has allowed "always" for this agent or one above it."""
         return Allow("granted before") if self._grants.matches(request, context) else None
 
     def _tool(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """10: whole tools, by the user's rule on them, else by what they do."""
+        """11: whole tools, by the user's rule on them, else by what they do."""
         rule = self._tool_rules.get(request.tool)
         if rule == "ask":
             return Ask(f"the rule on {request.tool} wants it")
@@ -204,7 +249,7 @@ class PermissionBroker:
         return Ask(f"{request.tool} may change something")
 
     def _shell(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """11: shell commands by the policy."""
+        """12: shell commands by the policy."""
         command = _command(request)
         if command is None:
             return None
@@ -243,6 +288,12 @@ def _paths(request: PermissionRequest) -> Iterator[str]:
             value = request.arguments.get(name)
             if isinstance(value, str) and value not in request.paths:
                 yield value
+
+
+def _regions(context: PermissionContext) -> str:
+    """Return the regions around an agent, for people."""
+    own = () if context.region is None else (f"its own is {', '.join(context.region)}",)
+    return ", ".join((*own, *(f"{folder} is of {owner}" for folder, owner in context.leased)))
 
 
 def _may_read_by_shell(context: PermissionContext) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
@@ -21,16 +22,42 @@ class PluginChecks:
 
     def __init__(self, specs: Iterable[PermissionCheckSpec], trusted: Collection[str] = ()) -> None:
         self._specs = sorted(specs, key=lambda spec: (spec.priority, spec.name))
+        self._of_calls = tuple(spec for spec in self._specs if spec.orchestration)
+        self._others = tuple(spec for spec in self._specs if not spec.orchestration)
         self._trusted = frozenset(trusted)
 
+    @property
+    def watch_calls(self) -> bool:
+        """Whether any of them is asked about orchestration calls."""
+        return bool(self._of_calls)
+
     async def strongest(
+        self, request: PermissionRequest, context: PermissionContext, *, own_tool: bool = False
+    ) -> Verdict | None:
+        """Return the strongest verdict; an Allow only from a trusted check, None for no opinion.
+
+        A vendor that asks leave for an `own_tool` of PRSM asks before the call is made: the checks
+        on orchestration are left out, for they see the call itself.
+        """
+        specs = self._others if own_tool else self._specs
+        if context.mode is PermissionMode.BYPASS:
+            specs = [spec for spec in specs if spec.in_bypass]
+        return await self._strongest(specs, request, context)
+
+    async def of_call(
         self, request: PermissionRequest, context: PermissionContext
     ) -> Verdict | None:
-        """Return the strongest verdict; an Allow only from a trusted check, None for no opinion."""
+        """Return the strongest verdict on an orchestration call of the checks that see them."""
+        return await self._strongest(self._of_calls, request, context)
+
+    async def _strongest(
+        self,
+        specs: Iterable[PermissionCheckSpec],
+        request: PermissionRequest,
+        context: PermissionContext,
+    ) -> Verdict | None:
         strongest: Verdict | None = None
-        for spec in self._specs:
-            if context.mode is PermissionMode.BYPASS and not spec.in_bypass:
-                continue
+        for spec in specs:
             verdict = await _ask(spec, request, context)
             if isinstance(verdict, Deny):
                 return verdict
@@ -57,10 +84,12 @@ async def _ask(
         return _failed(spec, "cancelled itself")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a check that fails is a refusal
         return _failed(spec, f"failed: {str(error) or type(error).__name__}")
-    if verdict is None or isinstance(verdict, Allow | Ask | Deny):
+    if isinstance(verdict, Ask | Deny):
+        return replace(verdict, check=spec.name)
+    if verdict is None or isinstance(verdict, Allow):
         return verdict
     return _failed(spec, f"gave a {type(verdict).__name__}, which is no verdict")
 
 
 def _failed(spec: PermissionCheckSpec, what: str) -> Deny:
-    return Deny(f"the permission check {spec.name} {what}")
+    return Deny(f"the permission check {spec.name} {what}", check=spec.name)

@@ -265,6 +265,8 @@ class RuleBroker:
     A grant holds for the agent that got it and all below.
     """
 
+    watches_calls = False
+
     def __init__(self) -> None:
         self.granted: set[tuple[str, str]] = set()
         self.options = ("once", "always", "deny")

@@ -151,7 +151,7 @@ async def test_an_agent_that_reads_by_shell_runs_safe_commands_only(context, fie
     assert isinstance(await one.decide(shell("cat README.md"), no_reader), Deny)
 
 
-# Rules 5 to 9.
+# Rules 5 to 10.
 
 
 @pytest.mark.requirement("E19", "E20")
@@ -222,7 +222,79 @@ async def test_what_was_allowed_always_is_shared_by_all_agents_below(context):
     assert isinstance(await one.decide(sibling, replace(context, lineage=("b",))), Ask)
 
 
-# Rules 10 and 11.
+# Beside regions.
+
+OWN = {"region": ("/work/src",)}
+OTHERS = {"leased": (("/work/docs", "owner"),)}
+WRITERS = (
+    *("cp a src/x", "echo x > src/x", "sed -i s/a/b/ x", "make", "tee x", "touch src/x"),
+    *("python3 build.py", "pytest", "make test", "npm test", "cargo check", "ls > x"),
+    *("cd src && touch x", "bash -c 'touch x'", "ls; mkdir y", "$PROGRAM", "unknown-tool"),
+)
+
+
+@pytest.mark.requirement("F5")
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("regions", [OWN, OTHERS, OWN | OTHERS])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode is not PLAN])
+async def test_beside_regions_what_may_write_asks_whatever_allows_it(
+    context, command, regions, mode
+):
+    now = replace(context, mode=mode, **regions)
+    grants = Grants()
+    grants.add("master", shell(command))
+    allowing = CommandPolicyStore(allow=[command.split()[0], "make", "pytest"])
+    one = broker(
+        allowing,
+        grants=grants,
+        tool_rules={"Bash": "allow"},
+        checks=[check(Allow())],
+        trusted_checks=["check"],
+    )
+    for request in (shell(command), uses("Bash", command=command)):
+        verdict = await one.decide(request, now)
+        assert isinstance(verdict, Ask), command
+        assert verdict.options == ("once", "deny")
+    for folder in (regions.get("region") or ()) + tuple(f for f, _ in regions.get("leased", ())):
+        assert folder in verdict.reason
+
+
+@pytest.mark.parametrize("command", ["ls src", "cat README.md", "git status", "rg x src | head"])
+async def test_beside_regions_what_surely_reads_runs_unasked(context, command):
+    for mode in MODES:
+        now = replace(context, mode=mode, **OWN, **OTHERS)
+        assert isinstance(await broker().decide(shell(command), now), Allow)
+
+
+@pytest.mark.parametrize("command", WRITERS)
+async def test_in_plan_mode_what_may_write_beside_regions_is_denied(context, command):
+    plan = replace(context, mode=PLAN, **OTHERS)
+    assert isinstance(await broker().decide(shell(command), plan), Deny)
+
+
+async def test_in_the_sandbox_regions_hold_by_themselves_and_the_policy_goes_on(context):
+    now = replace(context, mode=BYPASS, sandboxed=True, **OWN, **OTHERS)
+    assert isinstance(await broker().decide(shell("cp a src/x"), now), Allow)
+    assert isinstance(await broker().decide(shell("rm -rf src"), now), Ask)
+    denying = broker(CommandPolicyStore(deny=["cp"]))
+    assert isinstance(await denying.decide(shell("cp a src/x"), now), Deny)
+
+
+async def test_a_shell_tool_without_a_command_asks_every_time_beside_regions(context):
+    grants = Grants()
+    grants.add("a", uses("Bash"))
+    verdict = await broker(grants=grants).decide(uses("Bash"), replace(context, **OTHERS))
+    assert isinstance(verdict, Ask)
+    assert verdict.options == ("once", "deny")
+
+
+async def test_a_deny_rule_and_a_check_that_denies_hold_beside_regions(context):
+    now = replace(context, **OTHERS)
+    for one in (broker(CommandPolicyStore(deny=["make"])), broker(checks=[check(Deny("no"))])):
+        assert isinstance(await one.decide(shell("make"), now), Deny)
+
+
+# Rules 11 and 12.
 
 
 @pytest.mark.requirement("E22")
@@ -373,6 +445,74 @@ async def test_cancelling_a_decision_is_no_verdict(context):
         await started.wait()
         deciding.cancel()
     assert deciding.cancelled()
+
+
+async def test_a_verdict_of_a_check_carries_its_name(context):
+    for verdict in (Deny("no"), Ask("hm"), ValueError("broken")):
+        one = broker(checks=[check(verdict, "watcher")])
+        assert (await one.decide(uses("Read", "x"), context)).check == "watcher"
+    denied = await broker(tool_rules={"Read": "deny"}).decide(uses("Read", "x"), context)
+    assert denied.check is None
+
+
+# Checks that see orchestration calls.
+
+
+@pytest.mark.requirement("F11")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("in_bypass", [True, False])
+async def test_a_check_on_orchestration_is_asked_about_calls_in_every_mode(
+    context, mode, in_bypass
+):
+    now = replace(context, mode=mode)
+    for verdict, expected in [
+        (Deny("no"), Deny),
+        (Ask("hm"), Ask),
+        (Allow(), Allow),
+        (None, Allow),
+        (ValueError("broken"), Deny),
+    ]:
+        one = broker(checks=[check(verdict, orchestration=True, in_bypass=in_bypass)])
+        assert one.watches_calls
+        judged = await one.judge_call(uses("spawn_child", prompt="x"), now)
+        assert type(judged) is expected
+        if expected is not Allow:
+            assert judged.check == "check"
+        if expected is Ask:
+            assert judged.options == ("once", "deny")
+
+
+async def test_other_checks_see_no_calls_and_then_there_is_nothing_to_ask(context):
+    one = broker(checks=[check(Deny("no"))])
+    assert not one.watches_calls
+    assert isinstance(await one.judge_call(uses("spawn_child"), context), Allow)
+
+
+async def test_a_vendor_that_asks_leave_for_a_tool_of_ours_does_not_ask_such_a_check_twice(
+    context,
+):
+    asked = []
+
+    async def note(request, _context):
+        asked.append(request.tool)
+
+    spec = PermissionCheckSpec(
+        name="watch", summary="", priority=1, check=note, in_bypass=True, orchestration=True
+    )
+    one = broker(checks=[spec])
+    assert isinstance(await one.decide(uses("spawn_child"), context), Allow)
+    assert asked == []
+    await one.judge_call(uses("spawn_child"), context)
+    await one.decide(shell("ls"), context)
+    run_bash = PermissionRequest(agent_id="a", tool="run_bash", command="ls")
+    await one.decide(run_bash, context)
+    assert asked == ["spawn_child", "Bash", "run_bash"]
+
+
+async def test_no_call_of_an_ended_agent_is_judged(context):
+    one = broker(checks=[check(Allow(), orchestration=True)])
+    ended = replace(context, active=False)
+    assert isinstance(await one.judge_call(uses("spawn_child"), ended), Deny)
 
 
 # Laws over all requests.

@@ -151,18 +151,23 @@ class Sandbox:
 
     @asynccontextmanager
     async def confined(
-        self, argv: Sequence[str], cwd: str, region: Sequence[str] | None = None
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        region: Sequence[str] | None = None,
+        closed: Sequence[str] = (),
     ) -> AsyncIterator[Confined]:
         """Lend out what runs `argv` in the sandbox; `argv` itself where there is none.
 
-        With a `region` nothing of the workspace can be written but these folders. The command has
-        ended when this is left.
+        With a `region` nothing of the workspace can be written but these folders; what is `closed`
+        never is. The command has ended when this is left. Raises ProcessError when one of them
+        cannot be mounted.
         """
         state = await self.prepare()
         if not state.is_active:
             yield Confined(argv=tuple(argv))
             return
-        view = self._view(cwd, region)
+        view = self._view(cwd, region, closed)
         with self._stand_ins.held(view.stand_ins()):
             mounts = (*view.options(), "--chdir", view.cwd)
             with self._command(argv, mounts) as confined:
@@ -196,7 +201,9 @@ class Sandbox:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         yield from ("--remount-ro", "/proc")
 
-    def _view(self, cwd: str, region: Sequence[str] | None) -> View:
+    def _view(
+        self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()
+    ) -> View:
         inside = os.path.realpath(cwd)
         root = self._workspace if Path(inside).is_relative_to(self._workspace) else inside
         index = self._indexes.setdefault(root, WorkspaceIndex(root))
@@ -208,6 +215,7 @@ class Sandbox:
             root=root,
             cwd=inside,
             region=None if region is None else tuple(map(os.path.realpath, region)),
+            closed=tuple(closed),
             writable=tuple(os.path.realpath(root / path) for path in writable),
             homes=self._homes,
             hidden=(*self._private, *places, *secret, *foreign_sockets()),

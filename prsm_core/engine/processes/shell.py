@@ -54,6 +54,7 @@ async def run_shell(
     keep_end: bool = False,
     sandbox: Sandbox | None = None,
     region: Sequence[str] | None = None,
+    closed: Sequence[str] = (),
 ) -> ShellResult:
     """Run exactly `command` by bash, without start-up files and without input.
 
@@ -61,13 +62,13 @@ async def run_shell(
     to the launcher's allow-list without the variables that make programs load code and without
     secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
     `keep_end` the last bytes are kept instead of the first. In the sandbox a `region` is all of
-    the workspace that can be written. Raises ProcessError when `cwd` does
-    not exist or the command is too long for the system, ConfigError when the sandbox is required
-    and cannot be had.
+    the workspace that can be written, and what is `closed` cannot. Raises ProcessError when `cwd`
+    does not exist or the command is too long for the system, ConfigError when the sandbox is
+    required and cannot be had.
     """
     _require_runnable(command)
     argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
-    async with _confined(sandbox, argv, cwd, region) as confined:
+    async with _confined(sandbox, argv, cwd, region, closed) as confined:
         return await run_captured(
             launcher,
             confined.argv,
@@ -130,12 +131,16 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 @asynccontextmanager
 async def _confined(
-    sandbox: Sandbox | None, argv: tuple[str, ...], cwd: str, region: Sequence[str] | None
+    sandbox: Sandbox | None,
+    argv: tuple[str, ...],
+    cwd: str,
+    region: Sequence[str] | None,
+    closed: Sequence[str],
 ) -> AsyncIterator[Confined]:
     if sandbox is None:
         yield Confined(argv=argv)
         return
-    async with sandbox.confined(argv, cwd, region) as confined:
+    async with sandbox.confined(argv, cwd, region, closed) as confined:
         yield confined
 
 

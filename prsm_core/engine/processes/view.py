@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.processes import region_mounts
 from prsm_core.engine.processes.hidden import is_below_any
 from prsm_core.permissions.paths import is_within
 
@@ -45,6 +46,7 @@ class View:
     Attributes:
         root: The folder that can be written: the workspace, or where the command starts.
         region: All of it that can be written, None for the whole.
+        closed: Folders of it that never can be: the regions of others.
         writable: Further paths that can be written.
         hidden: What must not be seen; paths that may lie anywhere, or not exist.
         protected: What is there and stays as it is.
@@ -55,6 +57,7 @@ class View:
     root: str
     cwd: str
     region: tuple[str, ...] | None
+    closed: tuple[str, ...]
     writable: tuple[str, ...]
     homes: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -66,11 +69,15 @@ class View:
         """Yield the options of bubblewrap that mount all this."""
         yield from self._covers()
         yield from ("--bind" if self.region is None else "--ro-bind", self.root, self.root)
-        for folder in self.region or ():
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            yield from ("--bind", folder, folder)
+        yield from region_mounts.opened(self.region or (), self.closed)
+        yield from region_mounts.sealed(
+            (self.root,) if self.region is None else self.region, self.closed
+        )
         yield from _over_itself("--ro-bind-try", self._shut)
-        yield from _over_itself("--bind-try", self.writable)
+        for path in self.writable:
+            if not is_below_any(path, self.closed):
+                yield from ("--bind-try", path, path)
+                yield from region_mounts.sealed((path,), self.closed)
         yield from _over_itself("--ro-bind-try", self._guarded)
         for path in self._covered_late:
             empty = "empty" if os.path.isdir(path) else "nothing"  # noqa: PTH112 - many of them

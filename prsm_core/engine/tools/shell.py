@@ -21,7 +21,9 @@ async def run_bash(call: Call) -> Reply:
     own = record.descriptor.cwd
     cwd = resolve_cwd(call.args.get("cwd"), own, own)
     await call.open()
-    verdict = await call.session.host.authorize(
+    host, sandbox = call.session.host, await runtime.sandbox.prepare()
+    authorize = host.authorize_sandboxed if sandbox.is_active else host.authorize
+    verdict = await authorize(
         PermissionRequest(
             agent_id=record.agent_id, tool="Bash", arguments=call.args, cwd=cwd, command=command
         )
@@ -42,6 +44,7 @@ async def run_bash(call: Call) -> Reply:
         env=runtime.shell_env,
         sandbox=runtime.sandbox,
         region=record.descriptor.grant.region,
+        closed=[folder for folder, _ in call.manager.leases.beside(record.agent_id)],
     )
     if result.timed_out:
         raise ToolCallTimeoutError(

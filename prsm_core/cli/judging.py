@@ -1,0 +1,90 @@
+"""Asks the broker of a run, with the checks of plugins, what would become of something."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
+from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.engine.tools.table import ToolTable
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.permissions import build_broker
+from prsm_core.permissions.policy import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.cli.setup import Setup
+    from prsm_core.domain.permissions import Verdict
+    from prsm_core.permissions import CommandPolicyStore, CommandSetting, PermissionBroker
+
+_AGENT = "policy-check"
+_SHELL_CALL = "run_bash"
+_OWN_TOOLS = ToolTable().names
+
+
+def judge_command(
+    command: str, setup: Setup, store: CommandPolicyStore, setting: CommandSetting
+) -> Judgement:
+    """Return what becomes of a worker's shell command by the rules of `store` and all checks."""
+    judgement = store.judge(command, setting)
+    request = PermissionRequest(
+        agent_id=_AGENT,
+        tool="Bash",
+        arguments={"command": command},
+        cwd=setting.cwd,
+        command=command,
+    )
+    verdict = asyncio.run(_broker(setup, store).reconsider(request, _context(setup, setting)))
+    # Where both say the same, the policy says it more exactly.
+    is_same = type(verdict) is type(judgement.verdict) and check_of(verdict) is None
+    return judgement if is_same else Judgement(verdict=verdict)
+
+
+def judge_tool(
+    tool: str,
+    arguments: Mapping[str, Any],
+    setup: Setup,
+    store: CommandPolicyStore,
+    setting: CommandSetting,
+) -> Judgement:
+    """Return what becomes of a worker's call of a tool, PRSM's own or another."""
+    broker, context = _broker(setup, store), _context(setup, setting)
+    request = PermissionRequest(agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd)
+    if tool not in _OWN_TOOLS:
+        return Judgement(verdict=asyncio.run(broker.reconsider(request, context)))
+    verdict = asyncio.run(broker.judge_call(request, context))
+    command = arguments.get("command")
+    if isinstance(verdict, Allow) and tool == _SHELL_CALL and isinstance(command, str):
+        return judge_command(command, setup, store, setting)
+    return Judgement(verdict=verdict)
+
+
+def check_of(verdict: Verdict) -> str | None:
+    """Return the name of the check that gave a verdict, None for a rule of PRSM's own."""
+    return verdict.check if isinstance(verdict, Ask | Deny) else None
+
+
+def _broker(setup: Setup, store: CommandPolicyStore) -> PermissionBroker:
+    return build_broker(
+        setup.settings.permissions,
+        workspace=str(setup.paths.workspace),
+        checks=setup.plugins.collect(PermissionCheckSpec),
+        orchestration=_OWN_TOOLS,
+        store=store,
+    )
+
+
+def _context(setup: Setup, setting: CommandSetting) -> PermissionContext:
+    return PermissionContext(
+        mode=setting.mode,
+        role=AgentRole.WORKER,
+        provider=setup.settings.defaults.provider or "",
+        workspace=setting.workspace,
+        trusted=setting.trusted,
+        interactive=True,
+        tools=NATIVE_TOOLS,
+        lineage=(_AGENT,),
+    )

@@ -1,0 +1,71 @@
+"""Regions in the sandbox: the mounts that let an agent write its own, and none that are others'."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ProcessError
+from prsm_core.permissions.paths import is_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def opened(folders: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
+    """Yield the options that make an agent's own folders writable, but for those that are closed.
+
+    Folders that are missing are made. Raises ProcessError for one that cannot be.
+    """
+    for folder in folders:
+        _make(folder)
+        if not any(is_within(folder, other) for other in closed):
+            yield from ("--bind", folder, folder)
+
+
+def sealed(writable: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
+    """Yield the options that make the closed folders read-only inside the writable ones.
+
+    They come behind those that make the others writable. A folder on the way to a closed one
+    becomes a mount of its own: it could be renamed otherwise, and another put in its place. A
+    closed folder that is missing is made, for what is not there cannot be closed.
+
+    Raises ProcessError for one that cannot be, or that leads elsewhere by now.
+    """
+    pins: dict[str, None] = {}
+    for folder in sorted(closed):
+        for area in writable:
+            if is_within(folder, area):
+                pins.update(dict.fromkeys(_between(area, folder)))
+    inside = [folder for folder in closed if any(is_within(folder, area) for area in writable)]
+    for folder in inside:
+        _make(folder)
+    for pin in sorted(pins, key=len):
+        yield from ("--bind", pin, pin)
+    for folder in sorted(inside, key=len):
+        yield from ("--ro-bind", folder, folder)
+
+
+def _between(area: str, folder: str) -> list[str]:
+    """Return the folders below `area` and above `folder`, none for the same one."""
+    above = [os.fspath(path) for path in Path(folder).parents]
+    return [path for path in above if is_within(path, area) and path != area]
+
+
+def _make(folder: str) -> None:
+    """Make a folder where nothing is; a region may name a file as well."""
+    try:
+        if not os.path.lexists(folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        where = os.path.realpath(folder)
+    except OSError as error:
+        raise ProcessError(
+            f"the region {folder} cannot be made for the sandbox: {error.strerror}",
+            hint="remove what is in its way",
+        ) from error
+    if where != folder:
+        raise ProcessError(
+            f"the region {folder} has become a link to {where}",
+            hint="put the folder back in its place",
+        )

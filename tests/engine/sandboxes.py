@@ -40,7 +40,7 @@ class Shell:
     sandbox: Sandbox
     workspace: Path
 
-    async def __call__(self, command, cwd=None, region=None):
+    async def __call__(self, command, cwd=None, region=None, closed=()):
         return await run_shell(
             self.launcher,
             command,
@@ -49,6 +49,7 @@ class Shell:
             clock=SystemClock(),
             sandbox=self.sandbox,
             region=region,
+            closed=closed,
         )
 
 

@@ -233,7 +233,6 @@ WRITERS = (
 )
 
 
-@pytest.mark.requirement("F5")
 @pytest.mark.parametrize("command", WRITERS)
 @pytest.mark.parametrize("regions", [OWN, OTHERS, OWN | OTHERS])
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode is not PLAN])
@@ -458,7 +457,6 @@ async def test_a_verdict_of_a_check_carries_its_name(context):
 # Checks that see orchestration calls.
 
 
-@pytest.mark.requirement("F11")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("in_bypass", [True, False])
 async def test_a_check_on_orchestration_is_asked_about_calls_in_every_mode(

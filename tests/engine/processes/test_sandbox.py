@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, ProcessError
 from tests.engine.sandboxes import needs_bwrap
 
 
@@ -71,6 +71,80 @@ async def test_of_the_workspace_only_the_region_of_an_agent_can_be_written(opene
     done = await run("echo x > a.txt", region=())
     assert "Read-only file system" in done.stderr
     assert (workspace / "a.txt").read_text() == "a"
+
+
+REPLACE = (
+    "mv pkg aside && mkdir -p pkg/part && echo x > pkg/part/x",
+    "mv pkg/part aside && mkdir pkg/part && echo x > pkg/part/x",
+    "rm -rf pkg; mkdir -p pkg/part; echo x > pkg/part/x",
+    "ln pkg/part/theirs hard && echo x > hard",
+    "umount pkg/part; umount -l pkg/part; echo x > pkg/part/x",
+    "mount -o remount,rw,bind pkg/part; echo x > pkg/part/x",
+)
+WRITE = ("echo x > pkg/part/x", "cp a.txt pkg/part/theirs", "sed -i s/o/x/ pkg/part/theirs")
+
+
+@pytest.fixture
+def part(workspace):
+    """A folder that is closed, with a file of its owner's."""
+    folder = workspace / "pkg" / "part"
+    folder.mkdir(parents=True)
+    (folder / "theirs").write_text("of the owner")
+    return folder
+
+
+def is_as_it_was(part):
+    return [(file.name, file.read_text()) for file in part.iterdir()] == [
+        ("theirs", "of the owner")
+    ]
+
+
+@needs_bwrap
+@pytest.mark.parametrize("command", [*WRITE, *REPLACE])
+@pytest.mark.parametrize("region", [None, ["."], ["pkg"]])
+@pytest.mark.parametrize("writable", [[], ["pkg"], ["pkg/part"], ["."]])
+async def test_nothing_is_written_in_a_closed_folder_nor_put_in_its_place(
+    opened, workspace, part, command, region, writable
+):
+    run = opened(writable=writable)
+    own = None if region is None else [str((workspace / each).resolve()) for each in region]
+    done = await run(command, region=own, closed=[str(part)])
+    assert done.exit_code != 0
+    assert is_as_it_was(part)
+
+
+@needs_bwrap
+async def test_beside_a_closed_folder_all_else_can_be_written(opened, workspace, part):
+    closed = [str(part), str(workspace / "new" / "deep")]
+    done = await opened()("echo x > pkg/y && mkdir pkg/z && echo x > new/y", closed=closed)
+    assert done.exit_code == 0, done.stderr
+    assert (workspace / "pkg" / "y").read_text() == "x\n"
+    done = await opened()("cat pkg/part/theirs && echo x > new/deep/x", closed=closed)
+    assert done.stdout == "of the owner"
+    assert "Read-only file system" in done.stderr
+    done = await opened()("echo x > pkg/y", region=[str(part)], closed=[str(part)])
+    assert "Read-only file system" in done.stderr
+
+
+@needs_bwrap
+async def test_a_closed_file_or_one_outside_what_can_be_written_is_no_fault(
+    opened, workspace, outside_temp
+):
+    closed = [str(workspace / "a.txt"), str(outside_temp / "elsewhere")]
+    done = await opened()("echo x > b.txt && echo x > a.txt", closed=closed)
+    assert "a.txt: Read-only file system" in done.stderr
+    assert not (outside_temp / "elsewhere").exists()
+
+
+@needs_bwrap
+async def test_a_folder_that_has_become_a_link_or_lies_in_a_file_is_not_taken_for_closed(
+    opened, workspace, part
+):
+    (workspace / "link").symlink_to(part)
+    with pytest.raises(ProcessError, match="has become a link"):
+        await opened()("true", closed=[str(workspace / "link")])
+    with pytest.raises(ProcessError, match="cannot be made"):
+        await opened()("true", closed=[str(workspace / "a.txt" / "below")])
 
 
 @needs_bwrap

@@ -80,11 +80,12 @@ async def test_a_denied_spawn_is_an_error_that_names_the_check_in_every_mode(
 
     async with watched(check) as team:
         result = await team.run("do it", {"mode": mode}, master=master, a=a)
+        own = team["a"].descriptor.mode
     assert result.status == "completed"
     assert sorted(team.ledger.rows("SELECT name FROM agents")) == [("a",), ("master",)]
     asked = [each for each in seen if each[0] == "spawn_children_parallel"]
     assert [each[:3] for each in asked] == [(asked[0][0], {"children": children}, None)] * 2
-    assert asked[1][3] is mode
+    assert asked[1][3] is own
     events = team.ledger.events("check_denied")
     assert [(event["agent"], event["check"]) for event in events] == [
         ("master", "watcher"),

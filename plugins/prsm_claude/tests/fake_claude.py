@@ -233,7 +233,12 @@ class Turn:
         if decision.get("permissionDecision") == "deny":
             reason = decision["permissionDecisionReason"]
             return f"PreToolUse:{block['name']} hook error: {reason}"
-        return "defer" if decision.get("permissionDecision") == "defer" else None
+        if decision.get("permissionDecision") in {"defer", "allow"}:
+            return "defer" if decision["permissionDecision"] == "defer" else None
+        if block["name"] == "AskUserQuestion":  # which asks for leave with its answers
+            return None
+        answer = self._leave(block)
+        return None if answer.get("behavior") == "allow" else answer.get("message", "refused")
 
     def _after(self, block: dict) -> None:
         answer = self._hook("PostToolUse", block) or {}
@@ -254,14 +259,18 @@ class Turn:
         }
         return self.cli.wire.ask(request, self.interrupted)
 
-    def _question(self, block: dict) -> tuple[str, bool]:
+    def _leave(self, block: dict) -> dict:
+        """Ask for leave, as the CLI does for what its hooks leave open."""
         request = {
             "subtype": "can_use_tool",
             "tool_name": block["name"],
             "input": block["input"],
             "tool_use_id": block["id"],
         }
-        answer = self.cli.wire.ask(request, self.interrupted) or {}
+        return self.cli.wire.ask(request, self.interrupted) or {}
+
+    def _question(self, block: dict) -> tuple[str, bool]:
+        answer = self._leave(block)
         if answer.get("behavior") != "allow":
             return str(answer.get("message", "refused")), True
         return f"answered: {json.dumps(answer['updatedInput']['answers'])}", False

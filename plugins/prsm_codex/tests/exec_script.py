@@ -54,6 +54,10 @@ def main(folder: Path, arguments: list[str]) -> int:
     (folder / f"run-{len(runs)}.json").write_text(json.dumps(asked))
     turn = json.loads((folder / "turns.json").read_text())[len(runs)]
     sys.stderr.write(turn.get("stderr", ""))
+    if "--ephemeral" not in arguments:  # the vendor's program keeps the thread then
+        sessions = Path(os.environ["CODEX_HOME"], "sessions")
+        sessions.mkdir(parents=True, exist_ok=True)
+        (sessions / f"rollout-{len(runs)}.jsonl").write_text(asked["prompt"])
     for line in turn.get("lines", ()):
         sys.stdout.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
     sys.stdout.flush()

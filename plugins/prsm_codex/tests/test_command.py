@@ -233,6 +233,7 @@ def test_a_server_whose_name_codex_cannot_take_is_refused(backend, name, why):
         check_servers(request, CodexConfig(backend=backend))
 
 
+@pytest.mark.requirement("E74")
 def test_the_command_line_of_one_turn():
     endpoint = McpEndpoint(argv=("py", "proxy"), env={"PRSM_TOKEN": "s3cret"})
     request = session_request("/w", model="m1", reasoning_effort="low")

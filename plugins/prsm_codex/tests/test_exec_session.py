@@ -85,6 +85,19 @@ async def test_the_prompt_goes_to_stdin_and_the_system_prompt_before_it(tmp_path
     assert events[-1].stop_reason is StopReason.END_TURN
 
 
+@pytest.mark.requirement("E74")
+async def test_no_turn_leaves_its_thread_behind_and_the_next_goes_on_all_the_same(tmp_path):
+    async with playing(tmp_path, fine("one"), fine("two")) as (session, services):
+        for prompt in ("First.", "Second."):
+            await run_turn(session, prompt)
+        home = services.state_dir / "codex-home"
+        assert home.is_dir()
+        assert list(home.rglob("rollout-*")) == []
+    assert session.resume_token is None
+    for part in ("First.", "one", "Second."):
+        assert part in asked(tmp_path, 1)["prompt"]
+
+
 async def test_a_long_system_prompt_is_no_argument(tmp_path):
     async with playing(tmp_path, fine(), system_prompt="long " * 60_000) as (session, _):
         events = await run_turn(session, "hi")

@@ -48,7 +48,7 @@ def codex(binary, state_dir, monkeypatch, tmp_path):
     return opened
 
 
-@pytest.mark.requirement("E70")
+@pytest.mark.requirement("E70", "E74")
 async def test_a_turn_uses_its_tools_and_leaves_nothing_behind(codex, state_dir):
     host = RecordingHost(note=answers("noted"))
     usage = [{"input_tokens": 100, "output_tokens": n} for n in (1, 2)]

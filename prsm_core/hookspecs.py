@@ -53,7 +53,9 @@ def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[e
     """Contribute permission checks, asked after the broker's first four rules.
 
     Called once at start-up; the check itself is async and runs per decision, in order of
-    `priority`, with a timeout. The strongest verdict of the broker and all checks wins.
+    `priority`, with a timeout. The strongest verdict of the broker and all checks wins. One with
+    `orchestration=True` decides about calls of PRSM's own tools as well: about `spawn_child`
+    before an agent is spawned.
 
     Example::
 
@@ -114,7 +116,7 @@ def prsm_event_sinks() -> Iterable[EventSinkSpec]:  # type: ignore[empty-body]
             yield EventSinkSpec(
                 name="audit", summary="Writes denials to a file.",
                 factory="my_package.audit:AuditSink",
-                kinds=frozenset({"permission_resolved"}),
+                kinds=frozenset({"check_denied", "permission_resolved"}),
             )
 
     Returns:

@@ -71,6 +71,12 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"request": "r1", "verdict": "once", "by": "user", "via": "console"},
     ),
+    (
+        "check_denied",
+        WORKER,
+        {"check": "no-force-push", "tool": "Bash", "command": "git push -f", "paths": []}
+        | {"reason": "force pushes are not allowed here"},
+    ),
     ("question_asked", MASTER, {"request": "q1", "question": "Which?", "options": ["a", "b"]}),
     (
         "question_answered",

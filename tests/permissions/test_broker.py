@@ -15,13 +15,8 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import (
-    BashRepeatGuard,
-    CommandPolicyStore,
-    Grants,
-    PermissionBroker,
-    build_broker,
-)
+from prsm_core.permissions import BashRepeatGuard, CommandPolicyStore, Grants, build_broker
+from tests.permissions.brokers import broker, check, make_context, shell, uses
 
 DATA = Path(__file__).parent / "data" / "commands_sample.jsonl"
 ROWS = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -30,49 +25,9 @@ BYPASS, PLAN = PermissionMode.BYPASS, PermissionMode.PLAN
 READER = frozenset({"Read"})
 
 
-def broker(policy=None, **options):
-    options = {
-        "checks": (),
-        "trusted_checks": (),
-        "tool_rules": {},
-        "guard": BashRepeatGuard(),
-        "grants": Grants(),
-        "control_tools": ("ExitPlanMode", "update_plan"),
-        "is_orchestration": {"spawn_child", "run_bash"}.__contains__,
-        **options,
-    }
-    return PermissionBroker(policy or CommandPolicyStore(), **options)
-
-
-def shell(command, **fields):
-    return PermissionRequest(agent_id="a", tool="Bash", command=command, **fields)
-
-
-def uses(tool, *paths, **arguments):
-    return PermissionRequest(agent_id="a", tool=tool, paths=paths, arguments=arguments)
-
-
 @pytest.fixture
 def context(tmp_path):
-    return PermissionContext(
-        mode=PermissionMode.DEFAULT,
-        role=AgentRole.WORKER,
-        provider="p",
-        workspace=str(tmp_path),
-        trusted=True,
-        tools=NATIVE_TOOLS,
-        lineage=("a", "master"),
-    )
-
-
-def check(verdict, name="check", **fields):
-    async def answer(_request, _context):
-        if isinstance(verdict, BaseException):
-            raise verdict
-        return verdict
-
-    fields = {"priority": 1, "in_bypass": True, **fields}
-    return PermissionCheckSpec(name=name, summary="", check=answer, **fields)
+    return make_context(tmp_path)
 
 
 # Rules 1 to 4: refusals that nothing comes before.
@@ -220,77 +175,6 @@ async def test_what_was_allowed_always_is_shared_by_all_agents_below(context):
     sibling = replace(request, agent_id="b")
     assert isinstance(await one.decide(sibling, replace(context, lineage=("b", "master"))), Allow)
     assert isinstance(await one.decide(sibling, replace(context, lineage=("b",))), Ask)
-
-
-# Beside regions.
-
-OWN = {"region": ("/work/src",)}
-OTHERS = {"leased": (("/work/docs", "owner"),)}
-WRITERS = (
-    *("cp a src/x", "echo x > src/x", "sed -i s/a/b/ x", "make", "tee x", "touch src/x"),
-    *("python3 build.py", "pytest", "make test", "npm test", "cargo check", "ls > x"),
-    *("cd src && touch x", "bash -c 'touch x'", "ls; mkdir y", "$PROGRAM", "unknown-tool"),
-)
-
-
-@pytest.mark.parametrize("command", WRITERS)
-@pytest.mark.parametrize("regions", [OWN, OTHERS, OWN | OTHERS])
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode is not PLAN])
-async def test_beside_regions_what_may_write_asks_whatever_allows_it(
-    context, command, regions, mode
-):
-    now = replace(context, mode=mode, **regions)
-    grants = Grants()
-    grants.add("master", shell(command))
-    allowing = CommandPolicyStore(allow=[command.split()[0], "make", "pytest"])
-    one = broker(
-        allowing,
-        grants=grants,
-        tool_rules={"Bash": "allow"},
-        checks=[check(Allow())],
-        trusted_checks=["check"],
-    )
-    for request in (shell(command), uses("Bash", command=command)):
-        verdict = await one.decide(request, now)
-        assert isinstance(verdict, Ask), command
-        assert verdict.options == ("once", "deny")
-    for folder in (regions.get("region") or ()) + tuple(f for f, _ in regions.get("leased", ())):
-        assert folder in verdict.reason
-
-
-@pytest.mark.parametrize("command", ["ls src", "cat README.md", "git status", "rg x src | head"])
-async def test_beside_regions_what_surely_reads_runs_unasked(context, command):
-    for mode in MODES:
-        now = replace(context, mode=mode, **OWN, **OTHERS)
-        assert isinstance(await broker().decide(shell(command), now), Allow)
-
-
-@pytest.mark.parametrize("command", WRITERS)
-async def test_in_plan_mode_what_may_write_beside_regions_is_denied(context, command):
-    plan = replace(context, mode=PLAN, **OTHERS)
-    assert isinstance(await broker().decide(shell(command), plan), Deny)
-
-
-async def test_in_the_sandbox_regions_hold_by_themselves_and_the_policy_goes_on(context):
-    now = replace(context, mode=BYPASS, sandboxed=True, **OWN, **OTHERS)
-    assert isinstance(await broker().decide(shell("cp a src/x"), now), Allow)
-    assert isinstance(await broker().decide(shell("rm -rf src"), now), Ask)
-    denying = broker(CommandPolicyStore(deny=["cp"]))
-    assert isinstance(await denying.decide(shell("cp a src/x"), now), Deny)
-
-
-async def test_a_shell_tool_without_a_command_asks_every_time_beside_regions(context):
-    grants = Grants()
-    grants.add("a", uses("Bash"))
-    verdict = await broker(grants=grants).decide(uses("Bash"), replace(context, **OTHERS))
-    assert isinstance(verdict, Ask)
-    assert verdict.options == ("once", "deny")
-
-
-async def test_a_deny_rule_and_a_check_that_denies_hold_beside_regions(context):
-    now = replace(context, **OTHERS)
-    for one in (broker(CommandPolicyStore(deny=["make"])), broker(checks=[check(Deny("no"))])):
-        assert isinstance(await one.decide(shell("make"), now), Deny)
 
 
 # Rules 11 and 12.
@@ -452,65 +336,6 @@ async def test_a_verdict_of_a_check_carries_its_name(context):
         assert (await one.decide(uses("Read", "x"), context)).check == "watcher"
     denied = await broker(tool_rules={"Read": "deny"}).decide(uses("Read", "x"), context)
     assert denied.check is None
-
-
-# Checks that see orchestration calls.
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("in_bypass", [True, False])
-async def test_a_check_on_orchestration_is_asked_about_calls_in_every_mode(
-    context, mode, in_bypass
-):
-    now = replace(context, mode=mode)
-    for verdict, expected in [
-        (Deny("no"), Deny),
-        (Ask("hm"), Ask),
-        (Allow(), Allow),
-        (None, Allow),
-        (ValueError("broken"), Deny),
-    ]:
-        one = broker(checks=[check(verdict, orchestration=True, in_bypass=in_bypass)])
-        assert one.watches_calls
-        judged = await one.judge_call(uses("spawn_child", prompt="x"), now)
-        assert type(judged) is expected
-        if expected is not Allow:
-            assert judged.check == "check"
-        if expected is Ask:
-            assert judged.options == ("once", "deny")
-
-
-async def test_other_checks_see_no_calls_and_then_there_is_nothing_to_ask(context):
-    one = broker(checks=[check(Deny("no"))])
-    assert not one.watches_calls
-    assert isinstance(await one.judge_call(uses("spawn_child"), context), Allow)
-
-
-async def test_a_vendor_that_asks_leave_for_a_tool_of_ours_does_not_ask_such_a_check_twice(
-    context,
-):
-    asked = []
-
-    async def note(request, _context):
-        asked.append(request.tool)
-
-    spec = PermissionCheckSpec(
-        name="watch", summary="", priority=1, check=note, in_bypass=True, orchestration=True
-    )
-    one = broker(checks=[spec])
-    assert isinstance(await one.decide(uses("spawn_child"), context), Allow)
-    assert asked == []
-    await one.judge_call(uses("spawn_child"), context)
-    await one.decide(shell("ls"), context)
-    run_bash = PermissionRequest(agent_id="a", tool="run_bash", command="ls")
-    await one.decide(run_bash, context)
-    assert asked == ["spawn_child", "Bash", "run_bash"]
-
-
-async def test_no_call_of_an_ended_agent_is_judged(context):
-    one = broker(checks=[check(Allow(), orchestration=True)])
-    ended = replace(context, active=False)
-    assert isinstance(await one.judge_call(uses("spawn_child"), ended), Deny)
 
 
 # Laws over all requests.

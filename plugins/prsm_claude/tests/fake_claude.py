@@ -226,7 +226,7 @@ class Turn:
 
     def before(self, block: dict) -> Any:
         """Ask the hook before a tool; return why it may not run, None if it may."""
-        answer = self._hook("PreToolUse", block)
+        answer = self._hook("PreToolUse", block) if "PreToolUse" in self.cli.hooks else {}
         if answer is None:
             return "PreToolUse hook failed"
         decision = answer.get("hookSpecificOutput", {})

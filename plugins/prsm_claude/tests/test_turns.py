@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prsm_claude.gate import Gate
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.agents import PermissionMode
@@ -122,26 +121,15 @@ async def test_a_question_reaches_the_person_in_every_mode(claude, mode):
     assert (question.text, question.multiple) == ("Pick: Which?", True)
 
 
-@pytest.fixture
-def silent_hook(monkeypatch):
-    """A hook that leaves every call open."""
-
-    async def say_nothing(*_):
-        return {}
-
-    monkeypatch.setattr(Gate, "before_tool", say_nothing)
-
-
 @pytest.mark.requirement("D12")
 @pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.BYPASS])
 @pytest.mark.parametrize("verdict", [Allow(), Deny("not in here")])
-async def test_what_the_hook_leaves_open_is_decided_where_the_cli_asks_for_leave(
-    claude, silent_hook, mode, verdict
-):
+async def test_what_no_hook_decides_is_decided_where_the_cli_asks_for_leave(claude, mode, verdict):
     """The second layer alone: it asks the engine like the first, and its word holds."""
     host = RecordingHost(verdict=lambda _: verdict)
     steps = [{"shell": "touch made"}, {"say": "done"}]
     async with claude(*steps) as stage, stage.session(host, mode=mode) as session:
+        del session._options.hooks["PreToolUse"]
         await run_turn(session, "hi")
         assert (stage.cwd / "made").exists() is isinstance(verdict, Allow)
         assert ("not in here" in stage.outputs("shell")[0]) is isinstance(verdict, Deny)

@@ -1,0 +1,89 @@
+"""Shell commands of agents that have a region, or others beside them that do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.permissions import CommandPolicyStore, Grants
+from tests.permissions.brokers import broker, check, make_context, shell, uses
+
+MODES = list(PermissionMode)
+BYPASS, PLAN = PermissionMode.BYPASS, PermissionMode.PLAN
+
+
+@pytest.fixture
+def context(tmp_path):
+    return make_context(tmp_path)
+
+
+OWN = {"region": ("/work/src",)}
+OTHERS = {"leased": (("/work/docs", "owner"),)}
+WRITERS = (
+    *("cp a src/x", "echo x > src/x", "sed -i s/a/b/ x", "make", "tee x", "touch src/x"),
+    *("python3 build.py", "pytest", "make test", "npm test", "cargo check", "ls > x"),
+    *("cd src && touch x", "bash -c 'touch x'", "ls; mkdir y", "$PROGRAM", "unknown-tool"),
+)
+
+
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("regions", [OWN, OTHERS, OWN | OTHERS])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode is not PLAN])
+async def test_beside_regions_what_may_write_asks_whatever_allows_it(
+    context, command, regions, mode
+):
+    now = replace(context, mode=mode, **regions)
+    grants = Grants()
+    grants.add("master", shell(command))
+    allowing = CommandPolicyStore(allow=[command.split()[0], "make", "pytest"])
+    one = broker(
+        allowing,
+        grants=grants,
+        tool_rules={"Bash": "allow"},
+        checks=[check(Allow())],
+        trusted_checks=["check"],
+    )
+    for request in (shell(command), uses("Bash", command=command)):
+        verdict = await one.decide(request, now)
+        assert isinstance(verdict, Ask), command
+        assert verdict.options == ("once", "deny")
+    for folder in (regions.get("region") or ()) + tuple(f for f, _ in regions.get("leased", ())):
+        assert folder in verdict.reason
+
+
+@pytest.mark.parametrize("command", ["ls src", "cat README.md", "git status", "rg x src | head"])
+async def test_beside_regions_what_surely_reads_runs_unasked(context, command):
+    for mode in MODES:
+        now = replace(context, mode=mode, **OWN, **OTHERS)
+        assert isinstance(await broker().decide(shell(command), now), Allow)
+
+
+@pytest.mark.parametrize("command", WRITERS)
+async def test_in_plan_mode_what_may_write_beside_regions_is_denied(context, command):
+    plan = replace(context, mode=PLAN, **OTHERS)
+    assert isinstance(await broker().decide(shell(command), plan), Deny)
+
+
+async def test_in_the_sandbox_regions_hold_by_themselves_and_the_policy_goes_on(context):
+    now = replace(context, mode=BYPASS, sandboxed=True, **OWN, **OTHERS)
+    assert isinstance(await broker().decide(shell("cp a src/x"), now), Allow)
+    assert isinstance(await broker().decide(shell("rm -rf src"), now), Ask)
+    denying = broker(CommandPolicyStore(deny=["cp"]))
+    assert isinstance(await denying.decide(shell("cp a src/x"), now), Deny)
+
+
+async def test_a_shell_tool_without_a_command_asks_every_time_beside_regions(context):
+    grants = Grants()
+    grants.add("a", uses("Bash"))
+    verdict = await broker(grants=grants).decide(uses("Bash"), replace(context, **OTHERS))
+    assert isinstance(verdict, Ask)
+    assert verdict.options == ("once", "deny")
+
+
+async def test_a_deny_rule_and_a_check_that_denies_hold_beside_regions(context):
+    now = replace(context, **OTHERS)
+    for one in (broker(CommandPolicyStore(deny=["make"])), broker(checks=[check(Deny("no"))])):
+        assert isinstance(await one.decide(shell("make"), now), Deny)

@@ -57,7 +57,7 @@ def watched(opened, tmp_path):
 async def test_a_denied_spawn_is_an_error_that_names_the_check_in_every_mode(
     watched, mode, in_bypass
 ):
-    seen = []
+    seen: list[tuple] = []
     verdicts = {"spawn_children_parallel": Deny("no more agents")}
     check = watcher(verdicts, seen, orchestration=True, in_bypass=in_bypass)
     children = [{"prompt": "work"}]
@@ -98,7 +98,7 @@ async def test_a_denied_spawn_is_an_error_that_names_the_check_in_every_mode(
 
 
 async def test_every_call_of_every_agent_is_seen_also_one_of_no_tool(watched):
-    seen = []
+    seen: list[tuple] = []
 
     async def master(agent):
         await agent.spawn(name="a")
@@ -219,7 +219,8 @@ async def test_what_a_check_denies_of_a_vendors_tools_is_recorded_with_its_name_
 
 
 async def test_a_master_outside_is_seen_as_well(watched):
-    seen, seat = [], Seat()
+    seat = Seat()
+    seen: list[tuple] = []
     check = watcher({"spawn_child": Deny("no more agents")}, seen, orchestration=True)
     async with watched(check, outside=seat.spec) as team:
         run = team.start("lead")

@@ -50,8 +50,8 @@ async def test_beside_regions_what_may_write_asks_whatever_allows_it(
         verdict = await one.decide(request, now)
         assert isinstance(verdict, Ask), command
         assert verdict.options == ("once", "deny")
-    for folder in (regions.get("region") or ()) + tuple(f for f, _ in regions.get("leased", ())):
-        assert folder in verdict.reason
+        assert all(folder in verdict.reason for folder in now.region or ())
+        assert all(f"{folder} is of {owner}" in verdict.reason for folder, owner in now.leased)
 
 
 @pytest.mark.parametrize("command", ["ls src", "cat README.md", "git status", "rg x src | head"])

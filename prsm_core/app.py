@@ -247,7 +247,7 @@ async def open_app(
             launcher=own.launcher,
             providers=plugins.collect(ProviderSpec),
             plugins_off=plugins.switched_off,
-            broker=_build_broker(settings, plugins, paths, tools),
+            broker=_build_broker(settings, plugins, paths, tools, clock),
             tools=tools,
             human=_human_policy(options, settings, frontend),
             clock=clock,
@@ -337,7 +337,7 @@ def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpe
 
 
 def _build_broker(
-    settings: Settings, plugins: PluginManager, paths: Paths, tools: ToolTable
+    settings: Settings, plugins: PluginManager, paths: Paths, tools: ToolTable, clock: Clock
 ) -> PermissionBroker:
     return build_broker(
         settings.permissions,
@@ -345,6 +345,7 @@ def _build_broker(
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
         policy=read_policy(paths),
+        now=clock.now,
     )
 
 

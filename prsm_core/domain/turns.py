@@ -100,12 +100,17 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished:
-    """The vendor's own tool ended: completed, failed or denied."""
+    """The vendor's own tool ended: completed, failed or denied.
+
+    `is_whole` is False where status and result do not say all that the model is told: an exit code
+    that is missing, an output that was left out. Two of these are never taken for the same.
+    """
 
     call_id: str
     status: str
     result: str | None = None
     error: str | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

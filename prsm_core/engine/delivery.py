@@ -46,6 +46,8 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
     message = manager.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
     events = (manager.routed(message),)
     await manager.control(record, "prompt", messages=(message,), events=events)
+    runtime = manager.runtime  # whoever prompts has perhaps mended something, and says so
+    runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
     turn = _busy_turn(record)
     if turn is None or delivery == "queue" or turn.is_outside:
         return "queued"

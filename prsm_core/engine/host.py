@@ -124,8 +124,8 @@ class SessionHost:
         async with session.busy():
             return await self._settle(
                 request,
-                await decide(request, self._context()),
-                lambda: decide(request, self._context()),
+                await decide(request, self.context()),
+                lambda: decide(request, self.context()),
             )
 
     async def _authorize(self, request: PermissionRequest, *, sandboxed: bool) -> Allow | Deny:
@@ -140,14 +140,17 @@ class SessionHost:
         broker = session.manager.runtime.broker
 
         def again() -> Awaitable[Verdict]:
-            return broker.reconsider(request, self._context(sandboxed=sandboxed))
+            return broker.reconsider(request, self.context(sandboxed=sandboxed))
 
-        context = self._context(sandboxed=sandboxed)
+        context = self.context(sandboxed=sandboxed)
         known = set(context.leased)
-        verdict = await self._settle(request, await broker.decide(request, context), again)
+        first = await broker.decide(request, context)
+        verdict = await self._settle(request, first, again)
         while isinstance(verdict, Allow) and not known.issuperset(leases := self._leased()):
             known.update(leases)
             verdict = await self._settle(request, await again(), again)
+        if verdict is not first and not session.is_over:  # the broker knows of its own word
+            broker.settle(request, self.context(sandboxed=sandboxed), verdict)
         if isinstance(verdict, Allow) and session.turn is not None:
             session.turn.fold.permissions_used.append(request.tool)
         return verdict
@@ -197,6 +200,7 @@ class SessionHost:
             answer, by = await runtime.desk.question(record, runtime.ids.request(), fit(question))
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
+        runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
         return answer
 
     def mcp_endpoint(
@@ -226,7 +230,8 @@ class SessionHost:
         manager, descriptor = self._session.manager, self._session.record.descriptor
         return manager.leases.beside(descriptor.agent_id)
 
-    def _context(self, *, sandboxed: bool = False) -> PermissionContext:
+    def context(self, *, sandboxed: bool = False) -> PermissionContext:
+        """Return what decisions about this agent depend on now."""
         manager, descriptor = self._session.manager, self._session.record.descriptor
         lineage = [descriptor.agent_id]
         while (parent := manager.get(lineage[-1]).descriptor.parent_id) is not None:

@@ -31,6 +31,7 @@ from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
 from prsm_core.engine.context import describe_window, model_config
 from prsm_core.engine.intake import fit
+from prsm_core.engine.judging.repeats import VendorCalls
 from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
 from prsm_core.errors import PrsmError
@@ -76,6 +77,7 @@ class TurnRun:
         self.stream_ended = False
         self.calls = TurnCalls(session, self.turn_id)
         self.long_calls = LongCalls(runtime, self.calls)
+        self._vendor_calls = VendorCalls(session)
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
@@ -342,6 +344,7 @@ class TurnRun:
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
+        self._vendor_calls.started(event)
         self._hurry()
         await self._session.manager.runtime.journal.fact(
             "tool_call_started",
@@ -357,7 +360,9 @@ class TurnRun:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
         if event.call_id in self.fold.calls:
-            self._session.stuck.ended(self.fold.calls[event.call_id])
+            call, denied = self.fold.calls[event.call_id], event.status == "denied"
+            self._session.stuck.ended(call, denied=denied)
+        self._vendor_calls.ended(event)
         await self._session.manager.runtime.journal.fact(
             "tool_call_finished",
             self._session.record.agent_id,
@@ -440,6 +445,7 @@ class TurnRun:
         manager = session.manager
         self._is_closing = True
         await self._end_handlers()
+        manager.runtime.broker.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning

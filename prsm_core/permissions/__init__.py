@@ -5,12 +5,14 @@ policy     rules on shell commands       rules      how rules are compared with 
 shell      what a text runs              cover      what allow rules cover
 safe       commands that need no rule    danger     commands that are always asked about
 guard      repeated commands             grants     what was allowed "always"
+results    what is the same result       polling    what only reads or looks, by text
 paths      what is protected, secret     redaction  secrets out of text
 known      programs that are understood
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.broker import PermissionBroker
@@ -18,24 +20,28 @@ from prsm_core.permissions.grants import Grants, Permit
 from prsm_core.permissions.guard import BashRepeatGuard
 from prsm_core.permissions.policy import CommandPolicyStore, CommandSetting
 from prsm_core.permissions.redaction import Redactor
+from prsm_core.permissions.results import DENIED, Outcome, outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
     from prsm_core.interfaces.permission import PermissionCheckSpec
 
 __all__ = [
+    "DENIED",
     "BashRepeatGuard",
     "CommandPolicyStore",
     "CommandSetting",
     "Grants",
+    "Outcome",
     "PermissionBroker",
     "Permit",
     "Redactor",
     "build_broker",
     "build_policy",
+    "outcome_of",
 ]
 
 # How vendors write a tool of ours that they reach by MCP.
@@ -51,6 +57,7 @@ def build_broker(
     grants: Grants | None = None,
     policy: Policy | None = None,
     store: CommandPolicyStore | None = None,
+    now: Callable[[], float] = time.monotonic,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
 
@@ -62,6 +69,7 @@ def build_broker(
         grants: What was allowed "always" before, for a session that is resumed.
         policy: The rules of the policy files.
         store: The rules on commands, instead of those of `settings` and `policy`.
+        now: Monotonic seconds.
     """
     own = frozenset(orchestration)
     known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
@@ -70,7 +78,7 @@ def build_broker(
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
-        guard=BashRepeatGuard(),
+        guard=BashRepeatGuard(now=now),
         grants=grants or Grants(),
         is_orchestration=known.__contains__,
     )

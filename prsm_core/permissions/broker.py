@@ -7,15 +7,19 @@ first that has an opinion decides; a deny rule therefore holds in every mode.
 from __future__ import annotations
 
 from dataclasses import replace
+from os.path import normpath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
+from prsm_core.permissions.guard import Shell, tree_of
 from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
 from prsm_core.permissions.policy import CommandSetting
+from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.permissions.grants import Grants
     from prsm_core.permissions.guard import BashRepeatGuard
     from prsm_core.permissions.policy import CommandPolicyStore
+    from prsm_core.permissions.results import Outcome
 
 CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
 SHELL = "Bash"
@@ -84,7 +89,12 @@ class PermissionBroker:
         stands in for a person where rules 11 and 12 would ask one.
         """
         refusal = _first(self._counted, request, context)
-        return refusal or await self.reconsider(request, context)
+        if refusal is not None:
+            return refusal
+        verdict = await self.reconsider(request, context)
+        if not isinstance(verdict, Ask):
+            self.settle(request, context, verdict)
+        return verdict
 
     async def reconsider(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
         """Return what becomes of a request now, without counting it as one more."""
@@ -120,13 +130,56 @@ class PermissionBroker:
             return replace(checked, options=ONCE, allow_rules=(), deny_rules=())
         return checked if isinstance(checked, Deny) else Allow("no check is against it")
 
+    def settle(
+        self, request: PermissionRequest, context: PermissionContext, verdict: Allow | Deny
+    ) -> None:
+        """Take note that something was let through or refused; called for what a person decides."""
+        agent_id, shell = request.agent_id, _shell(request, context)
+        if shell is not None and isinstance(verdict, Allow):
+            self._guard.began(agent_id, shell)
+        elif shell is not None:
+            self._guard.denied(agent_id, shell)
+        elif isinstance(verdict, Allow) and self._may_change(request.tool):
+            self._guard.changed(_trees(_paths(request), request.cwd, context.workspace))
+
+    def mark(self) -> int:
+        """Return the number of now, for `ended`."""
+        return self._guard.mark()
+
+    def ended(
+        self,
+        request: PermissionRequest,
+        context: PermissionContext,
+        outcome: Outcome | None,
+        since: int,
+    ) -> None:
+        """Take note of the end of something that was let through, or ran unasked.
+
+        An outcome None was not told; what ran unasked began after the mark `since`.
+        """
+        shell = _shell(request, context)
+        if shell is not None and context.active:
+            self._guard.ended(request.agent_id, shell, outcome, since=since)
+        elif outcome != DENIED and (shell is not None or self._may_change(request.tool)):
+            self._guard.changed(_trees(_paths(request), request.cwd, context.workspace))
+
+    def changed_by_hand(self, cwd: str, workspace: str) -> None:
+        """Take note that a person may have changed files around a folder of an agent."""
+        self._guard.changed(_trees((), cwd, workspace))
+
+    def turn_over(self, agent_id: str) -> None:
+        """Take note that nothing more is told of what an agent runs."""
+        self._guard.turn_over(agent_id)
+
     def grant(self, agent_id: str, request: PermissionRequest) -> dict[str, Any]:
         """Remember an "always" for the agent's subtree; return it as JSON values for the ledger."""
+        self._guard.rules_changed()
         return self._grants.add(agent_id, request).to_dict()
 
     def add_rule(self, verdict: str, rule: Sequence[str]) -> None:
         """Let a rule hold for all agents from now on."""
         self._policy.add(verdict, rule)
+        self._guard.rules_changed()
 
     def forget(self, agent_id: str) -> None:
         """Forget the repeated commands of an agent that has ended."""
@@ -136,12 +189,11 @@ class PermissionBroker:
         """1: an agent that has ended, or was restarted since, does nothing more."""
         return None if context.active else Deny(_ENDED)
 
-    def _repeated(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
-        """2: the same command more than three times helps nobody."""
-        command = _command(request)
-        if command is None or not self._guard.is_repeated(request.agent_id, command):
-            return None
-        return Deny("this exact command was run or refused three times before; try another way")
+    def _repeated(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """2: the same command with the same result, again and again, helps nobody."""
+        shell = _shell(request, context)
+        reason = None if shell is None else self._guard.refusal(request.agent_id, shell)
+        return None if reason is None else Deny(reason)
 
     def _denied(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
         """3: deny rules hold in every mode."""
@@ -259,6 +311,11 @@ class PermissionBroker:
             return verdict
         return with_rules(verdict, self._policy.open_parts(command, setting))
 
+    def _may_change(self, tool: str) -> bool:
+        """Return whether a tool that is no shell may change files."""
+        is_own = tool in self._control_tools or self._is_orchestration(tool)
+        return not is_own and tool not in LOOKING_TOOLS
+
     def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
         command = _command(request)
         return command is not None and self._policy.safe(command, _setting(request, context))
@@ -294,6 +351,20 @@ def _regions(context: PermissionContext) -> str:
     """Return the regions around an agent, for people."""
     own = () if context.region is None else (f"its own is {', '.join(context.region)}",)
     return ", ".join((*own, *(f"{folder} is of {owner}" for folder, owner in context.leased)))
+
+
+def _shell(request: PermissionRequest, context: PermissionContext) -> Shell | None:
+    """Return a shell command with its folder and its tree, without a look at the disk."""
+    command = _command(request)
+    if command is None:
+        return None
+    folder = normpath(Path(context.workspace, request.cwd))
+    return Shell(command=command, cwd=folder, tree=tree_of(folder, context.workspace))
+
+
+def _trees(paths: Iterable[str], cwd: str, workspace: str) -> set[str]:
+    """Return the trees that a change of these files concerns, its folder's among them."""
+    return {tree_of(normpath(Path(workspace, cwd, path)), workspace) for path in (".", *paths)}
 
 
 def _may_read_by_shell(context: PermissionContext) -> bool:

@@ -150,7 +150,7 @@ class CommandPolicyStore:
             return True
 
         place = Place.of(setting.cwd, setting.workspace)
-        return tuple(found) if _all(read_script(command), place, note) else ()
+        return tuple(found) if every_part(read_script(command), place, note) else ()
 
     def add(self, verdict: str, rule: str | Sequence[str]) -> None:
         """Let one more rule of the user's own hold from now on."""
@@ -200,7 +200,7 @@ class CommandPolicyStore:
             used.extend([] if rule is None else [" ".join(rule)])
             return rule is not None
 
-        if not rules or not _all(script, place, is_acceptable):
+        if not rules or not every_part(script, place, is_acceptable):
             return None
         return used[0] if used else None
 
@@ -247,12 +247,15 @@ def _by_mode(script: Script, place: Place | None, setting: CommandSetting) -> Ju
 
 
 def _is_safe(script: Script, place: Place | None, setting: CommandSetting) -> bool:
-    return _all(script, place, lambda part, where: is_safe(part, where, trusted=setting.trusted))
+    return every_part(
+        script, place, lambda part, where: is_safe(part, where, trusted=setting.trusted)
+    )
 
 
-def _all(
+def every_part(
     script: Script, place: Place | None, is_acceptable: Callable[[Command, Place], bool]
 ) -> bool:
+    """Return whether a text is plain and each of its commands acceptable where it runs."""
     commands = script.commands[: script.own]
     if not script.plain or not commands or place is None:
         return False

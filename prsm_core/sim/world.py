@@ -221,6 +221,7 @@ class World:
                 workspace=self._folder,
                 checks={},
                 orchestration=tools.names,
+                now=self._clock.now,
             ),
             tools=tools,
             human=HumanPolicy(interactive=self._shape.interactive, on_ask=self._shape.on_ask),

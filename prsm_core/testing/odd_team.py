@@ -210,6 +210,7 @@ class OddTeam:
                     workspace=workspace,
                     checks={},
                     orchestration=tools.names,
+                    now=clock.now,
                 ),
                 tools=tools,
                 human=HumanPolicy(interactive=False, on_ask="deny"),

@@ -286,8 +286,13 @@ class RuleBroker:
         self.granted.add((agent_id, word))
         return {"agent": agent_id, "word": word}
 
-    def forget(self, agent_id):
-        """Forget nothing: it counts nothing."""
+    def mark(self):
+        return 0
+
+    def settle(self, *_):
+        """Take note of nothing: it counts nothing."""
+
+    ended = turn_over = changed_by_hand = forget = settle
 
 
 class HeldStore(SqliteStore):

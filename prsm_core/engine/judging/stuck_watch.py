@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.calls import with_notice
 from prsm_core.engine.judging.stuck import StuckDetector
 from prsm_core.engine.stopping import stop_session
+from prsm_core.permissions.polling import looks_up
 from prsm_core.store.codec import encode_canonical
 
 if TYPE_CHECKING:
@@ -52,11 +53,13 @@ class StuckWatch:
         if self._detector is not None and text.strip():
             self._act(self._detector.said(hash(text.strip())))
 
-    def ended(self, call: AgentToolCall) -> None:
-        """Take note of a vendor's call that has ended."""
+    def ended(self, call: AgentToolCall, *, denied: bool = False) -> None:
+        """Take note of a vendor's call that has ended, or was not allowed."""
         if self._detector is not None:
             result = hash((call.status, call.result, call.error))
-            self._act(self._detector.called(call.tool_name, _hash(call.params), result))
+            polls = not denied and _looks_up(call)  # who does so too often is denied it
+            name, arguments = call.tool_name, _hash(call.params)
+            self._act(self._detector.called(name, arguments, result, polls=polls))
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
@@ -90,6 +93,11 @@ class StuckWatch:
             return
         await stop_session(record, manager.runtime.clock)
         await manager.fail_agent(record, message, KIND)
+
+
+def _looks_up(call: AgentToolCall) -> bool:
+    command = call.params.get("command")
+    return call.tool_name == "Bash" and isinstance(command, str) and looks_up(command)
 
 
 def _hash(arguments: Mapping[str, Any]) -> int:

@@ -130,4 +130,5 @@ async def ask_user(call: Call) -> Reply:
         raise OrchestrationError(
             f"no answer: {reason}", hint="decide yourself and say so", code="no_answer"
         )
+    runtime.broker.changed_by_hand(call.record.descriptor.cwd, runtime.workspace)
     return Reply({"choices": list(answer.choices), "text": answer.text})

@@ -9,9 +9,12 @@ from prsm_core.engine.calls import Reply
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.engine.spawning import resolve_cwd
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
+from prsm_core.permissions import outcome_of
 
 if TYPE_CHECKING:
     from prsm_core.engine.calls import Call
+    from prsm_core.engine.processes.shell import ShellResult
+    from prsm_core.permissions import Outcome
 
 
 async def run_bash(call: Call) -> Reply:
@@ -21,31 +24,24 @@ async def run_bash(call: Call) -> Reply:
     own = record.descriptor.cwd
     cwd = resolve_cwd(call.args.get("cwd"), own, own)
     await call.open()
+    request = PermissionRequest(
+        agent_id=record.agent_id, tool="Bash", arguments=call.args, cwd=cwd, command=command
+    )
     host, sandbox = call.session.host, await runtime.sandbox.prepare()
     authorize = host.authorize_sandboxed if sandbox.is_active else host.authorize
-    verdict = await authorize(
-        PermissionRequest(
-            agent_id=record.agent_id, tool="Bash", arguments=call.args, cwd=cwd, command=command
-        )
-    )
+    verdict = await authorize(request)
     if isinstance(verdict, Deny):
         raise OrchestrationError(
             f"not permitted: {verdict.reason}",
             hint="do it another way, or ask_parent",
             code="permission_denied",
         )
-    limit = runtime.settings.engine.tool_timeout_seconds
-    result = await run_shell(
-        runtime.launcher,
-        command,
-        cwd=cwd,
-        timeout_s=min(call.args.get("timeout", limit), limit),
-        clock=runtime.clock,
-        env=runtime.shell_env,
-        sandbox=runtime.sandbox,
-        region=record.descriptor.grant.region,
-        closed=[folder for folder, _ in call.manager.leases.beside(record.agent_id)],
-    )
+    began, outcome = runtime.broker.mark(), None
+    try:
+        result = await _run(call, command, cwd)
+        outcome = _outcome(result)
+    finally:
+        runtime.broker.ended(request, host.context(), outcome, began)
     if result.timed_out:
         raise ToolCallTimeoutError(
             "the command ran for too long and was killed", hint="give it a longer timeout"
@@ -58,3 +54,28 @@ async def run_bash(call: Call) -> Reply:
             "truncated": result.truncated,
         }
     )
+
+
+async def _run(call: Call, command: str, cwd: str) -> ShellResult:
+    runtime = call.manager.runtime
+    limit = runtime.settings.engine.tool_timeout_seconds
+    return await run_shell(
+        runtime.launcher,
+        command,
+        cwd=cwd,
+        timeout_s=min(call.args.get("timeout", limit), limit),
+        clock=runtime.clock,
+        env=runtime.shell_env,
+        sandbox=runtime.sandbox,
+        region=call.record.descriptor.grant.region,
+        closed=[folder for folder, _ in call.manager.leases.beside(call.record.agent_id)],
+    )
+
+
+def _outcome(result: ShellResult) -> Outcome | None:
+    """Return how a command ended, None where that is not all known."""
+    if result.timed_out or result.truncated:
+        return None
+    error = f"exit code {result.exit_code}" if result.exit_code else None
+    texts = (result.stdout, result.stderr)
+    return outcome_of(succeeded=not result.exit_code, texts=texts, error=error)

@@ -161,7 +161,10 @@ class Translator:
             events += self._start(call_id, known)
             result = tools.result_of(known)
             error = _last_line(result) if status == "failed" else None
-            return [*events, *self._end(call_id, str(status), result=result, error=error)]
+            ended = self._end(
+                call_id, str(status), result=result, error=error, is_whole=tools.is_whole(known)
+            )
+            return [*events, *ended]
         if status == "in_progress" or tools.knows_arguments(known):
             events += self._start(call_id, known)
         return events
@@ -184,14 +187,21 @@ class Translator:
         return [ToolCallStarted(call_id, tools.tool_name(call), tools.arguments_of(call))]
 
     def _end(
-        self, call_id: str, status: str, *, result: str | None = None, error: str | None = None
+        self,
+        call_id: str,
+        status: str,
+        *,
+        result: str | None = None,
+        error: str | None = None,
+        is_whole: bool = True,
     ) -> list[ProviderEvent]:
         self._calls.pop(call_id, None)
         self._ended.add(call_id)
         if call_id not in self._started:
             return []  # one of PRSM's own, or one that never began
         self._started.discard(call_id)
-        return [ToolCallFinished(call_id, status, result=result, error=error)]
+        ended = ToolCallFinished(call_id, status, result=result, error=error, is_whole=is_whole)
+        return [ended]
 
     def _is_hidden(self, call: Json) -> bool:
         """Whether the engine records the call itself, as one of PRSM's own.

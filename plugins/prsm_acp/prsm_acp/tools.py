@@ -153,6 +153,20 @@ def result_of(call: Json) -> str | None:
     return cut_result("\n".join(texts)) if texts else None
 
 
+def is_whole(call: Json) -> bool:
+    """Return whether the result of a call says all; of a command that includes its exit code.
+
+    The protocol has no place for it, nor says that content is what a command wrote: the one that
+    is told with the call's beginning is the model's own, or the folder.
+    """
+    if _kind(call) != _EXECUTE:
+        return True
+    raw = mapping(call.get("rawOutput"))
+    told = (raw.get("exit_code"), raw.get("exitCode"), mapping(raw.get("metadata")).get("exit"))
+    codes = [code for code in told if type(code) is int]
+    return bool(codes) and (call.get("status") == "failed" or not any(codes))
+
+
 def _kind(call: Json) -> str:
     """Return the kind of a call; "other" for a server's tool, which codex-acp calls a command."""
     return "other" if _served(call) else str(call.get("kind") or "")

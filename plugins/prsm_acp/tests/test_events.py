@@ -98,7 +98,31 @@ def test_a_call_begins_when_its_arguments_are_known(translator):
     started = feed(translator, update("in_progress", rawInput={"command": "ls -l"}))
     assert started == [ToolCallStarted("c1", "Bash", {"command": "ls -l"})]
     done = feed(translator, update("completed", content=output("a.py")))
-    assert done == [ToolCallFinished("c1", "completed", result="a.py")]
+    assert done == [ToolCallFinished("c1", "completed", result="a.py", is_whole=False)]
+
+
+@pytest.mark.requirement("E16")
+@pytest.mark.parametrize(
+    ("status", "raw", "is_whole"),
+    [
+        ("completed", None, False),
+        ("completed", "text", False),
+        ("completed", {"output": "text"}, False),
+        ("completed", {"exit_code": 0}, True),
+        ("completed", {"exitCode": 0}, True),
+        ("completed", {"metadata": {"exit": 0}}, True),
+        ("completed", {"exit_code": None}, False),
+        ("completed", {"exit_code": 1}, False),
+        ("failed", {"exit_code": 1}, True),
+        ("failed", None, False),
+    ],
+)
+def test_the_result_of_a_command_is_whole_where_its_exit_code_is_told(
+    translator, status, raw, is_whole
+):
+    feed(translator, {**call("in_progress"), "rawInput": {"command": "ls"}})
+    (ended,) = feed(translator, update(status, rawOutput=raw))
+    assert (ended.status, ended.is_whole) == (status, is_whole)
 
 
 def test_a_call_that_is_told_at_its_end_only_has_a_beginning_too(translator):

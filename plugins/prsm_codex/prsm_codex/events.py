@@ -245,6 +245,8 @@ def _result(item: Json) -> str | None:
         parts = _mapping(item.get("result")).get("content") or ()
         return "\n".join(str(_mapping(part).get("text", "")) for part in parts)
     output = item.get("aggregatedOutput")
+    if output is None and item.get("exitCode") is not None:
+        return ""  # it ended and wrote nothing
     return str(output) if output is not None else None
 
 

@@ -164,6 +164,19 @@ def test_a_call_that_failed_tells_its_exit_code_and_output():
     assert finished == ToolCallFinished("c", "failed", result="oops", error="exit code 1")
 
 
+@pytest.mark.requirement("E16")
+@pytest.mark.parametrize(
+    ("code", "status", "result"),
+    [(0, "completed", ""), (1, "failed", ""), (None, "failed", None)],
+)
+def test_a_command_that_has_ended_and_wrote_nothing_has_an_empty_result(code, status, result):
+    """Codex tells no output then; of a command that has not ended it does not know it."""
+    item = {"type": "commandExecution", "id": "c", "command": "true", "status": status}
+    item |= {"exitCode": code, "aggregatedOutput": None}
+    (_, finished) = feed(Translator(), "item/completed", {"item": item})
+    assert (finished.status, finished.result) == (status, result)
+
+
 def test_an_mcp_call_has_its_name_and_its_text():
     item = {
         "type": "mcpToolCall",

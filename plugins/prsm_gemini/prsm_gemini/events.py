@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +19,7 @@ from prsm_core.domain.turns import (
     cut_result,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_gemini.tools import canonical
+from prsm_gemini.tools import SHELL, canonical
 
 Json = Mapping[str, Any]
 
@@ -26,6 +27,7 @@ Json = Mapping[str, Any]
 _DECODER = json.JSONDecoder(strict=False)
 _NEVER_ENDED = "still running when the turn ended"
 _DENIED = "policy_violation"
+_EXIT_CODE = re.compile(r"Command exited with code: (\d+)")
 _MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _COUNTS = {
     "input_tokens": "input_tokens",
@@ -136,7 +138,7 @@ class Translator:
         text = cut_result(output) if isinstance(output, str) else None
         if event.get("status") == "success":
             self.ran[name] += 1
-            return [*events, ToolCallFinished(call_id, "completed", result=text)]
+            return [*events, _succeeded(call_id, name, text)]
         error = _mapping(event.get("error"))
         status = "denied" if error.get("type") == _DENIED else "failed"
         reason = cut_result(str(error.get("message") or output or status))
@@ -153,6 +155,15 @@ class Translator:
         self.result = event
         usage = _usage(event.get("stats"))
         return [*self._flush(), *([UsageReported(usage)] if usage else [])]
+
+
+def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
+    """Return the end of a call; a command's exit code is told only where it wrote nothing."""
+    code = _EXIT_CODE.fullmatch(text or "") if name == SHELL else None
+    if code is not None:
+        return ToolCallFinished(call_id, "failed", result="", error=f"exit code {code[1]}")
+    is_whole = name != SHELL or text == ""
+    return ToolCallFinished(call_id, "completed", result=text, is_whole=is_whole)
 
 
 def _usage(stats: Any) -> TokenUsage | None:

@@ -51,8 +51,25 @@ def test_deltas_are_one_message_until_something_else_comes():
 def test_a_vendors_call_has_its_canonical_name_and_outcome():
     translator, events = play(use(command="ls"), result(output="a.txt"), DONE)
     assert only(ToolCallStarted, events) == [ToolCallStarted("c", "Bash", {"command": "ls"})]
-    assert only(ToolCallFinished, events) == [ToolCallFinished("c", "completed", result="a.txt")]
+    ended = ToolCallFinished("c", "completed", result="a.txt", is_whole=False)
+    assert only(ToolCallFinished, events) == [ended]
     assert translator.ran == {"run_shell_command": 1}
+
+
+@pytest.mark.requirement("E16")
+def test_the_exit_code_of_a_command_is_known_where_it_wrote_nothing():
+    for output, ended in {
+        "": ToolCallFinished("c", "completed", result=""),
+        "Command exited with code: 3": ToolCallFinished(
+            "c", "failed", result="", error="exit code 3"
+        ),
+        "Command exited with code: 3\nx": ToolCallFinished(
+            "c", "completed", result="Command exited with code: 3\nx", is_whole=False
+        ),
+    }.items():
+        translator, events = play(use(command="ls"), result(output=output), DONE)
+        assert only(ToolCallFinished, events) == [ended]
+        assert translator.ran == {"run_shell_command": 1}
 
 
 @pytest.mark.parametrize(

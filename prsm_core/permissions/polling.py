@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.policy import every_part
 from prsm_core.permissions.safe import is_safe
@@ -21,19 +22,17 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell import Command
     from prsm_core.permissions.shell.words import Word
 
-# Programs that show how something is, by the words that must follow; none: whatever follows.
+# Programs that show how something is, by the words that must follow, beside the services that are
+# looked up: what is shown matters here to nobody, so that logs are among them.
 _LOOKS = {
-    "aws": r"\S+ (?:describe|list|get|wait)\b.*|s3 ls\b.*",
+    "aws": r"\S+ (?:describe|list|get|wait)\b.*",
     "az": r"(?:\S+ )+(?:list|show)\b.*",
-    "docker": r"(?:(?:compose|container|image|network|volume) )?"
-    r"(?:ps|ls|images|logs|inspect|stats|top|port|info|version)\b.*",
+    "docker": r"(?:compose |container )?(?:logs|inspect|stats)\b.*",
     "gcloud": r"(?:\S+ )+(?:list|describe)\b.*",
-    "gh": r"\S+ (?:view|list|checks|status|watch|diff)\b.*|status\b.*",
+    "gh": r"run watch\b.*",
     "git": r"ls-remote\b.*",
-    "helm": r"(?:list|status|get|history)\b.*",
-    "kubectl": r"(?:get|describe|logs|top|wait|version|cluster-info|rollout status)\b.*",
-    "npm": r"(?:view|info|show|outdated)\b.*",
-    "systemctl": r"(?:status|show|is-\w+|list-\w+)\b.*",
+    "kubectl": r"(?:get|describe|logs|wait|rollout status)\b.*",
+    "systemctl": r"(?:show|list-\w+)\b.*",
     "wget": r"(?:-q )?(?:--spider|-q?O ?-)(?!\S).*",
 } | dict.fromkeys(
     word_set(
@@ -42,7 +41,6 @@ _LOOKS = {
     ),
     r".*",
 )
-_LOOKS["podman"] = _LOOKS["docker"]
 # Options by which curl sends something, or keeps it in a file.
 _CURL_SENDS = re.compile(
     r"-\w*[dFTKoOJ].*|-X(?!GET|HEAD).*|--(?:data|form|json|upload|config|output|remote|request"
@@ -82,7 +80,9 @@ def only_reads(command: str) -> bool:
 def looks_up(command: str) -> bool:
     """Return whether a command does no more than look how something is, here or elsewhere."""
     return every_part(
-        read_script(command), _anywhere(), lambda part, where: _reads(part, where) or _looks(part)
+        read_script(command),
+        _anywhere(),
+        lambda part, where: _reads(part, where) or is_lookup(part, where) or _looks(part),
     )
 
 

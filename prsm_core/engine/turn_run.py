@@ -76,8 +76,7 @@ class TurnRun:
         self.turn_id = runtime.ids.ulid()
         self.stream_ended = False
         self.calls = TurnCalls(session, self.turn_id)
-        self.long_calls = LongCalls(runtime, self.calls)
-        self._vendor_calls = VendorCalls(session)
+        self.long_calls, self._vendor_calls = LongCalls(runtime, self.calls), VendorCalls(session)
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
@@ -360,8 +359,8 @@ class TurnRun:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
         if event.call_id in self.fold.calls:
-            call, denied = self.fold.calls[event.call_id], event.status == "denied"
-            self._session.stuck.ended(call, denied=denied)
+            denied = event.status == "denied"
+            self._session.stuck.ended(self.fold.calls[event.call_id], denied=denied)
         self._vendor_calls.ended(event)
         await self._session.manager.runtime.journal.fact(
             "tool_call_finished",

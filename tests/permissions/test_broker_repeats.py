@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.permissions import DENIED, BashRepeatGuard, CommandPolicyStore, outcome_of
-from tests.permissions.test_broker import BYPASS, MODES, broker, context, shell, uses
+from tests.permissions.brokers import broker, make_context, shell, uses
 
-__all__ = ["context"]  # a fixture
+BYPASS = PermissionMode.BYPASS
+MODES = list(PermissionMode)
+
+
+@pytest.fixture
+def context(tmp_path):
+    return make_context(tmp_path)
 
 
 async def run(one, request, context, text="out"):

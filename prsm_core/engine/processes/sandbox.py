@@ -201,9 +201,7 @@ class Sandbox:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         yield from ("--remount-ro", "/proc")
 
-    def _view(
-        self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()
-    ) -> View:
+    def _view(self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()) -> View:
         inside = os.path.realpath(cwd)
         root = self._workspace if Path(inside).is_relative_to(self._workspace) else inside
         index = self._indexes.setdefault(root, WorkspaceIndex(root))

@@ -6,75 +6,32 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.permissions.names import (
+    may_be_secret,
+    may_match_secret,
+    needs_path,
+    protected_part,
+    secret_part,
+)
+from prsm_core.permissions.patterns import Sight, UntoldError, expand
+from prsm_core.permissions.shell.words import Found, Word
+from prsm_core.permissions.tree import Bounds, Trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Writing to one of these can widen what an agent may do, or run code later.
-_PROTECTED = word_set(
-    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
-    " .qwen .opencode .windsurf .kiro .roo .zed .devcontainer"
-    " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
-    " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
-    " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
-    " .ripgreprc config.fish authorized_keys sudoers crontab"
-)
-# Reading one of these gives away what opens other doors.
-_SECRET = word_set(
-    ".ssh .aws .gnupg .kube .azure .docker .gcloud .password-store .env .netrc _netrc .pgpass"
-    " .git-credentials .vault-token .htpasswd .my.cnf .pypirc .npmrc shadow gshadow shadow-"
-    " .credentials.json auth.json oauth_creds.json environ"
-)
-_SECRET_SHAPE = re.compile(
-    r"\.env\..*|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg)|id_(?:rsa|dsa|ecdsa|ed25519).*"
-    r"|\..*history|(?:secrets?|credentials?)(?:\.(?:json|ya?ml|toml|ini|cfg|txt|env))?"
-)
-_SECRET_FOLDER = re.compile(
-    r"(?:^|/)\.config/(?:gh|gcloud|op|prsm)(?:/|$)|(?:^|/)dev/(?:tcp|udp)/"
-    r"|(?:^|/)\.local/(?:state|share)/prsm(?:/|$)"
-)
-_HARMLESS_ENV = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
-# What a pattern must not match, lest the shell fills in one of the above.
-_EXAMPLES = (*sorted(_SECRET), ".env.local", "key.pem", "server.key", "id_rsa", ".bash_history")
+    from prsm_core.permissions.patterns import Hit
+    from prsm_core.permissions.tree import Reach
 
 _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|private/tmp)(?:/|$)|/dev/(?:null|stdout|stderr|tty)$")
-_SEPARATOR = re.compile(r"[/:=,@]")
 _WILD = re.compile(r"[*?\[]")
 MAX_FOLDERS = 8  # a command that changes folders more often is not judged
 MAX_PATH = 1_000  # characters; a longer one is not ordinary
 MAX_LOOKS = 3_000  # at the file system for one decision; nothing is ordinary after that
-
-
-@lru_cache(maxsize=4096)
-def secret_part(path: str) -> str | None:
-    """Return the part of a path (or of an argument that holds one) that names a secret."""
-    folded = path.casefold()
-    if match := _SECRET_FOLDER.search(folded):
-        return match.group()
-    for part in _SEPARATOR.split(folded):
-        if part in _SECRET or (_SECRET_SHAPE.fullmatch(part) and part not in _HARMLESS_ENV):
-            return part
-    return None
-
-
-def protected_names() -> frozenset[str]:
-    """Return the names that nobody writes without asking, in lower case."""
-    return _PROTECTED
-
-
-@lru_cache(maxsize=4096)
-def protected_part(path: str) -> str | None:
-    """Return the part of a path that nobody writes without asking."""
-    for part in path.casefold().split("/"):
-        if part in _PROTECTED:
-            return part
-    return secret_part(path)
 
 
 def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
@@ -146,8 +103,11 @@ class _Looks:
     """What one decision sees of the file system, and how often it may still look."""
 
     workspace: str
+    trees: Trees
     left: int = MAX_LOOKS
     root: str | None = None
+    sight: Sight = field(default_factory=Sight)
+    bounds: Bounds = field(default_factory=Bounds)
 
     def spend(self) -> bool:
         self.left -= 1
@@ -172,9 +132,12 @@ class Place:
     elsewhere: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, cwd: str, workspace: str) -> Place | None:
-        """Return the place of a command, None when it runs outside the workspace."""
-        looks = _Looks(workspace)
+    def of(cls, cwd: str, workspace: str, trees: Trees | None = None) -> Place | None:
+        """Return the place of a command, None when it runs outside the workspace.
+
+        `trees` are the indexes that are kept between decisions.
+        """
+        looks = _Looks(workspace, trees or Trees())
         if cwd in {workspace, ".", ""}:
             return cls(looks)
         try:
@@ -198,13 +161,44 @@ class Place:
 
         `is_read` is False for a command that shows no more than the names of files.
         """
+        if word.found is not None:
+            return word.found is Found.ORDINARY or (word.found is Found.SECRET and not is_read)
         text = word.text
         if word.tilde or ".." in text.split("/") or secret_part(text):
             return False
-        if word.glob and is_read and _may_match_secret(text):
+        if word.glob and is_read and may_match_secret(word.pattern or text):
             return False
         fixed = _WILD.split(text, maxsplit=1)[0] if word.glob else text
         return all(self._is_inside(folder, fixed) for folder in self.folders)
+
+    def filled(self, words: Sequence[Word]) -> list[tuple[tuple[Word, ...], Place]] | None:
+        """Return the words with what patterns stand for in their place, for each folder.
+
+        They are names as the folders are now; a pattern that matches nothing stays. None says that
+        it cannot be told, takes too long, or leads out of the workspace.
+        """
+        try:
+            return [
+                (
+                    tuple(chain.from_iterable(self._names(word, folder) for word in words)),
+                    replace(self, elsewhere=(folder,)) if self.elsewhere else self,
+                )
+                for folder in self.folders
+            ]
+        except UntoldError:
+            return None
+
+    def is_tree_ordinary(self, paths: Sequence[Word], reach: Reach) -> bool:
+        """Return whether all that a program reads below some paths is ordinary.
+
+        Without a path that is where it runs.
+        """
+        index = self.looks.trees.of(self.root)
+        for folder in self.folders:
+            resolved = [os.path.realpath(f"{folder}/{word.text}") for word in paths] or [folder]
+            if index.why_not(resolved, reach, self.looks.bounds) is not None:
+                return False
+        return True
 
     def is_writable(self, word: Word) -> bool:
         """Return whether an argument may be written: ordinary and not protected."""
@@ -237,6 +231,33 @@ class Place:
                 return True
         return False
 
+    def _names(self, word: Word, folder: str) -> Sequence[Word]:
+        """Return the names that a word stands for in a folder, itself if it is no pattern."""
+        if not word.glob or word.found is not None:
+            return (word,)
+        if word.tilde or not word.exact or not word.pattern:
+            raise UntoldError("the pattern cannot be told")
+        hits = expand(word.pattern, folder, self.root, self.looks.sight)
+        if any(hit.text.startswith("-") for hit in hits):
+            raise UntoldError("a name looks like an option")
+        close: dict[str, bool] = {}
+        return [
+            Word(hit.text, glob=True, found=self._found(hit, folder, close)) for hit in hits
+        ] or (word,)
+
+    def _found(self, hit: Hit, folder: str, close: dict[str, bool]) -> Found:
+        """Return what a name is; `close` remembers the folders that matter for their names."""
+        head, _, name = hit.text.rpartition("/")
+        if hit.resolved == f"{folder}/{hit.text}":
+            if head not in close:
+                close[head] = needs_path(f"{folder[len(self.root) :]}/{head}")
+            if not close[head] and not may_be_secret(name):
+                return Found.ORDINARY
+        if not is_within(hit.resolved, self.root):
+            return Found.OUTSIDE
+        is_secret = secret_part(hit.text) or secret_part(hit.resolved[len(self.root) :])
+        return Found.SECRET if is_secret else Found.ORDINARY
+
     def _is_inside(self, folder: str, text: str) -> bool:
         resolved = self._resolved(folder, text)
         if resolved is None or not is_within(resolved, self.root):
@@ -265,22 +286,3 @@ class Place:
             if stat.S_ISLNK(mode):
                 return os.path.realpath(f"{folder}/{text}")
         return os.path.normpath(f"{folder}/{text}")
-
-
-def may_show_secret(pattern: str) -> bool:
-    """Return whether a pattern for hidden names, or one below the home folder, finds a secret."""
-    parts = pattern.split("/")
-    is_near = any(part[:1] in {".", "~"} and part not in {".", ".."} for part in parts)
-    return is_near and _may_match_secret(pattern)
-
-
-def _may_match_secret(pattern: str) -> bool:
-    *folders, last = pattern.casefold().split("/")
-    for part in filter(None, (*folders, last)):
-        # The shell lets only a literal dot match the first dot of a name. Secrets without one are
-        # files, not folders.
-        is_file = part == last
-        names = [name for name in _EXAMPLES if part[0] == "." or (is_file and name[0] != ".")]
-        if any(fnmatchcase(name, part) for name in names):
-            return True
-    return False

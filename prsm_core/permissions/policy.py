@@ -26,6 +26,7 @@ from prsm_core.permissions.rules import (
 from prsm_core.permissions.safe import all_acceptable, is_safe
 from prsm_core.permissions.shell import read_script
 from prsm_core.permissions.shell.mention import mentions
+from prsm_core.permissions.tree import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,6 +81,7 @@ class CommandPolicyStore:
         self._ask = by_program(map(rule_words, ask))
         self._deny = by_program(map(rule_words, deny))
         self._broken = broken
+        self._trees = Trees()
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""
@@ -91,7 +93,7 @@ class CommandPolicyStore:
         ruled = self._ruled(script)
         if ruled is not None and isinstance(ruled.verdict, Deny):
             return ruled
-        place = Place.of(setting.cwd, setting.workspace)
+        place = self._place(setting)
         is_safe_script = _is_safe(script, place, setting)
         if setting.mode is PermissionMode.PLAN and not is_safe_script:
             return Judgement(verdict=Deny("plan mode runs safe commands only"))
@@ -123,12 +125,12 @@ class CommandPolicyStore:
 
     def safe(self, command: str, setting: CommandSetting) -> bool:
         """Return whether the command is plain and each part of it safe."""
-        place = Place.of(setting.cwd, setting.workspace)
+        place = self._place(setting)
         return _is_safe(read_script(command), place, setting)
 
     def allowed(self, command: str, setting: CommandSetting) -> bool:
         """Return whether each part of a plain command is safe or covered by an allow rule."""
-        place = Place.of(setting.cwd, setting.workspace)
+        place = self._place(setting)
         script = read_script(command)
         return _is_safe(script, place, setting) or bool(self._covered(script, place, setting))
 
@@ -149,7 +151,7 @@ class CommandPolicyStore:
                 found.append((part, where))
             return True
 
-        place = Place.of(setting.cwd, setting.workspace)
+        place = self._place(setting)
         return tuple(found) if every_part(read_script(command), place, note) else ()
 
     def add(self, verdict: str, rule: str | Sequence[str]) -> None:
@@ -161,6 +163,9 @@ class CommandPolicyStore:
         rules = {"ask": self._ask, "deny": self._deny}[verdict]
         for program, new in by_program([words]).items():
             rules.setdefault(program, []).extend(new)
+
+    def _place(self, setting: CommandSetting) -> Place | None:
+        return Place.of(setting.cwd, setting.workspace, self._trees)
 
     def _allowing(self, setting: CommandSetting) -> tuple[Rule, ...]:
         return self._allow + (self._workspace_allow if setting.trusted else ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.paths import may_show_secret, protected_part, secret_part
+from prsm_core.permissions.names import may_show_secret, protected_part, secret_part
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _argument_danger(words: Iterable[Word]) -> str | None:
     for word in words:
         if part := protected_part(word.text):
             return f"{part} is secret or protected"
-        if word.glob and may_show_secret(word.text):
+        if word.glob and may_show_secret(word.pattern or word.text):
             return f"{word.text!r} may stand for a secret file"
     return None
 

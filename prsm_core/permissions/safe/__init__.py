@@ -7,6 +7,7 @@ checks     the project's own checks           options  a grammar of harmless com
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.checks import is_project_check, is_version_output
@@ -67,7 +68,7 @@ def all_acceptable(
     """
     where: Place | None = place
     for command in commands:
-        if where is None or not all(where.is_ordinary(word) for word in command.reads):
+        if where is None or not _are_ordinary(command.reads, where):
             return False
         if command.texts[0] == "cd":
             if command.piped or command.assigned or len(command.words) != 2:
@@ -78,8 +79,30 @@ def all_acceptable(
     return where is not None
 
 
+def _are_ordinary(words: Sequence[Word], place: Place) -> bool:
+    """Return whether files are ordinary, and those that patterns for them stand for."""
+    if not any(word.glob for word in words):
+        return all(map(place.is_ordinary, words))
+    filled = place.filled(words)
+    return filled is not None and all(
+        where.is_ordinary(word) for names, where in filled for word in names
+    )
+
+
 def is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
-    """Return whether a command is read-only or, if trusted, one of the project's checks."""
+    """Return whether a command is read-only or, if trusted, one of the project's checks.
+
+    Patterns are judged by what they stand for as the folders are.
+    """
+    if not any(word.glob for word in command.words):
+        return _is_safe(command, place, trusted=trusted)
+    filled = place.filled(command.words)
+    return filled is not None and all(
+        _is_safe(replace(command, words=words), where, trusted=trusted) for words, where in filled
+    )
+
+
+def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
     for _ in range(_MAX_WRAPPERS):
         inner = _unwrapped(command)
         if inner is None:

@@ -7,14 +7,15 @@ could itself be an option makes the command line one that is not known.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.shell.words import Word
+    from prsm_core.permissions.tree import Reach
 
 
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
@@ -30,7 +31,9 @@ class Syntax:
     that none is a path. `names_only` says that the tool does not show what is in a file, `numeric`
     that -N stands for a count, `negative` that an operand may be a number below zero, `tame` that
     no option it has does harm, so that a pattern may become one by the name of a file, `free` are
-    options whose value is a text of any kind.
+    options whose value is a text of any kind. `apart` says that a value is never attached to the
+    letter of its option. `reach` says how the tool reads the folders it is told, None if it does
+    not read what is in them.
     """
 
     flags: str = ""
@@ -44,14 +47,17 @@ class Syntax:
     negative: bool = False
     tame: bool = False
     free: frozenset[str] = frozenset()
+    apart: bool = False
+    reach: Callable[[Parsed], Reach | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A command line that fits its syntax: options as written, without values, and operands."""
+    """A command line that fits its syntax: options as written, values by option, and operands."""
 
     options: frozenset[str]
     operands: tuple[Word, ...]
+    values: tuple[tuple[str, Word], ...] = ()
 
 
 def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | None:
@@ -66,6 +72,10 @@ def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | No
         is_text = (texts < 0 or position < texts) and not (word.glob or word.tilde)
         if not is_text and not place.is_ordinary(word, is_read=not rules.names_only):
             return None
+    reach = rules.reach(parsed) if rules.reach is not None else None
+    paths = parsed.operands[texts:] if texts >= 0 else ()
+    if reach is not None and not place.is_tree_ordinary(paths, reach):
+        return None
     return parsed
 
 
@@ -76,6 +86,7 @@ class _Parser:
         self._rest = list(reversed(arguments))
         self._options: set[str] = set()
         self._operands: list[Word] = []
+        self._values: list[tuple[str, Word]] = []
 
     def parse(self) -> Parsed | None:
         while self._rest:
@@ -85,7 +96,7 @@ class _Parser:
                 break
             if not self._take(word):
                 return None
-        return Parsed(frozenset(self._options), tuple(self._operands))
+        return Parsed(frozenset(self._options), tuple(self._operands), tuple(self._values))
 
     def _take(self, word: Word) -> bool:
         text = word.text
@@ -104,10 +115,11 @@ class _Parser:
         name, equals, value = word.text[2:].partition("=")
         self._options.add(f"--{name}")
         if equals:
+            self._values.append((f"--{name}", word.told(value)))
             known = f"{name}=" in self._rules.long
             if known and f"--{name}" in self._rules.free:
                 return True
-            return known and self._place.is_ordinary(replace(word, text=value))
+            return known and self._place.is_ordinary(word.told(value))
         if name in self._rules.long:
             return True
         return f"{name}=" in self._rules.long and self._value(f"--{name}")
@@ -119,8 +131,11 @@ class _Parser:
                 value = word.text[position:]
                 if not value:
                     return self._value(f"-{letter}")
+                if self._rules.apart:
+                    return False
+                self._values.append((f"-{letter}", word.told(value)))
                 is_free = f"-{letter}" in self._rules.free
-                return is_free or self._place.is_ordinary(replace(word, text=value))
+                return is_free or self._place.is_ordinary(word.told(value))
             if letter not in self._rules.flags:
                 return False
         return True
@@ -130,6 +145,7 @@ class _Parser:
         if not self._rest:
             return False
         value = self._rest.pop()
+        self._values.append((option, value))
         if option in self._rules.free:
             return value.known
         if _is_negative(value):

@@ -158,7 +158,7 @@ class Literals:
             else:
                 shape += text  # of the word, quoted parts left out
                 if last_kind == "$" and kind == "string":  # translated text
-                    words[-1] = replace(words[-1], text=words[-1].text[:-1])
+                    words[-1] = words[-1].told(words[-1].text[:-1])
                 words[-1] += word
                 if "{" in shape and not bare(shape).exact:  # braces expand also around quotes
                     words[-1] = replace(words[-1], exact=False)
@@ -186,7 +186,7 @@ class Literals:
 
     def _checked_bare(self, text: str) -> Word:
         if is_simple(text):
-            return Word(text)
+            return Word(text, pattern=text)
         if not _WORD.fullmatch(text):
             raise RefusedError(f"what {text[:40]!r} does cannot be told")
         if "\\" not in text:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
 GLOB = frozenset("*?[")
 
 _SIMPLE = re.compile(r"[A-Za-z0-9_./,:@%+-]*(?:=[A-Za-z0-9_./,:@%+-]*)*")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_DOUBLE = re.compile(r'\\([\\"$`\n])')
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/]")
 _UNESCAPED_GLOB = re.compile(r"(?:\\.|[^\\*?\[])*[*?\[]", re.DOTALL)
 # Braces expand only around a comma or dots: HEAD@{1} and {} stand for themselves.
 _LITERAL_BRACES = re.compile(r"\{[A-Za-z0-9_@/^~+-]*\}")
@@ -21,19 +23,30 @@ _ANSI_C = re.compile(
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 
 
+class Found(Enum):
+    """What a name is that a pattern stands for, as the folder is."""
+
+    ORDINARY = "inside the workspace, and no secret"
+    SECRET = "inside the workspace, with a name that may hold a secret"
+    OUTSIDE = "outside the workspace"
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a command, quotes removed.
 
     `glob` says that an unquoted pattern in it may become file names, `tilde` that an unquoted
     tilde in it may become a home folder; `exact` is False where a part of the text is only known
-    when it runs, which then is missing from `text`.
+    when it runs, which then is missing from `text`. `pattern` is the text as the shell matches it,
+    with a backslash before what is quoted; `found` is set for a name that a pattern stands for.
     """
 
     text: str
     glob: bool = False
     tilde: bool = False
     exact: bool = True
+    pattern: str = field(default="", compare=False, repr=False)
+    found: Found | None = None
 
     @property
     def may_be_option(self) -> bool:
@@ -54,11 +67,16 @@ class Word:
             self.glob or other.glob,
             self.tilde or other.tilde,
             self.exact and other.exact,
+            _pattern(self) + _pattern(other),
         )
 
     def cut(self, start: int) -> Word:
         """Return the word without its first characters."""
-        return replace(self, text=self.text[start:])
+        return self.told(self.text[start:])
+
+    def told(self, text: str) -> Word:
+        """Return a word with another text that comes of this one: the value of an option."""
+        return replace(self, text=text, pattern="", found=None)
 
 
 # An expansion without quotes, which may become several words.
@@ -78,15 +96,19 @@ def is_simple(raw: str) -> bool:
 def bare(raw: str) -> Word:
     """Return what unquoted text means; braces may expand, so that the word is not exact."""
     if is_simple(raw):
-        return Word(raw)
+        return Word(raw, pattern=raw)
     text = _ESCAPED.sub(r"\1", raw)
     if "{" in raw:
         inside = _LITERAL_BRACES.sub("", raw).partition("{")[2]
         if "," in inside or ".." in inside:
-            return Word(text, exact=False)
+            return Word(text, exact=False, pattern=raw)
     glob = _UNESCAPED_GLOB.match(raw) is not None
     tilde = raw.startswith("~") or "=~" in raw or ":~" in raw
-    return Word(text, glob=glob, tilde=tilde)
+    return Word(text, glob=glob, tilde=tilde, pattern=raw)
+
+
+def _pattern(word: Word) -> str:
+    return word.pattern or _NOT_PLAIN.sub(r"\\\g<0>", word.text)
 
 
 def double_quoted(inner: str) -> str:

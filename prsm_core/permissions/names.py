@@ -1,0 +1,143 @@
+"""Which names are protected or secret, and which patterns may stand for one that is."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from prsm_core.permissions.patterns import UntoldError, part_of
+from prsm_core.permissions.shell.words import word_set
+
+# Writing to one of these can widen what an agent may do, or run code later.
+_PROTECTED = word_set(
+    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
+    " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
+    " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
+    " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
+    " .ripgreprc config.fish authorized_keys sudoers crontab"
+)
+# Reading one of these, or what is in a folder of that name, gives away what opens other doors.
+_SECRET = word_set(
+    ".ssh .aws .gnupg .kube .azure .docker .gcloud .password-store .env .netrc .pgpass .boto .s3cfg"
+    " .git-credentials .vault-token .htpasswd .my.cnf .mylogin.cnf .pypirc .npmrc .dockercfg"
+    " .credentials .credentials.json .secret .secrets .terraformrc .mozilla .thunderbird keyrings"
+)
+# These are files: folders of such a name hold source.
+_SECRET_FILE = word_set(
+    "_netrc shadow gshadow shadow- gshadow- environ auth.json oauth_creds.json terraform.rc"
+    " rclone.conf .rclone.conf logins.json key4.db cookies.sqlite credentials.tfrc.json"
+    " settings-security.xml"
+)
+_KEY = r"pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk|gpg|ovpn|keychain|keychain-db|tfvars|tfstate"
+_SECRET_SHAPE = re.compile(
+    rf"\.env\..*|.+\.env|.*\.(?:{_KEY})|.*\.(?:tfvars\.json|tfstate\.backup)"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519).*|\..*(?:history|hsts|lesshst)"
+    r"|(?:client|app)[-_]secrets?.*\.json|service[-_]?account.*\.json|.*firebase-adminsdk.*\.json"
+)
+_SECRET_ONES = re.compile(
+    r"(?:secrets?|credentials?)(?:\.(?:json|ya?ml|toml|ini|cfg|conf|txt|env|xml|csv|properties))?"
+)
+_SECRET_PATH = re.compile(
+    r"(?:^|/)\.config/(?:gh|gcloud|op|rclone|hub|glab-cli|google-chrome|chromium|bravesoftware"
+    r"|microsoft-edge)(?:/|$)|(?:^|/)(?:\.cargo/credentials(?:\.toml)?|\.gem/credentials"
+    r"|\.m2/settings\.xml)$|(?:^|/)dev/(?:tcp|udp)/"
+)
+# What has such a shape and is shown to everybody.
+_HARMLESS = re.compile(
+    r"(?:.*\.)?env\.(?:.+\.)?(?:example|sample|template|tpl|dist|defaults|schema)"
+    r"|(?:example|sample|template)\.env|.*\.(?:example|sample|template)\.tfvars"
+    r"|(?:.*[-_.])?(?:pub|public)[-_.]?(?:key)?\.(?:pem|key|gpg)|id_\w+(?:-cert)?\.pub"
+    r"|(?:ca|(?:.*[-_.])?(?:ca)?certs?|ca[-_]?bundle|(?:full)?chain)\.pem"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)\w*\.(?:py|js|ts|go|rs|rb|java|md)"
+)
+_SOURCE = re.compile(
+    r".+\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|scala|ex|exs"
+    r"|clj|hs|lua|vue|svelte|html|css|scss|md|rst|sh|sql|proto)"
+)
+_CLOSE = re.compile(r"/(?:\.config|\.cargo|\.gem|\.m2|secrets?|credentials?)(?:/|$)")
+_TRANSLATED = re.compile(r"(?:^|/)(?:locales?|i18n|lang|languages|translations|messages)/")
+_SEPARATOR = re.compile(r"[/:=,@]")
+# What a pattern must not match, lest the shell fills in one of the above.
+_EXAMPLES = (
+    *sorted(_SECRET | _SECRET_FILE),
+    *(".env.local", "prod.env", "key.pem", "server.key", "id_rsa", ".bash_history", "credentials"),
+)
+# A name is looked at closely only if it begins or ends so.
+_BEGINNINGS = (
+    *(".", "_netrc", "id_", "secret", "credential", "client", "app", "service"),
+    *("shadow", "gshadow", "environ", "auth.json", "oauth_creds", "terraform.rc", "rclone.conf"),
+    *("logins.json", "key4.db", "cookies.sqlite", "settings-security", "keyrings"),
+)
+_ENDINGS = (*(f".{ending}" for ending in _KEY.split("|")), ".env", ".json", ".backup")
+
+
+@lru_cache(maxsize=4096)
+def secret_part(path: str) -> str | None:
+    """Return the part of a path (or of an argument that holds one) that names a secret."""
+    folded = path.casefold()
+    if match := _SECRET_PATH.search(folded):
+        return match.group()
+    at = 0
+    for part in _SEPARATOR.split(folded):
+        at += len(part)
+        if _is_secret(part, folded, at):
+            return part
+        at += 1
+    return None
+
+
+@lru_cache(maxsize=4096)
+def protected_part(path: str) -> str | None:
+    """Return the part of a path that nobody writes without asking."""
+    for part in path.casefold().split("/"):
+        if part in _PROTECTED:
+            return part
+    return secret_part(path)
+
+
+def needs_path(folder: str) -> bool:
+    """Return whether names in a folder can be secret by where they are."""
+    return secret_part(f"{folder}/x") is not None or _CLOSE.search(f"/{folder}".casefold()) is not None
+
+
+def may_be_secret(name: str) -> bool:
+    """Return quickly whether a name needs a closer look, unless its folder `needs_path`."""
+    folded = name.casefold()
+    return folded.startswith(_BEGINNINGS) or folded.endswith(_ENDINGS)
+
+
+def may_show_secret(pattern: str) -> bool:
+    """Return whether a pattern for hidden names, or one below the home folder, finds a secret.
+
+    Its parts are as the shell matches them, with a backslash before what is quoted.
+    """
+    parts = pattern.split("/")
+    is_near = any(part[:1] in {".", "~"} and part not in {".", ".."} for part in parts)
+    return is_near and may_match_secret(pattern)
+
+
+def may_match_secret(pattern: str) -> bool:
+    """Return whether a pattern may stand for a secret once there is one."""
+    *folders, last = pattern.casefold().split("/")
+    for text in filter(None, (*folders, last)):
+        try:
+            part = part_of(text)
+        except UntoldError:
+            return True
+        # Secrets without a dot at the beginning are files, not folders.
+        is_file = text == last
+        if any(part.may_match(name) for name in _EXAMPLES if is_file or name[0] == "."):
+            return True
+    return False
+
+
+def _is_secret(part: str, path: str, end: int) -> bool:
+    """Return whether one part of a path, which ends there, names a secret or a folder of them."""
+    if part in _SECRET:
+        return True
+    is_folder = path[end : end + 1] == "/" and end + 1 < len(path)
+    if _SECRET_ONES.fullmatch(part):  # what is source in a folder of that name is none
+        return not (is_folder and _SOURCE.fullmatch(path))
+    if part in _SECRET_FILE:
+        return not (is_folder or (part == "auth.json" and _TRANSLATED.search(path)))
+    return _SECRET_SHAPE.fullmatch(part) is not None and _HARMLESS.fullmatch(part) is None

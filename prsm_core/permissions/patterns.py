@@ -1,0 +1,354 @@
+"""Pathname expansion: the names that bash puts where a pattern stands, as the folders are.
+
+Bash is meant as `bash -c` starts it, without options of its own: no extglob, globstar, dotglob or
+nullglob. What a locale, or the version of bash, decides is not guessed: a name that may match and
+need not makes the whole pattern one that cannot be told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import string
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_ENTRIES = 20_000  # of folders, seen for one decision
+MAX_SCANS = 500  # folders opened for one decision
+MAX_FOUND = 6_000  # names for one decision
+_MAX_PATTERN = 250  # characters; no name is longer
+
+_SLASH = re.compile(r"\\?/")
+_DOTS = frozenset({".", ".."})
+_LETTERS = (string.ascii_lowercase, string.ascii_uppercase)
+_ASCII = frozenset(map(chr, range(1, 128)))
+_CLASSES = {
+    "alpha": frozenset(string.ascii_letters),
+    "digit": frozenset(string.digits),
+    "alnum": frozenset(string.ascii_letters + string.digits),
+    "upper": frozenset(string.ascii_uppercase),
+    "lower": frozenset(string.ascii_lowercase),
+    "space": frozenset(" \t\n\r\v\f"),
+    "blank": frozenset(" \t"),
+    "punct": frozenset(string.punctuation),
+    "xdigit": frozenset(string.hexdigits),
+    "cntrl": frozenset(map(chr, [*range(1, 32), 127])),
+    "graph": frozenset(map(chr, range(33, 127))),
+    "print": frozenset(map(chr, range(32, 127))),
+    "word": frozenset(string.ascii_letters + string.digits + "_"),
+    "ascii": _ASCII,
+}
+
+
+class UntoldError(Exception):
+    """It cannot be told what a pattern stands for, or it takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A pattern for one name.
+
+    `sure` matches what every locale matches, `maybe` what one of them may match. Text without a
+    pattern in it is `literal`.
+    """
+
+    literal: str | None
+    is_dotted: bool
+    prefix: str
+    counts: bool
+    sure: re.Pattern[str]
+    maybe: re.Pattern[str]
+
+    def matches(self, name: str) -> bool:
+        """Return whether the shell matches a name; raise UntoldError where that depends."""
+        if name[:1] == "." and not self.is_dotted:
+            return False
+        if self.counts and not name.isascii():  # of how many characters it is, a locale decides
+            if name.startswith(self.prefix):
+                raise UntoldError(f"it depends on the locale whether {name!r} matches")
+            return False
+        if self.maybe.fullmatch(name) is None:
+            return False
+        if self.maybe is not self.sure and self.sure.fullmatch(name) is None:
+            raise UntoldError(f"it depends on the locale whether {name!r} matches")
+        return True
+
+    def may_match(self, name: str, *, dots: bool = True) -> bool:
+        """Return whether a name may match; `dots` says that a first dot must be written."""
+        if dots and name[:1] == "." and not self.is_dotted:
+            return False
+        if self.counts and not name.isascii():
+            return name.startswith(self.prefix)
+        return self.maybe.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def part_of(pattern: str) -> Part:
+    """Return a pattern for one name, read; a backslash makes the next character literal.
+
+    Raises UntoldError for what the shell's versions and locales read differently.
+    """
+    if len(pattern) > _MAX_PATTERN:
+        raise UntoldError("the pattern is too long")
+    return _PartReader(pattern).part()
+
+
+class _PartReader:
+    """Turns a pattern into regular expressions that take linear time for each star."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._sure: list[str] = []
+        self._maybe: list[str] = []
+        self._is_dotted = False
+        self._counts = False
+        self._literal: list[str] = []
+        self._prefix: str | None = None  # what stands before the first star, sign or bracket
+
+    def part(self) -> Part:
+        while self._at < len(self._pattern):
+            self._read(self._pattern[self._at])
+        sure, maybe = "".join(_atomic(self._sure)), "".join(_atomic(self._maybe))
+        first = re.compile(sure, re.DOTALL)
+        text = "".join(self._literal)
+        return Part(
+            literal=text if self._prefix is None else None,
+            is_dotted=self._is_dotted,
+            prefix=text if self._prefix is None else self._prefix,
+            counts=self._counts,
+            sure=first,
+            maybe=first if sure == maybe else re.compile(maybe, re.DOTALL),
+        )
+
+    def _read(self, char: str) -> None:
+        self._at += 1
+        if char == "*":
+            self._special("*", "*")
+        elif char == "?":
+            self._counts = True
+            self._special(".", ".")
+        elif char == "[" and (inner := self._bracket()) is not None:
+            self._counts = True
+            self._special(*inner)
+        else:
+            if char == "\\" and self._at < len(self._pattern):
+                char = self._pattern[self._at]
+                self._at += 1
+            self._is_dotted = self._is_dotted or (char == "." and not self._sure)
+            self._literal.append(char)
+            self._sure.append(re.escape(char))
+            self._maybe.append(re.escape(char))
+
+    def _special(self, sure: str, maybe: str) -> None:
+        if self._prefix is None:
+            self._prefix = "".join(self._literal)
+        self._sure.append(sure)
+        self._maybe.append(maybe)
+
+    def _bracket(self) -> tuple[str, str] | None:
+        """Return what a bracket matches surely and maybe, None when it is only a character."""
+        start = at = self._at
+        pattern = self._pattern
+        negated = pattern[at : at + 1] in {"!", "^"}
+        at += negated
+        sure: set[str] = set()
+        maybe: set[str] = set()
+        is_first = True
+        while at < len(pattern):
+            if pattern[at] == "]" and not is_first:
+                self._at = at + 1
+                return _sets(sure, maybe, negated=negated)
+            is_first = False
+            at = self._element(at, sure, maybe)
+        if any(sign in pattern[start:] for sign in ("[:", "[=", "[.")):
+            raise UntoldError("a bracket in the pattern has no end")
+        return None
+
+    def _element(self, at: int, sure: set[str], maybe: set[str]) -> int:
+        """Add one element of a bracket; return where the next begins."""
+        kind = self._pattern[at : at + 2]
+        if kind in {"[:", "[=", "[."}:
+            end = self._pattern.find(kind[1] + "]", at + 2)
+            name = self._pattern[at + 2 : end] if end > 0 else ""
+            if not name or self._pattern[end + 2 : end + 3] == "-":
+                raise UntoldError("a class in the pattern cannot be told")
+            _named(kind, name, sure, maybe)
+            return end + 2
+        first, at = self._char(at)
+        is_range = self._pattern[at : at + 1] == "-" and self._pattern[at + 1 : at + 2] != "]"
+        if not is_range or at + 1 >= len(self._pattern):
+            sure.add(first)
+            maybe.add(first)
+            return at
+        if self._pattern[at + 1] == "[":
+            raise UntoldError("a range in the pattern cannot be told")
+        last, at = self._char(at + 1)
+        _range(first, last, sure, maybe)
+        return at
+
+    def _char(self, at: int) -> tuple[str, int]:
+        if self._pattern[at] == "\\" and at + 1 < len(self._pattern):
+            at += 1
+        if not self._pattern[at].isascii():
+            raise UntoldError("a bracket in the pattern depends on the locale")
+        return self._pattern[at], at + 1
+
+
+def _named(kind: str, name: str, sure: set[str], maybe: set[str]) -> None:
+    """Add a class ([:digit:]), the equals of a character ([=a=]) or a named one ([.-.])."""
+    if kind == "[:" and name in _CLASSES:
+        sure |= _CLASSES[name]
+        maybe |= _CLASSES[name]
+        return
+    if kind == "[:" or len(name) != 1 or not name.isascii():
+        raise UntoldError("a class in the pattern cannot be told")
+    sure.add(name)
+    maybe.add(name)
+    if kind == "[=":
+        maybe |= {name.lower(), name.upper()}
+
+
+def _range(first: str, last: str, sure: set[str], maybe: set[str]) -> None:
+    if first > last:
+        raise UntoldError("a range in the pattern ends before it begins")
+    between = {chr(code) for code in range(ord(first), ord(last) + 1)}
+    if first.isdigit() and last.isdigit():
+        sure |= between
+        maybe |= between
+    elif any(first in letters and last in letters for letters in _LETTERS):
+        # Where a locale sorts a, A, b, B the other case lies between, too.
+        sure |= between
+        maybe |= between | {char.swapcase() for char in between}
+    else:
+        sure |= {first, last}
+        maybe |= _ASCII
+
+
+def _sets(sure: set[str], maybe: set[str], *, negated: bool) -> tuple[str, str]:
+    if negated:
+        sure, maybe = set(_ASCII - maybe), set(_ASCII - sure)
+    return _expression(sure), _expression(maybe)
+
+
+def _expression(chars: set[str]) -> str:
+    return f"[{''.join(re.escape(char) for char in sorted(chars))}]" if chars else "(?!)"
+
+
+def _atomic(tokens: list[str]) -> Iterator[str]:
+    """Yield a regular expression: what stands between two stars is best matched early."""
+    pieces: list[list[str]] = [[]]
+    for token in tokens:
+        if token == "*":
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    yield "".join(pieces[0])
+    for piece in pieces[1:-1]:
+        if piece:
+            yield f"(?>.*?{''.join(piece)})"
+    if len(pieces) > 1:
+        yield f".*{''.join(pieces[-1])}"
+
+
+@dataclass(slots=True)
+class Sight:
+    """How much of the folders one decision may still see."""
+
+    entries: int = MAX_ENTRIES
+    scans: int = MAX_SCANS
+    found: int = MAX_FOUND
+
+    def scan(self) -> None:
+        self.scans -= 1
+        if self.scans < 0:
+            raise UntoldError("the pattern leads into too many folders")
+
+    def see(self) -> None:
+        self.entries -= 1
+        if self.entries < 0:
+            raise UntoldError("the pattern is matched against too many names")
+
+    def find(self) -> None:
+        self.found -= 1
+        if self.found < 0:
+            raise UntoldError("the pattern stands for too many names")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A name that a pattern stands for: as the shell writes it, and where it leads."""
+
+    text: str
+    resolved: str
+
+
+@dataclass(slots=True)
+class _Search:
+    """One pattern being expanded below a folder that is resolved, inside a resolved root."""
+
+    root: str
+    sight: Sight
+    hits: list[Hit] = field(default_factory=list)
+
+    def walk(self, parts: list[Part], text: str, folder: str) -> None:
+        """Add what matches the parts below a folder; `text` is how it was reached."""
+        part, rest = parts[0], parts[1:]
+        if part.literal is not None:
+            self._literal(part.literal, rest, text, folder)
+            return
+        for name, is_link in self._names(folder, part):
+            resolved = os.path.realpath(f"{folder}/{name}") if is_link else f"{folder}/{name}"
+            self._step(rest, text + name, resolved)
+
+    def _literal(self, name: str, rest: list[Part], text: str, folder: str) -> None:
+        if name == "..":
+            raise UntoldError("the pattern climbs")
+        if not name and rest:
+            raise UntoldError("the pattern holds two slashes")
+        path = folder if name in {"", "."} else f"{folder}/{name}"
+        self.sight.scan()
+        if os.path.lexists(path):
+            self._step(rest, text + name, os.path.realpath(path))
+
+    def _step(self, rest: list[Part], text: str, resolved: str) -> None:
+        if not rest:
+            self.sight.find()
+            self.hits.append(Hit(text, resolved))
+        elif os.path.isdir(resolved):  # noqa: PTH112 - a Path for each is slow
+            self.walk(rest, f"{text}/", resolved)
+
+    def _names(self, folder: str, part: Part) -> list[tuple[str, bool]]:
+        if folder != self.root and not folder.startswith(self.root.rstrip("/") + "/"):
+            raise UntoldError("the pattern leads out of the workspace")
+        self.sight.scan()
+        names: list[tuple[str, bool]] = []
+        if part.is_dotted and any(part.may_match(dots) for dots in _DOTS):
+            raise UntoldError("it depends on the shell's version whether the pattern matches ..")
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self.sight.see()
+                    if part.matches(entry.name):
+                        names.append((entry.name, entry.is_symlink()))
+        except OSError:  # for the shell, too, nothing matches there
+            return []
+        return names
+
+
+def expand(pattern: str, folder: str, root: str, sight: Sight) -> list[Hit]:
+    """Return what a pattern stands for in a resolved folder, sorted; nothing where none matches.
+
+    Raises UntoldError where that cannot be told, takes too long, or leads out of the root.
+    """
+    parts = [part_of(text) for text in _SLASH.split(pattern)]
+    search = _Search(root, sight)
+    if parts[0].literal == "" and len(parts) > 1:
+        search.walk(parts[1:], "/", "")
+    elif any(part.literal is None for part in parts):
+        search.walk(parts, "", folder)
+    return sorted(search.hits, key=lambda hit: hit.text)

@@ -97,7 +97,8 @@ def protected_part(path: str) -> str | None:
 
 def needs_path(folder: str) -> bool:
     """Return whether names in a folder can be secret by where they are."""
-    return secret_part(f"{folder}/x") is not None or _CLOSE.search(f"/{folder}".casefold()) is not None
+    is_close = _CLOSE.search(f"/{folder}".casefold()) is not None
+    return is_close or secret_part(f"{folder}/x") is not None
 
 
 def may_be_secret(name: str) -> bool:

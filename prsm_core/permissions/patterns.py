@@ -242,11 +242,11 @@ def _expression(chars: set[str]) -> str:
 def _atomic(tokens: list[str]) -> Iterator[str]:
     """Yield a regular expression: what stands between two stars is best matched early."""
     pieces: list[list[str]] = [[]]
-    for token in tokens:
-        if token == "*":
+    for each in tokens:
+        if each == "*":
             pieces.append([])
         else:
-            pieces[-1].append(token)
+            pieces[-1].append(each)
     yield "".join(pieces[0])
     for piece in pieces[1:-1]:
         if piece:
@@ -257,23 +257,26 @@ def _atomic(tokens: list[str]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Sight:
-    """How much of the folders one decision may still see."""
+    """How much of the folders one decision may still see; beyond that it raises UntoldError."""
 
     entries: int = MAX_ENTRIES
     scans: int = MAX_SCANS
     found: int = MAX_FOUND
 
     def scan(self) -> None:
+        """Count a folder that is opened, or a name that is looked for."""
         self.scans -= 1
         if self.scans < 0:
             raise UntoldError("the pattern leads into too many folders")
 
     def see(self) -> None:
+        """Count a name that is matched."""
         self.entries -= 1
         if self.entries < 0:
             raise UntoldError("the pattern is matched against too many names")
 
     def find(self) -> None:
+        """Count a name that the pattern stands for."""
         self.found -= 1
         if self.found < 0:
             raise UntoldError("the pattern stands for too many names")

@@ -61,8 +61,9 @@ class Reach:
 
     def takes(self, name: str) -> bool:
         """Return whether a file of that name may be read."""
+        names = {name, name.lower()}
         return not self.narrow or any(
-            part.may_match(each, dots=False) for part in self.narrow for each in {name, name.lower()}
+            part.may_match(each, dots=False) for part in self.narrow for each in names
         )
 
 
@@ -80,7 +81,7 @@ class _Folder:
 
 @dataclass(slots=True)
 class Bounds:
-    """What one decision may still look at."""
+    """What one decision may still look at; beyond that it raises UntoldError."""
 
     folders: int = MAX_FOLDERS
     names: int = MAX_NAMES
@@ -88,6 +89,7 @@ class Bounds:
     until: float | None = None  # in CPU seconds of this thread, from the first look on
 
     def folder(self) -> None:
+        """Count a folder that is looked at."""
         now = time.thread_time()
         if self.until is None:
             self.until = now + MAX_SECONDS
@@ -96,11 +98,13 @@ class Bounds:
             raise UntoldError("the folder is too large to be looked through")
 
     def name(self) -> None:
+        """Count a name that is read anew."""
         self.names -= 1
         if self.names < 0:
             raise UntoldError("the folder is too large to be looked through")
 
     def link(self) -> None:
+        """Count a link that is followed."""
         self.links -= 1
         if self.links < 0:
             raise UntoldError("the folder holds too many links")
@@ -207,9 +211,7 @@ class TreeIndex:
             names = list(filter(may_be_secret, names))
         secrets = [name for name in names if secret_part(f"{below}/{name}") is not None]
         ignores = [name for name in names if name in _IGNORES]
-        return _Folder(
-            stamp, settled, tuple(folders), tuple(secrets), tuple(links), tuple(ignores)
-        )
+        return _Folder(stamp, settled, tuple(folders), tuple(secrets), tuple(links), tuple(ignores))
 
 
 class Trees:
@@ -282,7 +284,7 @@ def _holds_credentials(path: str) -> bool:
 
 
 def _head(path: str) -> bytes | None:
-    """Return the beginning of a regular file, None where there is none; a pipe is not waited for."""
+    """Return the beginning of a file, None where there is none; a pipe is not waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

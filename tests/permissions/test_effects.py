@@ -25,7 +25,6 @@ FILES = {
     "f": "foo 1\nbar 2\n",
     "data.csv": "a,b\n1,2\n",
     "build.log": "error\n",
-    "-n": "a name like an option\n",
 }
 
 

@@ -73,9 +73,11 @@ def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | No
         if not is_text and not place.is_ordinary(word, is_read=not rules.names_only):
             return None
     reach = rules.reach(parsed) if rules.reach is not None else None
-    paths = parsed.operands[texts:] if texts >= 0 else ()
-    if reach is not None and not place.is_tree_ordinary(paths, reach):
-        return None
+    if reach is not None:
+        numbered = enumerate(parsed.operands)
+        paths = [word for position, word in numbered if position >= texts or word.glob]
+        if not place.is_tree_ordinary(paths, reach):
+            return None
     return parsed
 
 

@@ -10,6 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.reach import (
+    diff_reach,
+    fd_reach,
+    grep_reach,
+    link_reach,
+    ls_reach,
+    rg_reach,
+)
 from prsm_core.permissions.shell.words import UNKNOWN, word_set
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ _GREP = Syntax(
     free=_PATTERN_OPTIONS,
     numeric=True,
     tame=True,
+    reach=grep_reach,
 )
 
 _SYNTAX: Mapping[str, Syntax] = {
@@ -50,6 +59,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         ),
         names_only=True,
         tame=True,
+        reach=ls_reach,
     ),
     "cat": Syntax(
         flags="AbeEnstTuv",
@@ -90,6 +100,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         ),
         names_only=True,
         tame=True,
+        reach=link_reach,
     ),
     "df": Syntax(
         flags="ahHiklPT", long=word_set("human-readable inodes print-type"), names_only=True
@@ -99,6 +110,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         valued="LIP",
         long=word_set("dirsfirst noreport gitignore prune filelimit= sort= du si charset= version"),
         names_only=True,
+        apart=True,
     ),
     "basename": Syntax(flags="az", valued="s", long=word_set("multiple suffix="), texts=-1),
     "dirname": Syntax(flags="z", texts=-1),
@@ -153,6 +165,7 @@ _SYNTAX: Mapping[str, Syntax] = {
             " ignore-blank-lines ignore-case new-file text color color= width= minimal"
             " suppress-common-lines strip-trailing-cr report-identical-files"
         ),
+        reach=diff_reach,
     ),
     "cmp": Syntax(flags="lsb", valued="ni", long=word_set("silent quiet verbose print-bytes")),
     "md5sum": Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True),
@@ -176,6 +189,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         texts=1,
         all_paths=_PATTERN_OPTIONS | {"--files", "--type-list"},
         free=_PATTERN_OPTIONS,
+        reach=rg_reach,
     ),
     "fd": Syntax(
         flags="HIgisapFu0L1",
@@ -187,6 +201,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         ),
         texts=1,
         names_only=True,
+        reach=fd_reach,
     ),
 }
 
@@ -209,7 +224,7 @@ def _printf(arguments: Sequence[Word], place: Place) -> bool:
         arguments = arguments[1:]
     elif arguments and arguments[0].may_be_option:
         return False
-    if not arguments:
+    if not arguments or arguments[0].glob:
         return False
     text = arguments[0].text.replace("%%", "")
     return not _PRINTF_ASSIGNS.search(text) and _echo(arguments, place)
@@ -249,7 +264,7 @@ _SED_PRINT = re.compile(r"\d+(?:,(?:\d+|\$))?p")
 def _sed(arguments: Sequence[Word], place: Place) -> bool:
     if len(arguments) < 2 or arguments[0].text != "-n":
         return False
-    if not _SED_PRINT.fullmatch(arguments[1].text):
+    if not (arguments[1].known and _SED_PRINT.fullmatch(arguments[1].text)):
         return False
     return parse(arguments[2:], Syntax(), place) is not None
 
@@ -259,7 +274,7 @@ _JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
 _JQ = Syntax(
     flags="rcsneSaMCj",
     long=word_set(
-        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output indent="
+        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
     ),
     texts=1,
 )
@@ -270,14 +285,26 @@ _JQ_REACHES_OUT = re.compile(
 
 
 def _jq(arguments: Sequence[Word], place: Place) -> bool:
-    rest = list(arguments)
-    while any(word.text in _JQ_ARGUMENTS for word in rest):
-        at = next(at for at, word in enumerate(rest) if word.text in _JQ_ARGUMENTS)
-        if not all(word.known for word in rest[at + 1 : at + 3]):
+    """Judge jq, which takes options behind operands, too.
+
+    What it makes of `--`, and of what stands behind it, differs between its versions.
+    """
+    rest = list(reversed(arguments))
+    left: list[Word] = []
+    while rest:
+        word = rest.pop()
+        if word.text == "--":
             return False
-        del rest[at : at + 3]
-    parsed = parse(rest, _JQ, place)
-    if parsed is None or not parsed.operands:
+        if word.text in _JQ_ARGUMENTS:
+            if len(rest) < 2 or not (rest.pop().known and rest.pop().known):
+                return False
+        elif word.text == "--indent":
+            if not rest or not rest.pop().text.isdigit():
+                return False
+        else:
+            left.append(word)
+    parsed = parse(left, _JQ, place)
+    if parsed is None or not parsed.operands or not parsed.operands[0].known:
         return False
     return not _JQ_REACHES_OUT.search(parsed.operands[0].text)
 

@@ -27,7 +27,7 @@ class Found(Enum):
     """What a name is that a pattern stands for, as the folder is."""
 
     ORDINARY = "inside the workspace, and no secret"
-    SECRET = "inside the workspace, with a name that may hold a secret"
+    SECRET = "inside the workspace, and may hold a secret"  # noqa: S105 - a kind of name
     OUTSIDE = "outside the workspace"
 
 

@@ -172,12 +172,15 @@ class _PartReader:
     def _element(self, at: int, sure: set[str], maybe: set[str]) -> int:
         """Add one element of a bracket; return where the next begins."""
         kind = self._pattern[at : at + 2]
-        if kind in {"[:", "[=", "[."}:
-            end = self._pattern.find(kind[1] + "]", at + 2)
-            name = self._pattern[at + 2 : end] if end > 0 else ""
-            if not name or self._pattern[end + 2 : end + 3] == "-":
+        if kind in {"[=", "[."}:
+            raise UntoldError("bash takes such brackets for more than one character")
+        if kind == "[:":
+            end = self._pattern.find(":]", at + 2)
+            found = _CLASSES.get(self._pattern[at + 2 : end]) if end > 0 else None
+            if found is None or self._pattern[end + 2 : end + 3] == "-":
                 raise UntoldError("a class in the pattern cannot be told")
-            _named(kind, name, sure, maybe)
+            sure |= found
+            maybe |= found
             return end + 2
         first, at = self._char(at)
         is_range = self._pattern[at : at + 1] == "-" and self._pattern[at + 1 : at + 2] != "]"
@@ -197,20 +200,6 @@ class _PartReader:
         if not self._pattern[at].isascii():
             raise UntoldError("a bracket in the pattern depends on the locale")
         return self._pattern[at], at + 1
-
-
-def _named(kind: str, name: str, sure: set[str], maybe: set[str]) -> None:
-    """Add a class ([:digit:]), the equals of a character ([=a=]) or a named one ([.-.])."""
-    if kind == "[:" and name in _CLASSES:
-        sure |= _CLASSES[name]
-        maybe |= _CLASSES[name]
-        return
-    if kind == "[:" or len(name) != 1 or not name.isascii():
-        raise UntoldError("a class in the pattern cannot be told")
-    sure.add(name)
-    maybe.add(name)
-    if kind == "[=":
-        maybe |= {name.lower(), name.upper()}
 
 
 def _range(first: str, last: str, sure: set[str], maybe: set[str]) -> None:

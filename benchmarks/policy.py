@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ GOAL_MEDIAN_US = 200.0
 GOAL_LONGEST_US = 50_000.0
 SECOND = 1e6  # µs
 MAX_LENGTH = 1_000_000  # characters
+_SETTLED = 2.1  # s
 
 USUAL = (
     "ls -la",
@@ -39,6 +42,8 @@ HOSTILE = (
     "\\", "xargs ", "xargs -Z ", "ssh x ", "nice ", "eval ", "bash -c x ;", "cd a;", "xcurl", "\0",
 )  # fmt: skip
 LENGTHS = (1_000, 15_000, 60_000, MAX_LENGTH)
+NAMES = 5_000  # in one folder
+TREE = (1_000, 20)  # folders, files in each
 
 
 def measure(plan: Plan) -> list[Finding]:
@@ -54,13 +59,39 @@ def measure(plan: Plan) -> list[Finding]:
         _finding("usual, median", median(usual), GOAL_MEDIAN_US),
         _finding("usual, longest", max(usual), GOAL_LONGEST_US),
         _finding("hostile, longest", longest, GOAL_LONGEST_US),
+        *_on_disk(plan),
     ]
 
 
-def _cost(policy: CommandPolicyStore, command: str) -> float:
+def _on_disk(plan: Plan) -> list[Finding]:
+    """Measure decisions that look at the disk: at a full folder, and at a large tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        full, tree = Path(folder, "full"), Path(folder, "tree")
+        _fill(full, plan.count(NAMES))
+        for number in range(plan.count(TREE[0])):
+            _fill(tree / f"package{number % 40}" / f"part{number}", TREE[1])
+        policy = CommandPolicyStore()
+        patterns = [_cost(policy, "wc -l *.py", str(full)) for _ in range(5)]
+        first = [_cost(CommandPolicyStore(), "grep -rn KEY .", str(tree)) for _ in range(5)]
+        time.sleep(_SETTLED)  # until then a folder is read again
+        again = [_cost(policy, "grep -rn KEY .", str(tree)) for _ in range(7)][2:]
+    return [
+        _finding("a pattern for a full folder, median", median(patterns), GOAL_LONGEST_US),
+        _finding("grep -r in a large tree, first, median", median(first), GOAL_LONGEST_US),
+        _finding("grep -r in a large tree, again, median", median(again), GOAL_LONGEST_US),
+    ]
+
+
+def _fill(folder: Path, count: int) -> None:
+    folder.mkdir(parents=True)
+    for number in range(count):
+        (folder / f"module_{number}.py").touch()
+
+
+def _cost(policy: CommandPolicyStore, command: str, workspace: str = "/nonexistent") -> float:
     """Return the CPU time of one decision in µs, of a text that was not read before."""
     setting = CommandSetting(
-        mode=PermissionMode.DEFAULT, cwd=".", workspace="/nonexistent", trusted=True
+        mode=PermissionMode.DEFAULT, cwd=".", workspace=workspace, trusted=True
     )
     forget_scripts()
     begin = time.thread_time()

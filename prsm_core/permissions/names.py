@@ -45,7 +45,7 @@ _SECRET_PATH = re.compile(
 # What has such a shape and is shown to everybody.
 _HARMLESS = re.compile(
     r"(?:.*\.)?env\.(?:.+\.)?(?:example|sample|template|tpl|dist|defaults|schema)"
-    r"|(?:example|sample|template)\.env|.*\.(?:example|sample|template)\.tfvars"
+    r"|(?:example|sample|template)\.env|(?:.*\.)?(?:example|sample|template)\.tfvars"
     r"|(?:.*[-_.])?(?:pub|public)[-_.]?(?:key)?\.(?:pem|key|gpg)|id_\w+(?:-cert)?\.pub"
     r"|(?:ca|(?:.*[-_.])?(?:ca)?certs?|ca[-_]?bundle|(?:full)?chain)\.pem"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)\w*\.(?:py|js|ts|go|rs|rb|java|md)"

@@ -149,7 +149,8 @@ class TreeIndex:
             seen.update(inner)
 
     def _secrets(self, where: str, known: _Folder, reach: Reach, shown: Shown) -> Iterator[str]:
-        for name in known.secrets:
+        is_published = not _PUBLISHED.isdisjoint(self._below(where).split("/"))
+        for name in known.secrets if not is_published else ():
             if reach.takes(name) and _is_shown(name, reach, shown):
                 yield f"{self._below(where)}/{name} may hold a secret"
         if _GIT_FOLDER.search(self._below(where)):

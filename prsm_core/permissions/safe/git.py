@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.shell.words import word_set
+from prsm_core.permissions.tree import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,6 +95,7 @@ _LOOKING: Mapping[str, Syntax] = {
         ),
         texts=1,
         all_paths=frozenset({"-e"}),
+        reach=lambda parsed: Reach() if "--untracked" in parsed.options else None,
     ),
     "cat-file": Syntax(flags="ptse"),
     "ls-tree": Syntax(

@@ -70,10 +70,10 @@ def _on_disk(plan: Plan) -> list[Finding]:
         _fill(full, plan.count(NAMES))
         for number in range(plan.count(TREE[0])):
             _fill(tree / f"package{number % 40}" / f"part{number}", TREE[1])
+        time.sleep(_SETTLED)  # until then a folder is read again
         policy = CommandPolicyStore()
         patterns = [_cost(policy, "wc -l *.py", str(full)) for _ in range(5)]
         first = [_cost(CommandPolicyStore(), "grep -rn KEY .", str(tree)) for _ in range(5)]
-        time.sleep(_SETTLED)  # until then a folder is read again
         again = [_cost(policy, "grep -rn KEY .", str(tree)) for _ in range(7)][2:]
     return [
         _finding("a pattern for a full folder, median", median(patterns), GOAL_LONGEST_US),

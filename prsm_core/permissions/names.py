@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from prsm_core.permissions.patterns import UntoldError, part_of
 from prsm_core.permissions.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
@@ -68,7 +72,8 @@ _BEGINNINGS = (
     *("shadow", "gshadow", "environ", "auth.json", "oauth_creds", "terraform.rc", "rclone.conf"),
     *("logins.json", "key4.db", "cookies.sqlite", "settings-security", "keyrings"),
 )
-_ENDINGS = (*(f".{ending}" for ending in _KEY.split("|")), ".env", ".json", ".backup")
+_ENDINGS = frozenset({*_KEY.split("|"), "env", "json", "backup"})
+_FIRST = frozenset(beginning[:3] for beginning in _BEGINNINGS)
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +109,17 @@ def needs_path(folder: str) -> bool:
 def may_be_secret(name: str) -> bool:
     """Return quickly whether a name needs a closer look, unless its folder `needs_path`."""
     folded = name.casefold()
-    return folded.startswith(_BEGINNINGS) or folded.endswith(_ENDINGS)
+    return folded.startswith(_BEGINNINGS) or folded.rpartition(".")[2] in _ENDINGS
+
+
+def may_be_secrets(names: Sequence[str]) -> list[str]:
+    """Return those of many names that `may_be_secret`, which none is in most folders."""
+    return [
+        name
+        for name, text in zip(names, "/".join(names).casefold().split("/"), strict=False)
+        if (text[:1] == "." or text[:3] in _FIRST or text.rpartition(".")[2] in _ENDINGS)
+        and may_be_secret(name)
+    ]
 
 
 def may_show_secret(pattern: str) -> bool:

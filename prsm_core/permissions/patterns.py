@@ -12,6 +12,7 @@ import re
 import string
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -258,15 +259,15 @@ class Sight:
         if self.scans < 0:
             raise UntoldError("the pattern leads into too many folders")
 
-    def see(self) -> None:
-        """Count a name that is matched."""
-        self.entries -= 1
+    def see(self, count: int) -> None:
+        """Count names that are matched."""
+        self.entries -= count
         if self.entries < 0:
             raise UntoldError("the pattern is matched against too many names")
 
-    def find(self) -> None:
-        """Count a name that the pattern stands for."""
-        self.found -= 1
+    def find(self, count: int) -> None:
+        """Count names that the pattern stands for."""
+        self.found -= count
         if self.found < 0:
             raise UntoldError("the pattern stands for too many names")
 
@@ -293,9 +294,18 @@ class _Search:
         if part.literal is not None:
             self._literal(part.literal, rest, text, folder)
             return
-        for name, is_link in self._names(folder, part):
-            resolved = os.path.realpath(f"{folder}/{name}") if is_link else f"{folder}/{name}"
-            self._step(rest, text + name, resolved)
+        names = self._names(folder, part)
+        found = [
+            Hit(
+                text + name, os.path.realpath(f"{folder}/{name}") if is_link else f"{folder}/{name}"
+            )
+            for name, is_link in names
+        ]
+        if not rest:
+            self.sight.find(len(found))
+            self.hits += found
+        for hit in found if rest else ():
+            self._step(rest, hit.text, hit.resolved)
 
     def _literal(self, name: str, rest: list[Part], text: str, folder: str) -> None:
         if name == "..":
@@ -309,7 +319,7 @@ class _Search:
 
     def _step(self, rest: list[Part], text: str, resolved: str) -> None:
         if not rest:
-            self.sight.find()
+            self.sight.find(1)
             self.hits.append(Hit(text, resolved))
         elif os.path.isdir(resolved):  # noqa: PTH112 - a Path for each is slow
             self.walk(rest, f"{text}/", resolved)
@@ -318,18 +328,15 @@ class _Search:
         if folder != self.root and not folder.startswith(self.root.rstrip("/") + "/"):
             raise UntoldError("the pattern leads out of the workspace")
         self.sight.scan()
-        names: list[tuple[str, bool]] = []
         if part.is_dotted and any(part.may_match(dots) for dots in _DOTS):
             raise UntoldError("it depends on the shell's version whether the pattern matches ..")
         try:
             with os.scandir(folder) as entries:
-                for entry in entries:
-                    self.sight.see()
-                    if part.matches(entry.name):
-                        names.append((entry.name, entry.is_symlink()))
+                seen = list(islice(entries, self.sight.entries + 1))
         except OSError:  # for the shell, too, nothing matches there
             return []
-        return names
+        self.sight.see(len(seen))
+        return [(entry.name, entry.is_symlink()) for entry in seen if part.matches(entry.name)]
 
 
 def expand(pattern: str, folder: str, root: str, sight: Sight) -> list[Hit]:

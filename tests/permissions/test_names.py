@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.permissions.names import may_be_secret, may_match_secret, needs_path, secret_part
+from prsm_core.permissions.shell.words import word_set
 
-SECRET = """
+SECRET = sorted(
+    word_set("""
 .env .env.local .env.production deploy/.env.staging prod.env .ssh/config .aws/credentials
 .kube/config .netrc _netrc .npmrc .pypirc .git-credentials .vault-token .htpasswd .boto .s3cfg
 .cargo/credentials .cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml
@@ -18,8 +20,10 @@ service-account.json service_account-prod.json client_secret_1.json x-firebase-a
 auth.json .codex/auth.json .claude/.credentials.json .gemini/oauth_creds.json
 credentials credentials.json config/secrets.yaml secrets/db_password.txt secrets/token
 .bash_history .python_history .secrets /etc/shadow /proc/self/environ a:.env --file=.env X.PEM
-""".split()
-ORDINARY = """
+""")
+)
+ORDINARY = sorted(
+    word_set("""
 README.md src/secrets.py src/secrets/manager.py src/credentials/store.go test_credentials.py
 keys.ts src/keys/index.ts keyboard.py public.key public.pem cacert.pem ca-bundle.pem fullchain.pem
 id_rsa.pub id_ed25519.pub id_rsa_test.py .env.example .env.sample .env.template .env.test.example
@@ -27,7 +31,8 @@ example.env env.d.ts src/env.ts environment.yml environ.py src/shadow/dom.ts sha
 src/locales/en/auth.json i18n/auth.json author.json secretary.md history.md .gitignore .github/x.yml
 app.config.json package.json tsconfig.json service.json settings.xml conf/settings.xml monkey.py
 example.tfvars terraform.tf .vscode/settings.json Makefile credentials_test.go
-""".split()
+""")
+)
 
 
 @pytest.mark.requirement("E18")

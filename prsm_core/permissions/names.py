@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
     ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
+    " .qwen .opencode .windsurf .kiro .roo .zed .devcontainer"
     " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
     " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
     " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
@@ -89,6 +90,11 @@ def secret_part(path: str) -> str | None:
             return part
         at += 1
     return None
+
+
+def protected_names() -> frozenset[str]:
+    """Return the names that nobody writes without asking, in lower case."""
+    return _PROTECTED
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,8 @@ from pathlib import Path
 from stat import S_ISSOCK
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.paths import is_within, protected_names, secret_part
+from prsm_core.permissions.names import protected_names, secret_part
+from prsm_core.permissions.paths import is_within
 from prsm_core.permissions.places import (
     HOME_PLACES,
     SYSTEM_PLACES,

@@ -31,6 +31,7 @@ _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|private/tmp)(?:/|$)|/dev/(?:null|stdou
 _WILD = re.compile(r"[*?\[]")
 MAX_FOLDERS = 8  # a command that changes folders more often is not judged
 MAX_PATH = 1_000  # characters; a longer one is not ordinary
+MAX_PATHS = 500  # that one program reads folders below
 MAX_LOOKS = 3_000  # at the file system for one decision; nothing is ordinary after that
 
 
@@ -193,6 +194,8 @@ class Place:
 
         Without a path that is where it runs.
         """
+        if len(paths) > MAX_PATHS:
+            return False
         index = self.looks.trees.of(self.root)
         for folder in self.folders:
             resolved = [os.path.realpath(f"{folder}/{word.text}") for word in paths] or [folder]

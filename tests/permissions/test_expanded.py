@@ -165,4 +165,5 @@ def test_a_pattern_over_too_many_names_asks(tmp_path):
     for number in range(700):
         (tmp_path / f"{number}").mkdir()
     assert decide("ls *", tmp_path) == "allow"
+    assert decide("grep -r KEY *", tmp_path) == "ask"
     assert decide("ls */*", tmp_path) == "ask"

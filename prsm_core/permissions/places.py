@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.paths import secret_part
+from prsm_core.permissions.names import secret_part
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:

@@ -43,8 +43,9 @@ _SECRET_ONES = re.compile(
     r"(?:secrets?|credentials?)(?:\.(?:json|ya?ml|toml|ini|cfg|conf|txt|env|xml|csv|properties))?"
 )
 _SECRET_PATH = re.compile(
-    r"(?:^|/)\.config/(?:gh|gcloud|op|rclone|hub|glab-cli|google-chrome|chromium|bravesoftware"
-    r"|microsoft-edge)(?:/|$)|(?:^|/)(?:\.cargo/credentials(?:\.toml)?|\.gem/credentials"
+    r"(?:^|/)\.config/(?:gh|gcloud|op|prsm|rclone|hub|glab-cli|google-chrome|chromium"
+    r"|bravesoftware|microsoft-edge)(?:/|$)|(?:^|/)\.local/(?:state|share)/prsm(?:/|$)"
+    r"|(?:^|/)(?:\.cargo/credentials(?:\.toml)?|\.gem/credentials"
     r"|\.m2/settings\.xml)$|(?:^|/)dev/(?:tcp|udp)/"
 )
 # What has such a shape and is shown to everybody.

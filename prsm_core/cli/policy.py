@@ -12,7 +12,7 @@ from prsm_core.cli.options import json_option, text_argument, workspace_option
 from prsm_core.cli.policy_runs import replay, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
@@ -67,7 +67,8 @@ def check(
     read from stdin, one JSON object a line: command, or tool and arguments, and if they differ
     from what holds here id, mode, trusted, cwd, and policy (allow, ask, deny) with policy_source
     (user, workspace). For each a line with id, verdict, reason and rule is printed, and check
-    where a check of a plugin decides.
+    where a check of a plugin decides. A row that is wrong is told at the end, and the others are
+    judged all the same.
     """
     from prsm_core.app import check_required
     from prsm_core.cli.setup import load_setup
@@ -78,9 +79,7 @@ def check(
     if given is None:
         if not as_json:
             raise click.UsageError("name a command or a tool, or give rows on stdin with --json")
-        store = _store(setup)
-        for row in _rows():
-            click.echo(json.dumps(_checked(row, setup, mode, store)))
+        _check_rows(setup, mode)
         return
     answer = _checked(given, setup, mode, _store(setup))
     if as_json:
@@ -163,17 +162,31 @@ def _says_what(row: object) -> bool:
     return isinstance(row.get("command"), str) or is_call
 
 
-def _rows() -> Iterable[Mapping[str, Any]]:
+def _check_rows(setup: Setup, mode: str) -> None:
+    """Judge the rows of stdin; raises UsageError behind the last one if some were wrong."""
+    store = _store(setup)
+    wrong: list[str] = []
     for number, line in enumerate(sys.stdin, start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise click.UsageError(f"line {number} of stdin is not JSON: {error}") from error
-        if not _says_what(row):
-            raise click.UsageError(f"line {number} of stdin has no command")
-        yield row
+            answer = _checked(_row_of(line), setup, mode, store)
+        except click.UsageError as error:
+            wrong.append(f"line {number} of stdin: {error.message}")
+        else:
+            click.echo(json.dumps(answer))
+    if wrong:
+        raise click.UsageError("\n".join(wrong))
+
+
+def _row_of(line: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"it is not JSON: {error}") from error
+    if not _says_what(row):
+        raise click.UsageError("it has no command")
+    return row  # type: ignore[no-any-return]
 
 
 def _checked(
@@ -218,16 +231,16 @@ def _store(setup: Setup) -> CommandPolicyStore:
 def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:
     from prsm_core.permissions import CommandPolicyStore
 
-    allow = given.get("allow") or ()
     try:
+        allow = given.get("allow") or ()
         return CommandPolicyStore(
             () if is_workspace else allow,
             given.get("ask") or (),
             given.get("deny") or (),
             workspace_allow=allow if is_workspace else (),
         )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise click.UsageError(f"its policy is wrong: {error}") from None
 
 
 def _told(judgement: Judgement) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from prsm_core.permissions.checks import PluginChecks
 from prsm_core.permissions.guard import Shell, tree_of
 from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
-from prsm_core.permissions.policy import CommandSetting
+from prsm_core.permissions.policy import CommandSetting, policy_failed
 from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ class PermissionBroker:
         The strongest of the rules and the plugins' checks counts. A trusted check's Allow only
         stands in for a person where rules 11 and 12 would ask one.
         """
-        refusal = _first(self._counted, request, context)
+        try:
+            refusal = _first(self._counted, request, context)
+        except Exception as error:  # noqa: BLE001 - a policy that fails refuses
+            return policy_failed(error)
         if refusal is not None:
             return refusal
         verdict = await self.reconsider(request, context)
@@ -97,7 +100,18 @@ class PermissionBroker:
         return verdict
 
     async def reconsider(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
-        """Return what becomes of a request now, without counting it as one more."""
+        """Return what becomes of a request now, without counting it as one more.
+
+        A rule that fails is a refusal that says so.
+        """
+        try:
+            return await self._reconsidered(request, context)
+        except Exception as error:  # noqa: BLE001 - a policy that fails refuses
+            return policy_failed(error)
+
+    async def _reconsidered(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Verdict:
         refusal = _first(self._refusals, request, context)
         if refusal is not None:
             return refusal

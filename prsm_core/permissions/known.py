@@ -10,6 +10,7 @@ from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.checks import CHECKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.permissions.shell.inline import bare_name
+from prsm_core.permissions.shell.runners import RUNNERS
 from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.shell.wrappers import (
     EVALUATES,
@@ -38,8 +39,13 @@ _OTHERS = word_set(
 )
 _KNOWN = frozenset().union(
     READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
-    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, _OTHERS, {"git", "eval", "trap", "hash", "exec"},
+    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, _OTHERS, {"git", "eval", "trap", "hash", "exec"},
 )  # fmt: skip
+
+
+def known_names() -> frozenset[str]:
+    """Return the names of all programs whose arguments are understood."""
+    return _KNOWN
 
 
 def is_known(command: Command) -> bool:

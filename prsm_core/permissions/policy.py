@@ -58,6 +58,12 @@ class Judgement:
     rule: str | None = None
 
 
+def policy_failed(error: Exception) -> Deny:
+    """Return the refusal of what the policy cannot judge because it fails itself."""
+    what = f"{type(error).__name__}: {error}"[:_MAX_PART]
+    return Deny(f"the command policy failed on it ({what}); report it, and try another command")
+
+
 class CommandPolicyStore:
     """The rules of all layers; deny beats ask beats allow, and safe commands need no rule.
 
@@ -88,7 +94,16 @@ class CommandPolicyStore:
         return self.judge(command, setting).verdict
 
     def judge(self, command: str, setting: CommandSetting) -> Judgement:
-        """Return the verdict on a command, and the rule behind it."""
+        """Return the verdict on a command, and the rule behind it.
+
+        Whatever fails on the way is a Deny that says so: it never raises.
+        """
+        try:
+            return self._judged(command, setting)
+        except Exception as error:  # noqa: BLE001 - a policy that fails refuses
+            return Judgement(verdict=policy_failed(error))
+
+    def _judged(self, command: str, setting: CommandSetting) -> Judgement:
         script = read_script(command)
         ruled = self._ruled(script)
         if ruled is not None and isinstance(ruled.verdict, Deny):

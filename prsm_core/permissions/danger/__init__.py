@@ -20,7 +20,7 @@ from prsm_core.permissions.danger.programs import program_danger
 from prsm_core.permissions.danger.setting import setting_danger
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.tools import READ_ONLY
-from prsm_core.permissions.shell.others import may_make_options
+from prsm_core.permissions.shell.others import may_make_options, ungnu
 from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.shell.wrappers import SHELLS
 
@@ -62,7 +62,7 @@ def command_danger(command: Command, place: Place | None) -> str | None:
         return "braces make options that cannot be told"
     reason = setting_danger(command) or program_danger(command)
     if reason is None:
-        check = git_danger if name == "git" else TOOLS.get(name)
+        check = git_danger if name == "git" else TOOLS.get(ungnu(name))
         reason = check(command) if check is not None else None
     return reason or code_danger(command) or place_danger(command, place)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.inline import inline_code
 from prsm_core.permissions.shell.opening import shell_call
+from prsm_core.permissions.shell.others import ungnu
+from prsm_core.permissions.shell.runners import told
 from prsm_core.permissions.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ _INTERPRETER = re.compile(
     r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|luajit|tclsh|osascript|Rscript|R|julia"
     r"|groovy|elixir|erl|guile|pwsh|powershell|ipython|irb|ts-node|tsx)[0-9.]*(?:w|\.exe)?"
 )
+_MAX_SHOWN = 40  # characters of an option
 _ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
 
 
@@ -32,8 +35,12 @@ def code_danger(command: Command) -> str | None:
         is_fed = command.piped or command.reads or command.via == "xargs"
         if call.code is None and not call.informs and is_fed:
             return "a shell runs what comes in"
-    elif _INTERPRETER.fullmatch(name):
-        return _interpreted(command)
+    elif _INTERPRETER.fullmatch(name) and (reason := _interpreted(command)):
+        return reason
+    for each in told(ungnu(name), command.words):
+        if each.is_command:
+            return f"{each.option[:_MAX_SHOWN]} of {name} runs another program"
+        return "runs code given in the command"
     return None
 
 

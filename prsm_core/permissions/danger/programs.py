@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.shell.others import ungnu
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ def by_name(name: str) -> str | None:
     return _REASONS.get(name)
 
 
+def named_programs() -> frozenset[str]:
+    """Return the names of all programs that are dangerous whatever they are told."""
+    return frozenset(_REASONS)
+
+
 def program_danger(command: Command) -> str | None:
     """Return why a program is dangerous by its name."""
     name = command.name
@@ -77,7 +83,7 @@ def program_danger(command: Command) -> str | None:
         return "starts an agent outside the tree"
     if name in _PRSM and not _prsm_informs(arguments):
         return "changes what agents may do"
-    reason = _REASONS.get(name)
+    reason = _REASONS.get(name) or _REASONS.get(ungnu(name))
     if reason is None and _PATTERN.fullmatch(name):
         return "deletes or overwrites data"
     if reason is not None and arguments in (("--version",), ("--help",)):

@@ -20,6 +20,13 @@ _DATA_LOSS = re.compile(
     re.IGNORECASE,
 )
 _HOST_MOUNT = re.compile(r"(?:-v|--volume|--mount)?=?(?:/|~|\$|\.\.|type=bind).*")
+_SHARED = word_set("--pid --net --network --ipc --uts --userns --cgroupns")
+_OPEN_DOORS = (
+    *("--privileged", "--cap-add", "--device", "--security-opt", "--volumes-from"),
+    *(f"{option}=host" for option in sorted(_SHARED)),
+)
+_VOLUME = re.compile(r"-[a-zA-Z]*v")
+_MOUNTED = re.compile(r"(?:-[a-zA-Z]*v=?|--volume=)[/~$.].*|--mount=.*(?:type=bind|(?:src|source)=[/~$.]).*")
 _INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
 
 # By the first words after options: what publishes, deletes, installs for good, or runs code.
@@ -113,12 +120,14 @@ def _container(command: Command) -> str | None:
     if {"down", "rm", "kill"} & set(texts[:3]) and {"-v", "--volumes", "rm", "kill"} & set(texts):
         return "deletes containers or their data"
     for before, after in itertools.pairwise(texts):
-        if before in {"-v", "--volume", "--mount"} and _HOST_MOUNT.fullmatch(after):
+        is_volume = before in {"--volume", "--mount"} or _VOLUME.fullmatch(before)
+        if is_volume and _HOST_MOUNT.fullmatch(after):
             return "gives a container the files of this machine"
-    open_doors = ("--privileged", "--pid=host", "--net=host", "--network=host", "--cap-add")
-    if any(text.startswith(open_doors) for text in texts):
+    if any(text.startswith(_OPEN_DOORS) for text in texts) or any(
+        before in _SHARED and after == "host" for before, after in itertools.pairwise(texts)
+    ):
         return "gives a container rights on this machine"
-    is_mounted = any(re.fullmatch(r"(?:-v|--volume=|--mount=)[/~].*", text) for text in texts)
+    is_mounted = any(map(_MOUNTED.fullmatch, texts))
     return "gives a container the files of this machine" if is_mounted else None
 
 
@@ -160,8 +169,13 @@ def _gh(command: Command) -> str | None:
 SERVICES: Mapping[str, Callable[[Command], str | None]] = {
     **dict.fromkeys(_WORDS, _by_words),
     **dict.fromkeys(
-        ("psql", "mysql", "mariadb", "sqlite3", "sqlite", "mongo", "mongosh", "cqlsh", "sqlcmd"),
+        word_set(
+            "psql mysql mariadb sqlite3 sqlite mongo mongosh cqlsh sqlcmd duckdb pgcli mycli litecli"
+        ),
         _data_base,
+    ),
+    **dict.fromkeys(
+        word_set("nerdctl docker-compose podman-compose buildah finch lima ctr crictl"), _container
     ),
     "gh": _gh,
     "glab": _gh,

@@ -2,6 +2,7 @@
 
 tools      programs that only look            git      subcommands of git that only look
 checks     the project's own checks           options  a grammar of harmless command lines
+versions   whose version is told by nothing else
 """
 
 from __future__ import annotations
@@ -116,8 +117,10 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
         return is_read_only_git(arguments, place)
     texts = (name, *command.texts[1:])
     if name in READ_ONLY:
-        return READ_ONLY[name](arguments, place) or is_version_output(texts)
-    if is_version_output(texts):
+        return READ_ONLY[name](arguments, place) or is_version_output(
+            texts, place, trusted=trusted
+        )
+    if is_version_output(texts, place, trusted=trusted):
         return True
     return trusted and name == command.texts[0] and is_project_check(command.words, place)
 

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -117,24 +118,14 @@ _GO_OPTION = re.compile(
 )
 _GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|list|p)")
 
-_HAS_VERSION = word_set(
-    "python python3 pip pip3 uv poetry pipenv pdm hatch node npm yarn pnpm npx deno bun git cargo"
-    " rustc rustup rustfmt go gcc g++ cc c++ clang clang++ make cmake ninja meson bazel java javac"
-    " mvn gradle kotlin kotlinc scala sbt ruby gem bundle rake perl php composer lua swift ghc"
-    " stack elixir docker docker-compose podman kubectl helm terraform ansible vagrant bash sh zsh"
-    " fish tar gzip curl wget rg fd jq yq grep sed awk gawk find tree ls cat sort diff ruff black"
-    " isort mypy pyright flake8 pylint pytest tox nox pre-commit coverage tsc eslint prettier jest"
-    " vitest mocha webpack vite next nest psql mysql sqlite3 redis-cli gh hg svn ffmpeg openssl"
-    " shellcheck shfmt hadolint codex claude gemini dotnet nvm conda nvidia-smi"
-)
-_SHORT_VERSION = word_set(
-    "python:-V python3:-V node:-v npm:-v yarn:-v pnpm:-v cargo:-V rustc:-V rustc:-vV ruby:-v php:-v"
-    " perl:-v go:version java:-version javac:-version docker:version terraform:version tsc:-v"
-    " eslint:-v mypy:-V pip:-V pip3:-V ruff:-V ruff:version black:-V flake8:-V pytest:-V tsc:-V"
-    " kubectl:version:--client helm:version uv:-V cmake:-version mvn:-v gradle:-v prettier:-v"
+# Of the same kind, but what they are told of here is their version, and they load code for it.
+_LOADERS = word_set(
+    "poetry pipenv pdm hatch pylint tox nox pre-commit coverage bundle rake composer stack bazel mvn"
+    " gradle sbt kotlin scala prettier jest vitest mocha webpack vite next nest hg ansible vagrant"
+    " gemini nvm"
 )
 # All whose arguments are told apart here.
-CHECKERS = _HAS_VERSION | {words[0] for words in _CHECKS} | _PACKAGERS
+CHECKERS = VERSIONED | _LOADERS | {words[0] for words in _CHECKS} | _PACKAGERS
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
 _NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
@@ -159,23 +150,24 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     if texts[:2] in {("go", "test"), ("go", "vet")}:
         return _go(words[2:], place)
     if texts[1:3] == ("-m", "pip") and texts[0] in {"python", "python3"}:
-        return is_version_output(("pip", *texts[3:]))
+        return is_version_output(("pip", *texts[3:]), place, trusted=True)
     return _by_table(words, texts, place)
 
 
-def is_version_output(texts: Sequence[str]) -> bool:
-    """Return whether a command prints a version, a list of packages, or one setting of go."""
+def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
+    """Return whether a command prints a version, a list of packages, or one setting of go.
+
+    Where the user trusts the workspace its files may choose which toolchain that is.
+    """
     program, rest = texts[0], tuple(texts[1:])
-    if rest == ("--version",):
-        return program in _HAS_VERSION
-    if ":".join(texts) in _SHORT_VERSION:
-        return True
+    if prints_version(texts):
+        return trusted or is_its_own(program, place)
     if program in {"pip", "pip3"} and rest and rest[0] in _PIP_LISTS:
         return all(_NAME.fullmatch(text) or _PIP_OPTION.fullmatch(text) for text in rest[1:])
     if program == "npm" and rest and rest[0] in _NPM_LISTS:
         names = [text for text in rest[1:] if text != "--depth"]
         return all(_NAME.fullmatch(text) or _NPM_OPTION.fullmatch(text) for text in names)
-    if (program, *rest[:1]) == ("go", "env"):
+    if (program, *rest[:1]) == ("go", "env") and (trusted or is_its_own(program, place)):
         return len(rest) > 1 and all(_GO_VARIABLE.fullmatch(text) for text in rest[1:])
     return False
 

@@ -172,13 +172,16 @@ class Literals:
         match = _DELIMITER.fullmatch(self.text(start))
         if match is None or match["end"] != match["quote"].replace("\\", ""):
             raise RefusedError("it cannot be told where a heredoc ends")
-        lines = self.text(body).split("\n") if body is not None else [""]
-        ends = [text.lstrip("\t") if strips_tabs else text for text in lines]
-        # The grammar counts the tabs before the end as the last line of the text.
-        early = match["name"] in ends or ends[-1] != "" or self.text(end) != match["name"]
         before = self._data[start.end_byte : (body or end).start_byte]
         after = self._data[end.end_byte : end.end_byte + 1]
-        if early or not _TO_NEXT_LINE.fullmatch(before) or after not in {b"", b"\n"}:
+        if not _TO_NEXT_LINE.fullmatch(before) or after not in {b"", b"\n"}:
+            raise RefusedError("it cannot be told where a heredoc ends")
+        # For the grammar the space that a text begins with, and the tabs before its end, are no
+        # part of it. What stands before the end is the last line.
+        first = self._data.index(b"\n", start.end_byte) + 1
+        lines = self._data[first : end.start_byte].decode().split("\n")
+        ends = [text.lstrip("\t") if strips_tabs else text for text in lines]
+        if match["name"] in ends or ends[-1] != "" or self.text(end) != match["name"]:
             raise RefusedError("it cannot be told where a heredoc ends")
         if match["quote"] and body is not None:
             self._note(self.text(body))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+# An option of one letter with its value: su -crm.
+_ATTACHED = re.compile(r"-[A-Za-z]([A-Za-z/].*)", re.DOTALL)
 LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
 # A command line behind a word of the program's own: a setting of ssh, an address of socat, what a
 # debugger or a pager passes to a shell.
@@ -93,6 +95,8 @@ def open_loose(command: Command, opened: Opened, start: int = 1) -> None:
             opened.codes.append(text)
         if "=" in text:
             opened.codes.append(text.partition("=")[2])
+        if attached := _ATTACHED.fullmatch(text):
+            opened.codes.append(attached[1])
         add_own_word(text, opened)
 
 

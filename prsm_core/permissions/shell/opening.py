@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.grammar import RESERVED, RefusedError
 from prsm_core.permissions.shell.opened import ASSIGNMENT, Opened, inner_command, open_loose
-from prsm_core.permissions.shell.others import open_other
+from prsm_core.permissions.shell.others import open_other, ungnu
 from prsm_core.permissions.shell.script import Assignment
 from prsm_core.permissions.shell.words import UNKNOWN, Word
 from prsm_core.permissions.shell.wrappers import (
-    GNU_NAMES,
     LOADER,
     LOOSE,
     PROGRAM_VARIABLES,
@@ -53,9 +52,7 @@ def open_command(command: Command) -> Opened:
         _open_assignment(each, opened)
     if not command.words:
         return opened
-    name = command.name
-    if name in GNU_NAMES:
-        name = name[1:]
+    name = ungnu(command.name)
     if not name:
         opened.unresolved = "the name of a program is only known when it runs"
         open_loose(command, opened)

@@ -16,12 +16,14 @@ from prsm_core.permissions.shell.opened import (
     inner_command,
     open_loose,
 )
+from prsm_core.permissions.shell.runners import told
 from prsm_core.permissions.shell.words import UNKNOWN, Word, word_set
 from prsm_core.permissions.shell.wrappers import (
     AWK_RUNS,
     CALLS,
     EVALUATES,
     FINDERS,
+    GNU_NAMES,
     HARMLESS_GIT_KEYS,
     INTERPRETERS,
     LOOSE_AFTER,
@@ -35,13 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.shell.opened import Opened
+    from prsm_core.permissions.shell.runners import Told
     from prsm_core.permissions.shell.script import Command
 
 _MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
 _MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
 _GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
 _GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
+_CALLBACK = re.compile(r"-[A-Za-z]*?[CFx](?P<value>.*)", re.DOTALL)
 _OWN_WORDS = word_set("scp sftp less more lldb")
+# Of fd, whose option of one letter may stand behind others, with the program attached.
+_ATTACHED_RUN = re.compile(r"-[HIaLlpgsiF0u1]*[xX](?P<value>.*)", re.DOTALL)
 _MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
 _AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
 
@@ -68,6 +74,18 @@ def open_other(name: str, command: Command, opened: Opened) -> None:
         _open_interpreter(name, runs, command, opened)
     if name not in FINDERS:
         _open_running_options(name, words, opened)
+    for each in told(name, words):
+        _open_told(each, opened, is_interpreter=runs is not None)
+
+
+def _open_told(each: Told, opened: Opened, *, is_interpreter: bool) -> None:
+    """Note what a program is told to run, by the table of them."""
+    if each.is_command:
+        opened.add_code(Word(each.text, exact=each.exact), each.option)
+    elif CALLS.search(each.text):
+        opened.opaque.append(each.text)
+    elif not is_interpreter:  # whose code is looked at already
+        opened.doubtful = "it runs code in another language"
 
 
 def _open_interpreter(name: str, runs: re.Pattern[str], command: Command, opened: Opened) -> None:
@@ -142,10 +160,13 @@ def _alias(command: Command, opened: Opened) -> None:
 
 
 def _callback(command: Command, opened: Opened) -> None:
-    """Take the values of -C and -x: mapfile, complete, bind."""
-    for before, word in zip(command.words[1:], command.words[2:], strict=False):
-        if before.text in {"-C", "-x", "-F"}:
-            opened.add_code(replace(word, text=word.text.rpartition('":')[2]), command.name)
+    """Take the values of -C, -F and -x: mapfile, complete, bind; they may be attached."""
+    for before, word in pairwise((*command.words, Word(""))):
+        match = _CALLBACK.fullmatch(before.text)
+        if match is None:
+            continue
+        given = replace(before, text=match["value"]) if match["value"] else word
+        opened.add_code(replace(given, text=given.text.rpartition('":')[2]), command.name)
 
 
 def _source(command: Command, opened: Opened) -> None:
@@ -160,24 +181,34 @@ def _hash(command: Command, opened: Opened) -> None:
             opened.add_code(word, "hash")
 
 
+def ungnu(name: str) -> str:
+    """Return the name of a program without what some systems put before it."""
+    return name[1:] if name in GNU_NAMES else name
+
+
 def _find(command: Command, opened: Opened) -> None:
-    words, triggers = command.words, FINDERS[command.name]
+    words, triggers = command.words, FINDERS[ungnu(command.name)]
     if any(map(_may_be_several, words[1:])):
         opened.doubtful = f"{command.name} may be told to run a program"
     position = 1
     while position < len(words):
         name, equals, value = words[position].text.partition("=")
+        attached = _ATTACHED_RUN.fullmatch(words[position].text) if "-x" in triggers else None
         position += 1
-        if name not in triggers:
+        if name not in triggers and attached is None:
             continue
-        if equals:
+        if equals and name in triggers:
             opened.codes.append(value)
             continue
+        first = ()
+        if attached is not None and attached["value"]:
+            first = (replace(words[position - 1], text=attached["value"].removeprefix("=")),)
         end = position
         while end < len(words) and words[end].text not in {";", "+"}:
             end += 1
         rest = [
-            replace(word, exact=word.exact and "{" not in word.text) for word in words[position:end]
+            replace(word, exact=word.exact and "{" not in word.text)
+            for word in (*first, *words[position:end])
         ]
         if rest:
             opened.commands.append(inner_command(command, (*rest, UNKNOWN)))

@@ -16,7 +16,7 @@ from prsm_core.permissions.shell.grammar import (
 )
 from prsm_core.permissions.shell.literals import BARE, Literals, Part, inner_of
 from prsm_core.permissions.shell.script import Assignment, Command, Reading
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.permissions.shell.words import Word, is_simple, word_set
 from prsm_core.permissions.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:
@@ -316,7 +316,13 @@ class _Reader:
     def _point(self, operator: str, target: Word, draft: _Draft) -> None:
         if operator in {">&", "<&"} and target.known and _DESCRIPTOR.fullmatch(target.text):
             self._plain = self._plain and _STANDARD.fullmatch(target.text) is not None
-        elif operator in {"<", "<&"}:
+            return
+        if operator in {">&", "<&"} and not (target.known and is_simple(target.text)):
+            # What is no number is expanded once more, its quotes gone.
+            self._computes = True
+            self._plain = False
+            target = replace(target, exact=False)
+        if operator in {"<", "<&"}:
             draft.reads.append(target)
         elif not (target.known and target.text == NOWHERE):
             self._plain = False

@@ -91,7 +91,8 @@ WRAPPERS: Mapping[str, Wrapper] = {
 
 # What some systems call these, beside programs of their own by these names.
 GNU_NAMES = word_set(
-    "gtimeout gnice gnohup gstdbuf genv gxargs gchroot gtime gfind gsort gsplit gtar"
+    "gtimeout gnice gnohup gstdbuf genv gxargs gchroot gtime gfind gsort gsplit gtar gkill gchmod"
+    " grm gdd gshred gtruncate gunlink gchown gchgrp gmv ginstall gdate"
 )
 # The loader of programs, which starts the one that it is told.
 LOADER = re.compile(r"ld(?:-(?:linux|musl))?[A-Za-z0-9_.-]*\.so(?:\.[0-9]+)*")

@@ -10,7 +10,7 @@ from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.checks import CHECKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.permissions.shell.inline import bare_name
-from prsm_core.permissions.shell.runners import RUNNERS
+from prsm_core.permissions.shell.runners import RUNNERS, may_be_code
 from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.shell.wrappers import (
     EVALUATES,
@@ -53,3 +53,11 @@ def is_known(command: Command) -> bool:
     name = command.name
     is_named = name in _KNOWN or bare_name(name) in INTERPRETERS or by_name(name) is not None
     return not name or is_named or name.startswith("git-") or LOADER.fullmatch(name) is not None
+
+
+def strange_code(command: Command) -> str | None:
+    """Return why an unknown program may run code that it is given, None if nothing says so."""
+    if not command.words or is_known(command):
+        return None
+    option = may_be_code(command.words)
+    return None if option is None else f"{option} of {command.name} may give it code to run"

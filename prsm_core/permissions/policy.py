@@ -13,8 +13,9 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import script_danger
-from prsm_core.permissions.known import is_known
+from prsm_core.permissions.known import is_known, strange_code
 from prsm_core.permissions.paths import Place
+from prsm_core.permissions.renamed import renamed
 from prsm_core.permissions.rules import (
     Match,
     best_match,
@@ -105,10 +106,10 @@ class CommandPolicyStore:
 
     def _judged(self, command: str, setting: CommandSetting) -> Judgement:
         script = read_script(command)
-        ruled = self._ruled(script)
+        place = self._place(setting)
+        ruled = self._ruled(script, place)
         if ruled is not None and isinstance(ruled.verdict, Deny):
             return ruled
-        place = self._place(setting)
         is_safe_script = _is_safe(script, place, setting)
         if setting.mode is PermissionMode.PLAN and not is_safe_script:
             return Judgement(verdict=Deny("plan mode runs safe commands only"))
@@ -131,7 +132,8 @@ class CommandPolicyStore:
 
     def asked(self, command: str, setting: CommandSetting) -> Ask | None:
         """Return an Ask when a rule wants one, or when a deny rule may be evaded or missing."""
-        found = self._ruled(read_script(command))
+        place = Place.of(setting.cwd, setting.workspace)
+        found = self._ruled(read_script(command), place)
         if found is not None:
             return found.verdict if isinstance(found.verdict, Ask) else None
         if self._broken is None or self.safe(command, setting):
@@ -188,7 +190,7 @@ class CommandPolicyStore:
     def _incomplete(self, why: str) -> Ask:
         return Ask(f"not all rules to ask and to deny can be read: {why}", ONCE)
 
-    def _ruled(self, script: Script) -> Judgement | None:
+    def _ruled(self, script: Script, place: Place | None = None) -> Judgement | None:
         """Return what deny and ask rules say, or that they might be evaded."""
         denied, asked = _found(self._deny, script), _found(self._ask, script)
         if denied is not None and denied.match is Match.YES:
@@ -203,10 +205,16 @@ class CommandPolicyStore:
             reason = f"it cannot be told whether the rule {kind} {maybe.rule!r} is about it"
             verdict = Ask(f"{reason}{_shown(maybe.part)}", ONCE)
             return Judgement(verdict=verdict, rule=f"{kind} {maybe.rule}")
-        if self._deny and (script.unresolved or script.opaque or script.doubtful):
-            reason = script.unresolved or script.doubtful or "it runs code in another language"
+        reason = self._untold(script, place) if self._deny else None
+        if reason is not None:
             return Judgement(verdict=Ask(f"{reason}, and there are deny rules", ONCE))
         return None
+
+    def _untold(self, script: Script, place: Place | None) -> str | None:
+        """Return why it cannot be told whether a rule to deny is evaded."""
+        if script.unresolved or script.opaque or script.doubtful:
+            return script.unresolved or script.doubtful or "it runs code in another language"
+        return _strange(script) or renamed(script.commands, self._deny, place)
 
     def _covered(self, script: Script, place: Place | None, setting: CommandSetting) -> str | None:
         """Return the first allow rule at work when all parts are covered or safe, else None."""
@@ -261,9 +269,17 @@ def _by_mode(script: Script, place: Place | None, setting: CommandSetting) -> Ju
     if danger is not None:
         reason, part = danger
         return Judgement(verdict=Ask(f"{reason}{_shown(part)}", ASK_OPTIONS))
+    strange = _strange(script)
+    if strange is not None:
+        return Judgement(verdict=Ask(strange, ASK_OPTIONS))
     if setting.mode is PermissionMode.BYPASS:
         return Judgement(verdict=Allow("bypass mode, and it is not known to be dangerous"))
     return Judgement(verdict=Ask("it is not known to be safe", ASK_OPTIONS))
+
+
+def _strange(script: Script) -> str | None:
+    """Return why a program that nobody knows may run code that it is given."""
+    return next(filter(None, map(strange_code, script.commands)), None)
 
 
 def _is_safe(script: Script, place: Place | None, setting: CommandSetting) -> bool:

@@ -53,14 +53,22 @@ CLOSE_GRACE = 2.0
 CLOSE_SECONDS = 10.0  # the grace, the shim's own time after a kill, and the drain of pipes
 UMASK = 0o022  # the engine's is private, but files in the workspace are the user's
 
+# A folder of the workspace that only looks like a bare repository configures nothing: git 2.38 and
+# newer ignores it, and older ones do not know the setting.
+GIT_SETTINGS = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
 INHERITED = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TZ", "TMPDIR", "SHELL"})
 
 
 def child_environment(source: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `source` that every child may have."""
-    return {
+    """Return the variables of `source` that every child may have, and what git is told in them."""
+    inherited = {
         name: value for name, value in source.items() if name in INHERITED or name.startswith("LC_")
     }
+    return inherited | GIT_SETTINGS
 
 
 def install_child_watcher() -> None:

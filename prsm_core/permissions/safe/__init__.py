@@ -3,6 +3,7 @@
 tools      programs that only look            git      subcommands of git that only look
 checks     the project's own checks           options  a grammar of harmless command lines
 versions   whose version is told by nothing else
+repository what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.checks import is_project_check, is_version_output
 from prsm_core.permissions.safe.git import is_read_only_git
+from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.permissions.shell.grammar import RefusedError
 from prsm_core.permissions.shell.opening import open_command
@@ -114,7 +116,7 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
         return False
     arguments = command.words[1:]
     if name == "git":
-        return is_read_only_git(arguments, place)
+        return is_read_only_git(arguments, place) and not may_start_programs(arguments, place)
     texts = (name, *command.texts[1:])
     if name in READ_ONLY:
         return READ_ONLY[name](arguments, place) or is_version_output(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.grammar import RESERVED, RefusedError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Of shells that are no descendants of sh.
 _LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})
+_KERNELS = ("/proc/", "/dev/")
 # env takes anything before the sign.
 _ENTRY = re.compile(r"[^=]+=", re.DOTALL)
 
@@ -56,6 +58,10 @@ def open_command(command: Command) -> Opened:
     if not name:
         opened.unresolved = "the name of a program is only known when it runs"
         open_loose(command, opened)
+    elif _is_kernels(command.words[0].text):
+        opened.unresolved = f"{command.words[0].text!r} may be any program"
+        _open_shell(command, opened)
+        open_loose(command, opened)
     elif name in SHELLS:
         _open_shell(command, opened)
     elif name in WRAPPERS:
@@ -66,6 +72,14 @@ def open_command(command: Command) -> Opened:
         open_other(name, command, opened)
     opened.reads_input = opened.reads_input or name in READERS
     return opened
+
+
+def _is_kernels(program: str) -> bool:
+    """Return whether a program is a name of the kernel's for a running program or an open file."""
+    parts = [part for part in program.split("/") if part not in {"", "."}]
+    if program.startswith("/"):
+        return normpath(f"/{'/'.join(parts)}").startswith(_KERNELS)
+    return ".." in parts and not {"proc", "dev"}.isdisjoint(parts)
 
 
 def _open_assignment(each: Assignment, opened: Opened) -> None:

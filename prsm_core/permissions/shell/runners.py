@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -652,15 +652,33 @@ def _split_setting(text: str) -> str:
     return re.split(r"[:\s]", text, maxsplit=1)[-1].replace(",", " ")
 
 
-@lru_cache(maxsize=256)
-def looks_like_code_option(text: str) -> bool:
-    """Return whether an option would give most programs code or a command line."""
-    return _CODE_LIKE.fullmatch(text) is not None
-
-
 _CODE_LIKE = re.compile(
     r"--?(?:(?:[a-z]+-)*(?:eval|exec|execute|command|cmd|expr|expression|shell|run|script|code"
-    r"|hook|invoke|javaagent|preload|interpreter|postrotate-command)|(?:pre|post|on)-[a-z-]+)"
-    r"(?:=.*)?",
+    r"|hook|invoke|javaagent|preload|interpreter)|(?:pre|post|on)-[a-z-]+)(?:=(?P<value>.*))?",
     re.DOTALL,
 )
+_CODE_LETTER = re.compile(r"-(?:(?P<likely>[ec])|[a-zA-Z])(?P<value>.*)", re.DOTALL)
+# What many programs take behind -c and -e is the name of a file.
+_FILE_NAME = re.compile(r"[\w./-]+\.(?:ya?ml|toml|json|jsonc|ini|cfg|conf|xml|txt|properties)")
+_LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
+
+
+def may_be_code(words: Sequence[Word]) -> str | None:
+    """Return the option by which most programs would run a text, None without one.
+
+    It is for programs of which nothing is known.
+    """
+    for word, following in pairwise((*words[1:_MAX_WORDS], None)):
+        text = "" if word is None else word.text
+        if text[:1] != "-" or len(text) < 2:
+            continue
+        value = following.text if following is not None and following.text[:1] != "-" else ""
+        if match := _CODE_LIKE.fullmatch(text):
+            if match["value"] or value:
+                return text.partition("=")[0]
+        elif (match := _CODE_LETTER.fullmatch(text)) and text[1] != "-":
+            value = match["value"] or value
+            is_likely = match["likely"] and not match["value"] and not _FILE_NAME.fullmatch(value)
+            if value and (is_likely or _LOOKS_LIKE_CODE.search(value)):
+                return text[:2]
+    return None

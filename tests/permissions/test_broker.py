@@ -388,3 +388,17 @@ async def test_the_broker_is_built_from_the_settings(context):
         PermissionSettings(), workspace=context.workspace, checks={}, orchestration=["ask_parent"]
     )
     assert isinstance(await plain.decide(uses("mcp__evil__ask_parent"), context), Ask)
+
+
+@pytest.mark.requirement("E24")
+@pytest.mark.parametrize("name", ["denied", "decide", "safe"])
+async def test_a_rule_that_fails_is_a_refusal_that_says_so(context, monkeypatch, name):
+    def fail(*_arguments):
+        raise KeyError("gfind")
+
+    monkeypatch.setattr(CommandPolicyStore, name, fail)
+    mode = PLAN if name == "safe" else BYPASS
+    verdict = await broker().decide(shell("make"), replace(context, mode=mode))
+    assert isinstance(verdict, Deny)
+    assert "the command policy failed" in verdict.reason
+    assert "KeyError" in verdict.reason

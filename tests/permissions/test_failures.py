@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.agents import AgentRole, PermissionMode
-from prsm_core.domain.permissions import Deny, PermissionContext, PermissionRequest
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Deny
 from prsm_core.permissions import CommandPolicyStore, policy
 from prsm_core.permissions.danger.programs import named_programs
 from prsm_core.permissions.known import known_names
@@ -42,7 +42,18 @@ def assert_judged(text):
 
 def test_no_program_with_odd_arguments_makes_the_policy_fail():
     assert len(NAMES) > 700
-    for name, arguments in itertools.product(NAMES, ODD):
+    odd = itertools.cycle(ODD)
+    for name in NAMES:
+        for arguments in itertools.islice(odd, 5):
+            assert_judged(f"{name} {arguments}")
+    for arguments in ODD:
+        assert_judged(f"gfind {arguments}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(8))
+def test_no_program_with_any_odd_arguments_makes_the_policy_fail(part):
+    for name, arguments in itertools.product(NAMES[part::8], ODD):
         assert_judged(f"{name} {arguments}")
 
 
@@ -70,3 +81,17 @@ def test_no_mutated_text_makes_the_policy_fail(text, name, data):
     cut = data.draw(st.integers(0, 4))
     odd = data.draw(st.sampled_from([*ODD, name]))
     assert_judged(text[:at] + odd + text[at + cut :])
+
+
+def failing(_text):
+    raise KeyError("gfind")
+
+
+@pytest.mark.requirement("E24")
+@pytest.mark.parametrize("mode", list(PermissionMode))
+def test_where_the_policy_fails_the_command_is_denied_and_told_so(monkeypatch, mode):
+    monkeypatch.setattr(policy, "read_script", failing)
+    verdict = judge("ls", mode=mode).verdict
+    assert isinstance(verdict, Deny)
+    assert FAILED in verdict.reason
+    assert "KeyError" in verdict.reason

@@ -39,7 +39,8 @@ _OTHERS = word_set(
 )
 _KNOWN = frozenset().union(
     READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
-    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, _OTHERS, {"git", "eval", "trap", "hash", "exec"},
+    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, _OTHERS,
+    {"git", "eval", "trap", "hash", "exec"},
 )  # fmt: skip
 
 

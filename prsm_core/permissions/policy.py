@@ -132,7 +132,7 @@ class CommandPolicyStore:
 
     def asked(self, command: str, setting: CommandSetting) -> Ask | None:
         """Return an Ask when a rule wants one, or when a deny rule may be evaded or missing."""
-        place = Place.of(setting.cwd, setting.workspace)
+        place = self._place(setting)
         found = self._ruled(read_script(command), place)
         if found is not None:
             return found.verdict if isinstance(found.verdict, Ask) else None
@@ -205,9 +205,9 @@ class CommandPolicyStore:
             reason = f"it cannot be told whether the rule {kind} {maybe.rule!r} is about it"
             verdict = Ask(f"{reason}{_shown(maybe.part)}", ONCE)
             return Judgement(verdict=verdict, rule=f"{kind} {maybe.rule}")
-        reason = self._untold(script, place) if self._deny else None
-        if reason is not None:
-            return Judgement(verdict=Ask(f"{reason}, and there are deny rules", ONCE))
+        untold = self._untold(script, place) if self._deny else None
+        if untold is not None:
+            return Judgement(verdict=Ask(f"{untold}, and there are deny rules", ONCE))
         return None
 
     def _untold(self, script: Script, place: Place | None) -> str | None:

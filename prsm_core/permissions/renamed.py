@@ -57,9 +57,7 @@ def _folders(commands: Iterable[Command], place: Place) -> Iterator[str]:
                 yield f"{folder}/{command.texts[1]}"
 
 
-def _leads(
-    command: Command, folders: Sequence[str], rules: Rules, place: Place
-) -> str | None:
+def _leads(command: Command, folders: Sequence[str], rules: Rules, place: Place) -> str | None:
     program = command.texts[0]
     for folder in folders:
         if not place.looks.spend():

@@ -160,3 +160,29 @@ def test_a_file_that_cannot_be_read_is_not_overwritten(prsm, home):
 def test_a_rule_that_is_none_is_wrong_usage(prsm, home, words):
     assert prsm("policy", "add", "deny", *words).code == 2
     assert not (home / "policy.yaml").exists()
+
+
+@pytest.mark.requirement("E24")
+def test_a_row_that_fails_is_denied_and_the_next_one_is_judged(check_rows, monkeypatch):
+    from prsm_core.permissions import policy
+
+    def read(text):
+        if text == "boom":
+            raise KeyError(text)
+        return real(text)
+
+    real = policy.read_script
+    monkeypatch.setattr(policy, "read_script", read)
+    done = check_rows("\n".join(json.dumps({"command": text}) for text in ("boom", "gfind", "ls")))
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 0
+    assert [answer["verdict"] for answer in answers] == ["deny", "ask", "allow"]
+    assert "failed" in answers[0]["reason"]
+
+
+def test_a_wrong_row_is_told_and_the_next_one_is_judged(check_rows):
+    done = check_rows('{"command": "ls"}\n{\n{"command": "pwd", "mode": "x"}\n{"command": "pwd"}')
+    assert done.code == 2
+    assert [json.loads(line)["verdict"] for line in done.out.splitlines()] == ["allow", "allow"]
+    assert "line 2" in done.err
+    assert "line 3" in done.err

@@ -17,7 +17,9 @@ from prsm_core.permissions.safe.versions import VERSIONED
 from prsm_core.permissions.shell.runners import RUNNERS
 from tests.permissions.judging import judge, lines, rows, setting
 
-NAMES = sorted({*known_names(), *named_programs(), *RUNNERS, *VERSIONED, "zz", "./zz", "/proc/1/exe"})
+NAMES = sorted(
+    {*known_names(), *named_programs(), *RUNNERS, *VERSIONED, "zz", "./zz", "/proc/1/exe"}
+)
 ODD = [
     "", "-", "--", "-c", "-e", "--eval", "--eval=", "-x", "-n 1", "--help", "--version", "''",
     "'' ''", "- -", "-- --", "= =", "-= x", "{} \\;", "-exec", "-C", "-C x y", "-m", "-m x y z",

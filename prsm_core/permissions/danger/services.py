@@ -26,7 +26,9 @@ _OPEN_DOORS = (
     *(f"{option}=host" for option in sorted(_SHARED)),
 )
 _VOLUME = re.compile(r"-[a-zA-Z]*v")
-_MOUNTED = re.compile(r"(?:-[a-zA-Z]*v=?|--volume=)[/~$.].*|--mount=.*(?:type=bind|(?:src|source)=[/~$.]).*")
+_MOUNTED = re.compile(
+    r"(?:-[a-zA-Z]*v=?|--volume=)[/~$.].*|--mount=.*(?:type=bind|(?:src|source)=[/~$.]).*"
+)
 _INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
 
 # By the first words after options: what publishes, deletes, installs for good, or runs code.
@@ -170,7 +172,8 @@ SERVICES: Mapping[str, Callable[[Command], str | None]] = {
     **dict.fromkeys(_WORDS, _by_words),
     **dict.fromkeys(
         word_set(
-            "psql mysql mariadb sqlite3 sqlite mongo mongosh cqlsh sqlcmd duckdb pgcli mycli litecli"
+            "psql mysql mariadb sqlite3 sqlite mongo mongosh cqlsh sqlcmd duckdb pgcli mycli"
+            " litecli"
         ),
         _data_base,
     ),

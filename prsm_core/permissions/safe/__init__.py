@@ -119,9 +119,7 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
         return is_read_only_git(arguments, place) and not may_start_programs(arguments, place)
     texts = (name, *command.texts[1:])
     if name in READ_ONLY:
-        return READ_ONLY[name](arguments, place) or is_version_output(
-            texts, place, trusted=trusted
-        )
+        return READ_ONLY[name](arguments, place) or is_version_output(texts, place, trusted=trusted)
     if is_version_output(texts, place, trusted=trusted):
         return True
     return trusted and name == command.texts[0] and is_project_check(command.words, place)

@@ -120,9 +120,9 @@ _GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|
 
 # Of the same kind, but what they are told of here is their version, and they load code for it.
 _LOADERS = word_set(
-    "poetry pipenv pdm hatch pylint tox nox pre-commit coverage bundle rake composer stack bazel mvn"
-    " gradle sbt kotlin scala prettier jest vitest mocha webpack vite next nest hg ansible vagrant"
-    " gemini nvm"
+    "poetry pipenv pdm hatch pylint tox nox pre-commit coverage bundle rake composer stack bazel"
+    " mvn gradle sbt kotlin scala prettier jest vitest mocha webpack vite next nest hg ansible"
+    " vagrant gemini nvm"
 )
 # All whose arguments are told apart here.
 CHECKERS = VERSIONED | _LOADERS | {words[0] for words in _CHECKS} | _PACKAGERS

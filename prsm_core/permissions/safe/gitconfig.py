@@ -12,7 +12,9 @@ _MAX_SIZE = 128 * 2**10  # bytes; a longer file is not read
 _MAX_CACHED = 256
 
 _SPACE = re.compile(r"(?:[ \t\r\n]|[#;][^\n]*)*")
-_SECTION = re.compile(r"\[[ \t]*(?P<name>[A-Za-z0-9.-]+)(?:[ \t]+\"(?P<sub>(?:[^\"\\\n]|\\[^\n])*)\")?[ \t]*\]")
+_SECTION = re.compile(
+    r"\[[ \t]*(?P<name>[A-Za-z0-9.-]+)(?:[ \t]+\"(?P<sub>(?:[^\"\\\n]|\\[^\n])*)\")?[ \t]*\]"
+)
 _KEY = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<equals>=?)")
 _VALUE = re.compile(
     r"(?:\"(?:[^\"\\\n]|\\[^\n]|\\\n)*\"|\\\r?\n|\\[^\n]|[^\"\\\n#;])*(?:[#;][^\n]*)?"

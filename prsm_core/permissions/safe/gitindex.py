@@ -63,8 +63,10 @@ def _links(data: bytes, count: int, hash_size: int) -> tuple[str, ...] | None:
         end = data.find(b"\0", name_at)
         mode = int.from_bytes(data[at + _MODE : at + _MODE + 4], "big")
         length = flags & _NAME_LENGTH
-        if end < 0 or mode >> 12 not in {0o4, 0o10, 0o12, 0o16} or (
-            length < _NAME_LENGTH and end - name_at != length
+        if (
+            end < 0
+            or mode >> 12 not in {0o4, 0o10, 0o12, 0o16}
+            or (length < _NAME_LENGTH and end - name_at != length)
         ):
             return None
         if mode == _LINK:

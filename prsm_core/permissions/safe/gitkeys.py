@@ -20,7 +20,9 @@ _ALWAYS = re.compile(
 )
 _BOOLEAN = word_set("true false yes no on off 1 0")
 # What git's own extension for large files is configured with; it is the user's program.
-_LARGE_FILES = re.compile(r"git-lfs (?:clean|smudge)(?: --skip)? -- %f|git-lfs filter-process(?: --skip)?")
+_LARGE_FILES = re.compile(
+    r"git-lfs (?:clean|smudge)(?: --skip)? -- %f|git-lfs filter-process(?: --skip)?"
+)
 # Settings of the way to other machines.
 _REMOTE = re.compile(
     r"core\.(?:sshcommand|askpass|gitproxy)|credential\.(?:.*\.)?helper|ssh\.variant"

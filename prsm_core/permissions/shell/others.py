@@ -57,11 +57,7 @@ def open_other(name: str, command: Command, opened: Opened) -> None:
     words = command.words
     if name in _SPECIAL:
         _SPECIAL[name](command, opened)
-    triggers = LOOSE_AFTER.get(name)
-    if triggers is not None:
-        start = next((at for at, word in enumerate(words) if word.text in triggers), None)
-        if start is not None:
-            open_loose(command, opened, start + 1)
+    _open_behind(name, command, opened)
     if any(map(may_make_options, words)):
         opened.doubtful = f"braces make options of {name}"
     if name in _OWN_WORDS:
@@ -76,6 +72,14 @@ def open_other(name: str, command: Command, opened: Opened) -> None:
         _open_running_options(name, words, opened)
     for each in told(name, words):
         _open_told(each, opened, is_interpreter=runs is not None)
+
+
+def _open_behind(name: str, command: Command, opened: Opened) -> None:
+    """Take what stands behind one of a program's words for a command."""
+    triggers = LOOSE_AFTER.get(name, ())
+    start = next((at for at, text in enumerate(command.texts) if text in triggers), None)
+    if start is not None:
+        open_loose(command, opened, start + 1)
 
 
 def _open_told(each: Told, opened: Opened, *, is_interpreter: bool) -> None:
@@ -200,7 +204,7 @@ def _find(command: Command, opened: Opened) -> None:
         if equals and name in triggers:
             opened.codes.append(value)
             continue
-        first = ()
+        first: tuple[Word, ...] = ()
         if attached is not None and attached["value"]:
             first = (replace(words[position - 1], text=attached["value"].removeprefix("=")),)
         end = position

@@ -565,7 +565,8 @@ def _table(text: str) -> Iterator[tuple[str, Runner]]:
 
 def _runner(fields: Mapping[str, list[str]]) -> Runner:
     words = {
-        kind: frozenset(" ".join(fields.get(kind, ())).split()) for kind in ("code", "runs", "verbs")
+        kind: frozenset(" ".join(fields.get(kind, ())).split())
+        for kind in ("code", "runs", "verbs")
     }
     word, value = (
         tuple(re.compile(text, re.DOTALL | re.IGNORECASE) for text in fields.get(kind, ()))

@@ -146,6 +146,7 @@ LOOSE_AFTER: Mapping[str, frozenset[str]] = {
     "rustup": word_set("run"),
     **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
     **dict.fromkeys(("pixi", "micromamba", "volta", "hatch", "tox"), word_set("run exec")),
+    **dict.fromkeys(("stack", "cabal", "dune", "opam"), word_set("exec run")),
     "git": word_set("bisect foreach filter-branch"),
 }
 FINDERS: Mapping[str, frozenset[str]] = {

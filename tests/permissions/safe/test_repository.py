@@ -177,9 +177,7 @@ def of_a_work_tree(place):
 
 def odd_writing(place):
     path = place / "work/.git/config"
-    path.write_text(
-        path.read_text() + f'[CoRe]; x\n\tFsMonitor\t=\t"{place}"\\\n/can"ary" # no\n'
-    )
+    path.write_text(path.read_text() + f'[CoRe]; x\n\tFsMonitor\t=\t"{place}"\\\n/can"ary" # no\n')
 
 
 def on_the_line_of_its_section(place):
@@ -250,7 +248,8 @@ def test_a_tracked_folder_that_looks_like_a_bare_repository_is_asked_about(place
         (fake / name).mkdir(parents=True)
     (fake / "HEAD").write_text("ref: refs/heads/main\n")
     (fake / "config").write_text(
-        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = "."\n\tfsmonitor = {place}/canary\n'
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+        f'\tworktree = "."\n\tfsmonitor = {place}/canary\n'
     )
     shutil.copytree(place / "work/.git/objects", fake / "objects", dirs_exist_ok=True)
     shutil.copy(place / "work/.git/refs/heads/main", fake / "refs/heads/main")
@@ -264,7 +263,7 @@ def test_a_tracked_folder_that_looks_like_a_bare_repository_is_asked_about(place
 @pytest.mark.parametrize(
     "text",
     [
-        "[user]\n\tname = A\n[branch \"main\"]\n\tremote = origin\n",
+        '[user]\n\tname = A\n[branch "main"]\n\tremote = origin\n',
         "[core]\n\thooksPath = .husky/_\n",
         "[core]\n\tfsmonitor = true\n\tuntrackedCache = true\n",
         "[core]\n\tsshCommand = ssh -i key\n[credential]\n\thelper = mine\n",
@@ -301,7 +300,7 @@ def test_a_missing_object_is_not_fetched_by_a_configured_program(place):
 
 @pytest.mark.parametrize(
     "text",
-    ["[core", "[core]\nfsmonitor = \"x", "x = 1\n", "[core]\n= 1\n", "[a]\nb = c\\", "[a \"b]\n"],
+    ["[core", '[core]\nfsmonitor = "x', "x = 1\n", "[core]\n= 1\n", "[a]\nb = c\\", '[a "b]\n'],
 )
 def test_a_configuration_that_cannot_be_read_is_asked_about(place, text):
     assert not parse_config(text).readable
@@ -313,7 +312,7 @@ def test_settings_are_read_as_git_reads_them(tmp_path):
     path = tmp_path / "config"
     path.write_text(
         '[A "B c\\"d\\\\"]\n\tKey = "x # y"  z ; c\n\tbare\n[core] k=v\n# c\n\tl = a\\\n b\\tc\n'
-        "[x.Y]\n\tk = \n\tq = a\"b\"c\"\" \n"
+        '[x.Y]\n\tk = \n\tq = a"b"c"" \n'
     )
     told = subprocess.run(
         ["git", "config", "--file", str(path), "--null", "--list"],

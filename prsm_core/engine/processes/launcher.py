@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     OnStart = Callable[[int, int], None]
 
 __all__ = [
+    "GIT_SETTINGS",
     "CapturedProcess",
     "ChildProcess",
     "ProcessIdentity",

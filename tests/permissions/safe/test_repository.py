@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
 
+from prsm_core.engine.processes.launcher import child_environment
 from prsm_core.permissions.safe.gitconfig import parse_config
 from tests.permissions.judging import decide
 
 GIT = shutil.which("git")
+GIT_VERSION = tuple(
+    int(part)
+    for part in re.findall(
+        r"\d+", subprocess.run([GIT or "true", "--version"], capture_output=True, text=True).stdout
+    )[:2]
+)
 pytestmark = pytest.mark.skipif(GIT is None, reason="git is not installed")
 
 COMMANDS = [
@@ -64,7 +72,7 @@ def git(place, cwd, *commands):
         )
 
 
-def run(command, place, cwd, *, terminal=False):
+def run(command, place, cwd, *, terminal=False, env=None):
     """Run a command, at a terminal if wanted; return whether the canary ran."""
     note = place / "ran"
     note.unlink(missing_ok=True)
@@ -75,7 +83,7 @@ def run(command, place, cwd, *, terminal=False):
     subprocess.run(
         argv,
         cwd=cwd,
-        env={**environment(place), "TERM": "dumb"},
+        env={**environment(place), "TERM": "dumb", **(env or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=10,
@@ -256,6 +264,8 @@ def test_a_tracked_folder_that_looks_like_a_bare_repository_is_asked_about(place
     shutil.copy(place / "work/.git/index", fake / "index")
     cwd = "." if command.startswith("cd") else "fake"
     assert run(command, place, place / "work" / cwd)
+    if GIT_VERSION >= (2, 38):  # a setting that older ones do not know
+        assert not run(command, place, place / "work" / cwd, env=child_environment({}))
     assert decide(command, place / "work", cwd=cwd) == "ask"
     assert decide("git status", place / "work") == "allow"
 

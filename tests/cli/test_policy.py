@@ -163,17 +163,9 @@ def test_a_rule_that_is_none_is_wrong_usage(prsm, home, words):
 
 
 @pytest.mark.requirement("E24")
-def test_a_row_that_fails_is_denied_and_the_next_one_is_judged(check_rows, monkeypatch):
-    from prsm_core.permissions import policy
-
-    def read(text):
-        if text == "boom":
-            raise KeyError(text)
-        return real(text)
-
-    real = policy.read_script
-    monkeypatch.setattr(policy, "read_script", read)
-    done = check_rows("\n".join(json.dumps({"command": text}) for text in ("boom", "gfind", "ls")))
+def test_a_row_that_fails_is_denied_and_the_next_one_is_judged(check_rows):
+    rows_given = [{"command": "ls", "cwd": 5}, {"command": "gfind"}, {"command": "ls"}]
+    done = check_rows("\n".join(map(json.dumps, rows_given)))
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert done.code == 0
     assert [answer["verdict"] for answer in answers] == ["deny", "ask", "allow"]

@@ -12,6 +12,15 @@ DATA = Path(__file__).parent / "data"
 STRENGTH = {"allow": 0, "ask": 1, "deny": 2}
 
 
+class Unreadable(str):
+    """A text that makes whatever reads it fail."""
+
+    __slots__ = ()
+
+    def __len__(self):
+        raise KeyError("unreadable")
+
+
 def lines(name):
     return (DATA / name).read_text().splitlines()
 

@@ -17,6 +17,7 @@ from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import CommandPolicyStore, Grants, build_broker
 from tests.permissions.brokers import broker, check, make_context, shell, uses
+from tests.permissions.judging import Unreadable
 
 DATA = Path(__file__).parent / "data" / "commands_sample.jsonl"
 ROWS = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -391,14 +392,10 @@ async def test_the_broker_is_built_from_the_settings(context):
 
 
 @pytest.mark.requirement("E24")
-@pytest.mark.parametrize("name", ["denied", "decide", "safe"])
-async def test_a_rule_that_fails_is_a_refusal_that_says_so(context, monkeypatch, name):
-    def fail(*_arguments):
-        raise KeyError("gfind")
-
-    monkeypatch.setattr(CommandPolicyStore, name, fail)
-    mode = PLAN if name == "safe" else BYPASS
-    verdict = await broker().decide(shell("make"), replace(context, mode=mode))
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_rule_that_fails_is_a_refusal_that_says_so(context, mode):
+    request = shell(Unreadable("make"))
+    verdict = await broker().reconsider(request, replace(context, mode=mode))
     assert isinstance(verdict, Deny)
     assert "the command policy failed" in verdict.reason
     assert "KeyError" in verdict.reason

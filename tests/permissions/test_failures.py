@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Deny
-from prsm_core.permissions import CommandPolicyStore, policy
+from prsm_core.permissions import CommandPolicyStore
 from prsm_core.permissions.danger.programs import named_programs
 from prsm_core.permissions.known import known_names
 from prsm_core.permissions.safe.versions import VERSIONED
 from prsm_core.permissions.shell.runners import RUNNERS
-from tests.permissions.judging import judge, lines, rows, setting
+from tests.permissions.judging import Unreadable, judge, lines, rows, setting
 
 NAMES = sorted(
     {*known_names(), *named_programs(), *RUNNERS, *VERSIONED, "zz", "./zz", "/proc/1/exe"}
@@ -85,15 +85,10 @@ def test_no_mutated_text_makes_the_policy_fail(text, name, data):
     assert_judged(text[:at] + odd + text[at + cut :])
 
 
-def failing(_text):
-    raise KeyError("gfind")
-
-
 @pytest.mark.requirement("E24")
 @pytest.mark.parametrize("mode", list(PermissionMode))
-def test_where_the_policy_fails_the_command_is_denied_and_told_so(monkeypatch, mode):
-    monkeypatch.setattr(policy, "read_script", failing)
-    verdict = judge("ls", mode=mode).verdict
+def test_where_the_policy_fails_the_command_is_denied_and_told_so(mode):
+    verdict = judge(Unreadable("ls"), mode=mode).verdict
     assert isinstance(verdict, Deny)
     assert FAILED in verdict.reason
     assert "KeyError" in verdict.reason

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     OnStart = Callable[[int, int], None]
 
 __all__ = [
-    "GIT_SETTINGS",
     "CapturedProcess",
     "ChildProcess",
     "ProcessIdentity",

@@ -5,6 +5,7 @@ literals   the text of leaves and words          reader    a syntax tree as simp
 wrappers   tables of what runs other programs    opening   the commands inside a command
 opened     what is found inside one              others    … of programs that are no wrappers
 inline     code given to interpreters            sed       scripts of sed
+runners    a table of what programs run, with rows of tools (runner_rows) and of languages
 plain      texts that need no grammar
 script     what was read                         mention   names in a text that cannot be read
 """

@@ -7,10 +7,9 @@ import re
 import pytest
 
 from prsm_core.permissions.known import known_names
-from prsm_core.permissions.shell import Word, runners
-from prsm_core.permissions.shell.runners import RUNNERS, told
+from prsm_core.permissions.shell import Word
+from prsm_core.permissions.shell.runners import RUNNERS, TABLES, told
 
-TABLES = [runners._LANGUAGES, runners._BUILDERS, runners._TOOLS, runners._SERVICES]
 KINDS = {"code", "runs", "verbs", "word", "value"}
 
 

@@ -32,6 +32,7 @@ _WILD = re.compile(r"[*?\[]")
 MAX_FOLDERS = 8  # a command that changes folders more often is not judged
 MAX_PATH = 1_000  # characters; a longer one is not ordinary
 MAX_PATHS = 500  # that one program reads folders below
+MAX_ENTRIES = 5_000  # of folders that one decision looks through for the names in them
 MAX_LOOKS = 3_000  # at the file system for one decision; nothing is ordinary after that
 
 
@@ -109,6 +110,8 @@ class _Looks:
     root: str | None = None
     sight: Sight = field(default_factory=Sight)
     bounds: Bounds = field(default_factory=Bounds)
+    entries: int = MAX_ENTRIES
+    found: dict[object, bool] = field(default_factory=dict)  # what was told of names already
 
     def spend(self) -> bool:
         self.left -= 1
@@ -146,6 +149,11 @@ class Place:
         except ValueError:  # a NUL, or half a character
             return None
         return cls(looks, (folder,)) if is_within(folder, looks.resolved()) else None
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether what lies there may be looked at; else all of it counts as ordinary."""
+        return True
 
     @property
     def root(self) -> str:
@@ -236,9 +244,9 @@ class Place:
 
     def _names(self, word: Word, folder: str) -> Sequence[Word]:
         """Return the names that a word stands for in a folder, itself if it is no pattern."""
-        if not word.glob or word.found is not None:
+        if not word.glob or word.found is not None or not word.exact:
             return (word,)
-        if word.tilde or not word.exact or not word.pattern:
+        if word.tilde or not word.pattern:
             raise UntoldError("the pattern cannot be told")
         hits = expand(word.pattern, folder, self.root, self.looks.sight)
         if any(hit.text.startswith("-") for hit in hits):

@@ -1,7 +1,8 @@
 """The command policy: what a shell command needs, by rules and by what is known of commands.
 
 Whatever the mode, deny rules come first and look at every command that a text may run, however it
-is nested. Only plain text is allowed by what is known; what cannot be told is never allowed.
+is nested. Allow rules cover plain text only; what is known to be safe may also be put together in
+ways that can be followed. What cannot be told is never allowed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from prsm_core.permissions.rules import (
     hidden_rule,
     rule_words,
 )
-from prsm_core.permissions.safe import all_acceptable, is_safe
+from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
 from prsm_core.permissions.shell import read_script
 from prsm_core.permissions.shell.mention import mentions
 from prsm_core.permissions.tree import Trees
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.permissions.rules import Rule, Rules
     from prsm_core.permissions.shell import Command, Script
 
+MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
 MAX_WORDS = 500  # a longer text is not plain
 ONCE = ("once", "deny")  # where the same question must come again next time
 _MAX_PART = 120  # characters of a command that a reason shows
@@ -110,7 +112,7 @@ class CommandPolicyStore:
         ruled = self._ruled(script, place)
         if ruled is not None and isinstance(ruled.verdict, Deny):
             return ruled
-        is_safe_script = _is_safe(script, place, setting)
+        is_safe_script = _is_safe(command, script, place, setting)
         if setting.mode is PermissionMode.PLAN and not is_safe_script:
             return Judgement(verdict=Deny("plan mode runs safe commands only"))
         if ruled is not None:
@@ -141,15 +143,16 @@ class CommandPolicyStore:
         return self._incomplete(self._broken)
 
     def safe(self, command: str, setting: CommandSetting) -> bool:
-        """Return whether the command is plain and each part of it safe."""
+        """Return whether each part of the command is safe, and so is what they do together."""
         place = self._place(setting)
-        return _is_safe(read_script(command), place, setting)
+        return _is_safe(command, read_script(command), place, setting)
 
     def allowed(self, command: str, setting: CommandSetting) -> bool:
         """Return whether each part of a plain command is safe or covered by an allow rule."""
         place = self._place(setting)
         script = read_script(command)
-        return _is_safe(script, place, setting) or bool(self._covered(script, place, setting))
+        is_safe_script = _is_safe(command, script, place, setting)
+        return is_safe_script or bool(self._covered(script, place, setting))
 
     def open_parts(
         self, command: str, setting: CommandSetting
@@ -282,10 +285,15 @@ def _strange(script: Script) -> str | None:
     return next(filter(None, map(strange_code, script.commands)), None)
 
 
-def _is_safe(script: Script, place: Place | None, setting: CommandSetting) -> bool:
-    return every_part(
-        script, place, lambda part, where: is_safe(part, where, trusted=setting.trusted)
-    )
+def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSetting) -> bool:
+    trusted = setting.trusted
+    if every_part(script, place, lambda part, where: is_safe(part, where, trusted=trusted)):
+        return True
+    if place is None or not script.own or len(text) > MAX_COMPOSED or script.functions:
+        return False
+    if script.evaluates or script.opaque:
+        return False
+    return is_safe_text(text, script.own, place, trusted=trusted)
 
 
 def every_part(

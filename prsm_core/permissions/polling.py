@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.lookups import is_lookup
@@ -19,8 +20,11 @@ from prsm_core.permissions.shell import read_script
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.permissions.shell import Command
     from prsm_core.permissions.shell.words import Word
+    from prsm_core.permissions.tree import Reach
 
 # Programs that show how something is, by the words that must follow, beside the services that are
 # looked up: what is shown matters here to nobody, so that logs are among them.
@@ -52,6 +56,20 @@ _NOWHERE = re.compile(r"(?:-o|--output)[ =]?/dev/null\b")
 @dataclass(frozen=True, slots=True)
 class _Anywhere(Place):
     """A place of which nothing is known: each path is what it looks like."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Nothing of it is looked at."""
+        return False
+
+    def filled(self, words: Sequence[Word]) -> list[tuple[tuple[Word, ...], Place]]:
+        """Take a pattern for two names: more of them matter no more than that."""
+        twice = [(word, word) if word.glob else (word,) for word in words]
+        return [(tuple(chain.from_iterable(twice)), self)]
+
+    def is_tree_ordinary(self, paths: Sequence[Word], reach: Reach) -> bool:
+        """Take each tree for an ordinary one."""
+        return True
 
     def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
         """Take each path for an ordinary one."""

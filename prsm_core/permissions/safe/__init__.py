@@ -1,9 +1,14 @@
-"""The safe room: which plain commands need nobody's consent.
+"""The safe room: which commands need nobody's consent.
 
 tools      programs that only look            git      subcommands of git that only look
 checks     the project's own checks           options  a grammar of harmless command lines
 versions   whose version is told by nothing else
 repository what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
+classes    what checks there are              machine  looks at bytes, sums and the machine
+printers   scripts of sed and awk             carriers what find and xargs run
+compositions  safe commands put together      bindings where variables get their values
+values     what words can be                  producers what commands print
+names      what names in a tree can be
 """
 
 from __future__ import annotations
@@ -12,12 +17,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.safe.carriers import carried_by_find
 from prsm_core.permissions.safe.checks import is_project_check, is_version_output
+from prsm_core.permissions.safe.compositions import is_safe_structure
 from prsm_core.permissions.safe.git import is_read_only_git
 from prsm_core.permissions.safe.repository import may_start_programs
-from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
 from prsm_core.permissions.shell.grammar import RefusedError
 from prsm_core.permissions.shell.opening import open_command
+from prsm_core.permissions.shell.structure import read_structure
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell.script import Command
     from prsm_core.permissions.shell.words import Word
 
-__all__ = ["all_acceptable", "is_safe", "program_name", "sets_only_harmless"]
+__all__ = ["all_acceptable", "is_safe", "is_safe_text", "program_name", "sets_only_harmless"]
 
 _SYSTEM_FOLDER = re.compile(r"/(?:usr/local/|usr/)?s?bin/([^/]+)")
 # Only these may be set for a command; most others can make a program run another one.
@@ -38,6 +46,7 @@ _VARIABLE_VALUE = re.compile(r"[A-Za-z0-9_.,@:+-]*|[A-Z][A-Za-z_]+/[A-Za-z_/]+")
 # Wrappers that change nothing but time and place of what they run.
 _TRANSPARENT = word_set("timeout time nice command")
 _MAX_WRAPPERS = 5
+_EXECUTES = frozenset({"-exec", "-execdir"})
 
 
 def program_name(word: Word) -> str | None:
@@ -114,6 +123,25 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
     name = program_name(command.words[0])
     if name is None or not sets_only_harmless(command) or command.writes or command.feeds:
         return False
+    if not _takes_unknown(name, command):
+        return False
+    if name == "find" and not _EXECUTES.isdisjoint(command.texts):
+        carried = carried_by_find(command, place)
+        if carried is None or not all(is_reader(each, place) for each in carried[1]):
+            return False
+        command = carried[0]
+    return _is_known(name, command, place, trusted=trusted)
+
+
+def _takes_unknown(name: str, command: Command) -> bool:
+    """Return whether what a program does with words that are not known yet can be told."""
+    unknown = [word for word in command.words if not word.exact]
+    if not unknown or name in {"echo", "printf"}:
+        return True
+    return name in TAKES_UNKNOWN and not any(word.glob for word in unknown)
+
+
+def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bool:
     arguments = command.words[1:]
     if name == "git":
         return is_read_only_git(arguments, place) and not may_start_programs(arguments, place)
@@ -123,6 +151,27 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
     if is_version_output(texts, place, trusted=trusted):
         return True
     return trusted and name == command.texts[0] and is_project_check(command.words, place)
+
+
+def is_reader(command: Command, place: Place) -> bool:
+    """Return whether a command only looks at what it is given, whatever comes in."""
+    name = program_name(command.words[0])
+    return name in READ_ONLY and name != "xargs" and is_safe(command, place, trusted=False)
+
+
+def is_safe_text(text: str, count: int, place: Place, *, trusted: bool) -> bool:
+    """Return whether a text of several commands, put together in any way, is safe.
+
+    `count` is how many commands were read in it.
+    """
+    found = read_structure(text)
+    if found is None or found[1] != count:
+        return False
+
+    def judge(command: Command, where: Place) -> bool:
+        return is_safe(command, where, trusted=trusted)
+
+    return is_safe_structure(found[0], place, judge, is_reader)
 
 
 def _unwrapped(command: Command) -> Command | None:

@@ -6,9 +6,13 @@ without options that name another program, configuration, project or output.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.paths import is_within
+from prsm_core.permissions.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
 from prsm_core.permissions.shell.words import word_set
@@ -82,12 +86,14 @@ _CHECKS: Mapping[tuple[str, ...], Syntax] = {
     ),
     ("eslint",): Syntax(long=word_set("ext= max-warnings= quiet no-color color")),
     ("tsc",): Syntax(long=word_set("noEmit strict skipLibCheck pretty"), max_operands=0),
+    **{words: rules for words, (_, rules) in MORE_CHECKS.items()},
 }
 # Of these a check needs at least one.
 _NEEDED: Mapping[str, frozenset[str]] = {
     "ruff format": frozenset({"--check", "--diff"}),
     "black": frozenset({"--check", "--diff"}),
     "tsc": frozenset({"--noEmit"}),
+    **MORE_NEEDED,
 }
 _CARGO = Syntax(
     flags="qv",
@@ -103,18 +109,28 @@ _CARGO_PASSED_ON = re.compile(
     r"--(?:nocapture|exact|ignored|include-ignored|show-output|list|quiet|test-threads=\d+)"
     r"|-[DWAF]|-q"
 )
-_PACKAGERS = frozenset({"npm", "yarn", "pnpm"})
-_SCRIPTS = frozenset({"test", "lint", "typecheck"})
+_PACKAGERS = frozenset({"npm", "yarn", "pnpm", "bun"})
+_SCRIPT = re.compile(
+    r"(?:test|lint|typecheck|type-check|check-types|types|format:check|fmt:check|format-check)"
+    r"(?::(?:unit|integration|ci|all|js|ts|types|check|backend|frontend|client|server|api|node))?"
+)
+# These run a script, or a program of a package, by its name alone.
+_RUN_BY_NAME = frozenset({"yarn", "pnpm"})
 _SILENT = frozenset({"--silent", "-s"})
 _TEST_OPTION = re.compile(
     r"--(?:watch(?:All)?=false|no-watch|coverage|no-coverage|ci|run|bail|silent|verbose|runInBand"
     r"|reporter=(?:dot|spec|verbose|default))"
 )
-_MAKE_TARGETS = frozenset({"test", "lint", "check"})
+_MAKE_TARGETS = word_set(
+    "test tests lint check typecheck type-check format-check fmt-check check-format unit-test"
+    " unittest test-unit vet"
+)
 _MAKE_OPTION = re.compile(r"-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)")
+_MAKE_PLAN = re.compile(r"-[sk]*n[sk]*|--(?:dry-run|just-print|recon)")
+_MAKE_TARGET = re.compile(r"[A-Za-z0-9][\w./-]*")
 _GO_OPTION = re.compile(
     r"--?(?:v|race|short|cover|failfast|json|benchmem"
-    r"|(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|shuffle|list|covermode)=.*)"
+    r"|(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|shuffle|list|covermode|tags)=.*)"
 )
 _GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|list|p)")
 
@@ -125,7 +141,9 @@ _LOADERS = word_set(
     " vagrant gemini nvm"
 )
 # All whose arguments are told apart here.
-CHECKERS = VERSIONED | _LOADERS | {words[0] for words in _CHECKS} | _PACKAGERS
+CHECKERS = (
+    VERSIONED | _LOADERS | {words[0] for words in _CHECKS.keys() - MORE_CHECKS.keys()} | _PACKAGERS
+)
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
 _NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
@@ -139,12 +157,16 @@ _GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 def is_project_check(words: Sequence[Word], place: Place) -> bool:
     """Return whether a command runs one of the project's checks and nothing else."""
     texts = tuple(word.text for word in words)
+    if not all(word.exact for word in words):
+        return False
     if any(text.startswith("@") for text in texts):
         return False  # several of these tools read more arguments from such a file
-    if texts[0] in _PACKAGERS:
-        return _script(words[1:], place)
-    if texts[0] == "cargo":
-        return texts[1:2] in _CARGO_CHECKS and _cargo(words[2:], place)
+    if texts[0] in _PACKAGERS or texts[0] == "npx":
+        return _package(texts[0], words, place)
+    if texts[:2] == ("cargo", "fmt"):
+        words = [word for word in words if word.text != "--"]
+    elif texts[1:2] in _CARGO_CHECKS and texts[0] == "cargo":
+        return _cargo(words[2:], place)
     if texts[0] == "make":
         return _make(texts[1:])
     if texts[:2] in {("go", "test"), ("go", "vet")}:
@@ -207,12 +229,21 @@ def _without_warnings(words: Sequence[Word]) -> list[Word]:
     return rest
 
 
-def _script(words: Sequence[Word], place: Place) -> bool:
+def _package(program: str, words: Sequence[Word], place: Place) -> bool:
+    """Return whether a package manager runs a check: a script, or a program that is there."""
+    package = _packaged(words)
+    if package is not None:
+        return _is_there(package[0].text, place) and is_project_check(package, place)
+    return program in _PACKAGERS and _script(program, words[1:], place)
+
+
+def _script(program: str, words: Sequence[Word], place: Place) -> bool:
     """Return whether a package manager runs a script that checks."""
     rest = [word for word in words if word.text not in _SILENT]
     at = 1 if rest and rest[0].text in {"run", "run-script"} else 0
-    name = rest[at].text if at < len(rest) else ""
-    if name not in (_SCRIPTS if at else {"test"}):
+    name = rest[at].text if at < len(rest) and rest[at].known else ""
+    is_run = at or program in _RUN_BY_NAME
+    if not _SCRIPT.fullmatch(name) or not (is_run or name == "test"):
         return False
     passed = rest[at + 1 :]
     if not passed:
@@ -223,8 +254,34 @@ def _script(words: Sequence[Word], place: Place) -> bool:
     )
 
 
+_NO_INSTALL = frozenset({"--no-install", "--no", "--offline"})
+
+
+def _packaged(words: Sequence[Word]) -> Sequence[Word] | None:
+    """Return the command line of a program of a package that a runner starts, None for others."""
+    texts = [word.text for word in words]
+    if texts[0] == "npx":
+        rest = words[1:]
+        while rest and rest[0].text in _NO_INSTALL:
+            rest = rest[1:]
+    elif texts[:2] in (["pnpm", "exec"], ["yarn", "exec"], ["yarn", "run"]):
+        rest = words[2:]
+    else:
+        rest = words[1:] if texts[0] in _RUN_BY_NAME else ()
+    return rest if rest and rest[0].known and rest[0].text in PACKAGED else None
+
+
+def _is_there(program: str, place: Place) -> bool:
+    """Return whether a program is installed in the workspace, so that none is downloaded."""
+    files = [Path(folder, "node_modules", ".bin", program) for folder in place.folders]
+    return all(is_within(os.path.realpath(file), place.root) and file.exists() for file in files)
+
+
 def _make(arguments: Sequence[str]) -> bool:
     targets = [text for text in arguments if not _MAKE_OPTION.fullmatch(text)]
+    names = [text for text in targets if not _MAKE_PLAN.fullmatch(text)]
+    if len(names) < len(targets):
+        return all(map(_MAKE_TARGET.fullmatch, names))
     return bool(targets) and _MAKE_TARGETS.issuperset(targets)
 
 

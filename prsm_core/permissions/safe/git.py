@@ -1,7 +1,7 @@
 """Read-only git: the subcommands and options that only look.
 
 A repository's own configuration can make git run programs when it looks; writing to that
-configuration is what is asked about. No global option but --no-pager is known here.
+configuration is what is asked about. Few global options are known here.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ _LOG_LONG = _DIFF_LONG | word_set(
 )
 _DIFF = Syntax(flags="puszwbRaWMCi", valued="USG", long=_DIFF_LONG)
 _LOG = Syntax(flags="puszwbRaWMCiEFgmc", valued="USGLn", long=_LOG_LONG, numeric=True)
+_TREES = Syntax(
+    flags="rtmcpuszwbRaWMCi",
+    valued="USG",
+    long=_DIFF_LONG | word_set("root no-commit-id cc pretty pretty= format= always merge-base"),
+)
 _LISTING = word_set(
     "contains= no-contains= merged merged= no-merged no-merged= points-at= sort= format="
 )
@@ -106,6 +111,25 @@ _LOOKING: Mapping[str, Syntax] = {
     ),
     "rev-list": _LOG,
     "version": Syntax(max_operands=0),
+    "for-each-ref": Syntax(long=_LISTING | word_set("count= shell ignore-case exclude=")),
+    "show-ref": Syntax(
+        flags="dsq",
+        long=word_set("head heads tags branches hash hash= verify dereference abbrev abbrev="),
+    ),
+    "diff-tree": _TREES,
+    "diff-index": _TREES,
+    "diff-files": _DIFF,
+    "whatchanged": _LOG,
+    "check-ignore": Syntax(
+        flags="qvnz", long=word_set("quiet verbose non-matching no-index"), names_only=True
+    ),
+    "count-objects": Syntax(flags="vH", long=word_set("verbose human-readable"), max_operands=0),
+    "name-rev": Syntax(long=word_set("name-only tags always no-undefined")),
+    "cherry": Syntax(flags="v", long=word_set("verbose abbrev abbrev=")),
+    "show-branch": Syntax(
+        flags="ar", long=word_set("all remotes current list independent sha1-name no-name")
+    ),
+    "range-diff": _LOG,
 }
 # These list; with a bare operand and without one of `_LIST` they create.
 _LIST = frozenset(
@@ -128,15 +152,46 @@ def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
     words = list(arguments)
     if [word.text for word in words] == ["--version"]:
         return True
-    if words and words[0].text == "--no-pager":
-        words = words[1:]
+    told = _behind_globals(words, place)
+    if told is None:
+        return False
+    words, place = told
     if not words or any(_RUNS_GPG.search(word.text) for word in words):
         return False
     name, rest = words[0].text, words[1:]
     if name in _LOOKING:
-        return parse(rest, _LOOKING[name], place) is not None
+        return parse(rest, _LOOKING[name], place, revisions=True) is not None
+    if not all(word.exact for word in words):
+        return False
     check = _SPECIAL.get(name)
     return check is not None and check(rest, place)
+
+
+_HARMLESS_SETTING = re.compile(
+    r"(?:color\.\w+|core\.quote[pP]ath|log\.(?:date|decorate)|diff\.renames|advice\.\w+)=[\w-]+"
+    r"|core\.pager=(?:cat)?"
+)
+
+
+def _behind_globals(words: list[Word], place: Place) -> tuple[list[Word], Place] | None:
+    """Return what follows harmless global options, and where it looks; None for others."""
+    is_moved = False
+    while words and words[0].text.startswith("-"):
+        option = words[0].text
+        if option in {"--no-pager", "-P", "--no-optional-locks"}:
+            words = words[1:]
+        elif option == "-c" and len(words) > 1 and words[1].known:
+            if not _HARMLESS_SETTING.fullmatch(words[1].text):
+                return None
+            words = words[2:]
+        elif option == "-C" and len(words) > 1 and words[1].known and not is_moved:
+            entered = place.entered(words[1])
+            if entered is None:
+                return None
+            words, place, is_moved = words[2:], entered, True
+        else:
+            return None
+    return words, place
 
 
 def _lists(parsed: Parsed | None) -> bool:
@@ -153,11 +208,26 @@ def _tag(arguments: Sequence[Word], place: Place) -> bool:
     return _lists(parsed) or (parsed is not None and len(rest) < len(arguments))
 
 
-def _remote(arguments: Sequence[Word], _place: Place) -> bool:
-    return [word.text for word in arguments] in ([], ["-v"], ["--verbose"])
+_REMOTE = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
+
+
+def _remote(arguments: Sequence[Word], place: Place) -> bool:
+    texts = [word.text for word in arguments if word.known]
+    if len(texts) < len(arguments):
+        return False
+    if texts[:1] == ["get-url"]:
+        rest = [text for text in texts[1:] if text not in {"--push", "--all"}]
+        return len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+    if texts[:1] == ["show"]:
+        rest = [text for text in texts[1:] if text != "-n"]
+        is_one = len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+        return not rest or is_one
+    return texts in ([], ["-v"], ["--verbose"])
 
 
 def _stash(arguments: Sequence[Word], place: Place) -> bool:
+    if _begins(arguments, "show"):
+        return parse(arguments[1:], _DIFF, place) is not None
     return _begins(arguments, "list") and parse(arguments[1:], _LOG, place) is not None
 
 
@@ -168,10 +238,42 @@ def _reflog(arguments: Sequence[Word], place: Place) -> bool:
 
 
 def _config(arguments: Sequence[Word], _place: Place) -> bool:
-    if len(arguments) != 2 or not _begins(arguments, "--get"):
+    options = [word.text for word in arguments if word.text.startswith("-")]
+    rest = [word for word in arguments if not word.text.startswith("-")]
+    if not all(map(_CONFIG_OPTION.fullmatch, options)):
         return False
-    key = arguments[1]
-    return not key.may_be_option and not _SECRET_KEY.search(key.text)
+    if rest and rest[0].text == "get" and not {"--get", "--get-all"} & set(options):
+        del rest[0]
+    # With a second word it would be set.
+    return (
+        len(rest) == 1
+        and _KEY.fullmatch(rest[0].text) is not None
+        and rest[0].known
+        and not _SECRET_KEY.search(rest[0].text)
+    )
+
+
+_CONFIG_OPTION = re.compile(
+    r"--(?:get|get-all|local|global|system|worktree|bool|int|path|type=[a-z-]+|null|show-origin"
+    r"|show-scope|includes|no-includes)|-z"
+)
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:[^\s=]+\.)?[A-Za-z][A-Za-z0-9-]*")
+
+
+def _submodule(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="q", long=word_set("cached quiet"), names_only=True)
+    return _begins(arguments, "status") and parse(arguments[1:], rules, place) is not None
+
+
+def _symbolic_ref(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="q", long=word_set("short quiet"), max_operands=1)
+    parsed = parse(arguments, rules, place)
+    return parsed is not None and len(parsed.operands) == 1
+
+
+def _notes(arguments: Sequence[Word], place: Place) -> bool:
+    is_look = _begins(arguments, "list") or _begins(arguments, "show")
+    return is_look and parse(arguments[1:], Syntax(), place) is not None
 
 
 def _worktree(arguments: Sequence[Word], place: Place) -> bool:
@@ -191,4 +293,7 @@ _SPECIAL = {
     "reflog": _reflog,
     "config": _config,
     "worktree": _worktree,
+    "submodule": _submodule,
+    "symbolic-ref": _symbolic_ref,
+    "notes": _notes,
 }

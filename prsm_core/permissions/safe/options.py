@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.shell.words import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -60,8 +62,13 @@ class Parsed:
     values: tuple[tuple[str, Word], ...] = ()
 
 
-def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | None:
-    """Return the arguments taken apart when all of them are known and ordinary, else None."""
+def parse(
+    arguments: Sequence[Word], rules: Syntax, place: Place, *, revisions: bool = False
+) -> Parsed | None:
+    """Return the arguments taken apart when all of them are known and ordinary, else None.
+
+    With `revisions` the hash of a commit may stand for an operand.
+    """
     parsed = _Parser(arguments, rules, place).parse()
     if parsed is None:
         return None
@@ -70,15 +77,28 @@ def parse(arguments: Sequence[Word], rules: Syntax, place: Place) -> Parsed | No
     texts = 0 if parsed.options & rules.all_paths else rules.texts
     for position, word in enumerate(parsed.operands):
         is_text = (texts < 0 or position < texts) and not (word.glob or word.tilde)
+        if not word.exact and not is_text:
+            is_told = word.kind is Kind.NAME or (revisions and word.kind is Kind.HASH)
+            if not is_told or not place.is_ordinary(word):
+                return None
+            continue
         if not is_text and not place.is_ordinary(word, is_read=not rules.names_only):
             return None
+    return parsed if _reaches_ordinary(parsed, texts, rules, place) else None
+
+
+def _reaches_ordinary(parsed: Parsed, texts: int, rules: Syntax, place: Place) -> bool:
+    """Return whether what the tool reads below its operands, or where it runs, is ordinary.
+
+    Names that another command finds are judged with all that is below them.
+    """
     reach = rules.reach(parsed) if rules.reach is not None else None
-    if reach is not None:
-        numbered = enumerate(parsed.operands)
-        paths = [word for position, word in numbered if position >= texts or word.glob]
-        if not place.is_tree_ordinary(paths, reach):
-            return None
-    return parsed
+    if reach is None:
+        return True
+    operands = enumerate(parsed.operands)
+    paths = [word for position, word in operands if position >= texts or word.glob]
+    known = [word for word in paths if word.exact]
+    return (bool(paths) and not known) or place.is_tree_ordinary(known, reach)
 
 
 class _Parser:
@@ -102,6 +122,9 @@ class _Parser:
 
     def _take(self, word: Word) -> bool:
         text = word.text
+        if not word.exact:
+            self._operands.append(word)
+            return word.kind is not None and not word.may_be_option
         if text.startswith("--"):
             return self._long(word)
         if text.startswith("-") and text != "-":
@@ -148,6 +171,9 @@ class _Parser:
             return False
         value = self._rest.pop()
         self._values.append((option, value))
+        if not value.exact:
+            is_free = option in self._rules.free and value.kind is not None
+            return value.kind is Kind.NUMBER or (is_free and not value.glob)
         if option in self._rules.free:
             return value.known
         if _is_negative(value):

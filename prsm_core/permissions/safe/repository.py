@@ -39,6 +39,8 @@ _MAX_CACHED = 256
 
 def may_start_programs(arguments: Sequence[Word], place: Place) -> bool:
     """Return whether git with these arguments may start what a repository here configures."""
+    if not place.is_seen:
+        return False
     name, folders = _called(arguments, place)
     if name in _STARTS_NOTHING:
         return False

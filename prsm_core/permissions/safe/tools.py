@@ -7,9 +7,12 @@ makes it one that is asked about.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.safe.machine import MACHINE, SPECIAL
 from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.printers import awk_prints, sed_prints
 from prsm_core.permissions.safe.reach import (
     diff_reach,
     fd_reach,
@@ -18,7 +21,7 @@ from prsm_core.permissions.safe.reach import (
     ls_reach,
     rg_reach,
 )
-from prsm_core.permissions.shell.words import UNKNOWN, word_set
+from prsm_core.permissions.shell.words import UNKNOWN, Kind, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -203,6 +206,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         names_only=True,
         reach=fd_reach,
     ),
+    **MACHINE,
 }
 
 
@@ -227,7 +231,7 @@ def _printf(arguments: Sequence[Word], place: Place) -> bool:
     if not arguments or arguments[0].glob:
         return False
     text = arguments[0].text.replace("%%", "")
-    return not _PRINTF_ASSIGNS.search(text) and _echo(arguments, place)
+    return arguments[0].exact and not _PRINTF_ASSIGNS.search(text) and _echo(arguments, place)
 
 
 _PRINTF_ASSIGNS = re.compile(r"%[^%a-zA-Z]*[hjlLqtz]*n")
@@ -240,6 +244,8 @@ _TEST_NUMBER = word_set("-eq -ne -lt -le -gt -ge")
 
 def _test(arguments: Sequence[Word], place: Place) -> bool:
     # An operand of a comparison of numbers must be one: elsewhere in bash it is evaluated.
+    if not all(word.exact for word in arguments):
+        return _fits_shape(arguments, place)
     texts = [word.text for word in arguments]
     numbers = _TEST_NUMBER & set(texts)
     for before, word in zip(["!", *texts], arguments, strict=False):
@@ -254,19 +260,60 @@ def _test(arguments: Sequence[Word], place: Place) -> bool:
     return True
 
 
+_TEST_TEXT = frozenset({"=", "==", "!="})
+_TEST_ONE = _TEST_FILE - {"-nt", "-ot", "-ef"}
+
+
+def _fits_shape(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether a test of texts that are not known yet can be only one kind of test."""
+    words = list(arguments)
+    while len(words) > 1 and words[0].known and words[0].text == "!":
+        del words[0]
+    unknown = [word for word in words if not word.exact]
+    if any(word.kind is None or word.glob for word in unknown):
+        return False
+    if not all(place.is_ordinary(word) for word in words if word.exact):
+        return False
+    if len(words) == 3 and words[1].known:
+        if words[1].text in _TEST_NUMBER:
+            return all(_is_number(word) for word in (words[0], words[2]))
+        return words[1].text in _TEST_TEXT
+    if len(words) == 2:
+        return words[0].known and words[0].text in _TEST_ONE
+    return len(words) == 1
+
+
+def _is_number(word: Word) -> bool:
+    return word.text.isdigit() if word.exact else word.kind is Kind.NUMBER and not word.text
+
+
+_DOUBLE_ONE = _TEST_ONE | {"-n", "-z"}
+_DOUBLE_TWO = _TEST_TEXT | {"=~", "<", ">"}
+
+
+def _double_bracket(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether what stands between double brackets computes nothing."""
+    if not arguments or arguments[-1].text != "]]":
+        return False
+    words = arguments[:-1]
+    for at, word in enumerate(words):
+        if not word.exact:
+            if word.kind is None:
+                return False
+        elif word.text in _TEST_NUMBER:
+            if not 0 < at < len(words) - 1:
+                return False
+            if not _is_number(words[at - 1]) or not _is_number(words[at + 1]):
+                return False
+        elif word.text in _DOUBLE_ONE | _DOUBLE_TWO | {"!", "(", ")", "&&", "||"}:
+            continue
+        elif word.text.startswith("-") or not place.is_ordinary(replace(word, glob=False)):
+            return False
+    return True
+
+
 def _bracket(arguments: Sequence[Word], place: Place) -> bool:
     return bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
-
-
-_SED_PRINT = re.compile(r"\d+(?:,(?:\d+|\$))?p")
-
-
-def _sed(arguments: Sequence[Word], place: Place) -> bool:
-    if len(arguments) < 2 or arguments[0].text != "-n":
-        return False
-    if not (arguments[1].known and _SED_PRINT.fullmatch(arguments[1].text)):
-        return False
-    return parse(arguments[2:], Syntax(), place) is not None
 
 
 _FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
@@ -371,6 +418,11 @@ def _xargs(arguments: Sequence[Word], place: Place) -> bool:
     return own is not None and not own.operands and counted is not None and not counted.operands
 
 
+# What these do with an operand that is only known when they run can be told.
+TAKES_UNKNOWN = frozenset(_SYNTAX) | word_set(
+    "echo printf test [ [[ jq find sed gsed awk gawk mawk nawk git"
+)
+
 READ_ONLY: Mapping[str, Check] = {
     **{name: _fits(name) for name in _SYNTAX},
     "echo": _echo,
@@ -378,10 +430,14 @@ READ_ONLY: Mapping[str, Check] = {
     "expr": _echo,
     "test": _test,
     "[": _bracket,
-    "sed": _sed,
+    "[[": _double_bracket,
+    "sed": sed_prints,
+    "gsed": sed_prints,
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk_prints),
     "jq": _jq,
     "find": _find,
     "date": _date,
     "command": _command,
     "xargs": _xargs,
+    **SPECIAL,
 }

@@ -69,6 +69,8 @@ def prints_version(texts: Sequence[str]) -> bool:
 
 def is_its_own(program: str, place: Place) -> bool:
     """Return whether no file of the workspace chooses what starts under the name of a program."""
+    if not place.is_seen:
+        return True
     names = _TOOLCHAINS.get(program, frozenset())
     if program in _BY_SHIM:
         names |= _MANAGED

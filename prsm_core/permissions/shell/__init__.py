@@ -8,6 +8,8 @@ inline     code given to interpreters            sed       scripts of sed
 runners    a table of what programs run, with rows of tools (runner_rows) and of languages
 plain      texts that need no grammar
 script     what was read                         mention   names in a text that cannot be read
+tree       the structure of a text               structure  a syntax tree as such a structure
+children   the nodes in a node
 """
 
 from __future__ import annotations

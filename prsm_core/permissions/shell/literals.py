@@ -165,6 +165,10 @@ class Literals:
             last, last_kind = end, kind
         return words
 
+    def segments(self, node: Node, inner: Sequence[Node], *, quoted: bool) -> list[str]:
+        """Return what the literal texts around the expansions of a quoted text mean."""
+        return list(map(double_quoted, self._pieces(node, inner, quoted=quoted)))
+
     def check_heredoc(
         self, start: Node, body: Node | None, end: Node, *, strips_tabs: bool
     ) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, IntEnum
 
 GLOB = frozenset("*?[")
 
@@ -31,6 +31,19 @@ class Found(Enum):
     OUTSIDE = "outside the workspace"
 
 
+class Kind(IntEnum):
+    """What a text that is only known when it runs can be.
+
+    A number, the hash of a commit, the path of a file below the workspace that holds no secret and
+    does not begin with a dash, or any text at all.
+    """
+
+    NUMBER = 1
+    HASH = 2
+    NAME = 3
+    TEXT = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a command, quotes removed.
@@ -39,6 +52,8 @@ class Word:
     tilde in it may become a home folder; `exact` is False where a part of the text is only known
     when it runs, which then is missing from `text`. `pattern` is the text as the shell matches it,
     with a backslash before what is quoted; `found` is set for a name that a pattern stands for.
+    `kind` says what the part that is not known can be, if that is known, and whether it stands for
+    the whole word or behind the folder that `text` is.
     """
 
     text: str
@@ -47,12 +62,13 @@ class Word:
     exact: bool = True
     pattern: str = field(default="", compare=False, repr=False)
     found: Found | None = None
+    kind: Kind | None = None
 
     @property
     def may_be_option(self) -> bool:
         """Whether the word is an option, or may become one when it is expanded."""
         if not self.exact and not self.text:
-            return True
+            return self.kind is None or self.kind is Kind.TEXT
         return self.text.startswith("-") or (self.glob and self.text[:1] in GLOB)
 
     @property

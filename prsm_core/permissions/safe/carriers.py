@@ -1,0 +1,103 @@
+"""What find and xargs run, with the names that they add as words that are not known yet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prsm_core.permissions.safe.names import Passage
+from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.producers import names_of_find
+from prsm_core.permissions.shell.script import Command
+from prsm_core.permissions.shell.words import Kind, Word, word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.permissions.paths import Place
+    from prsm_core.permissions.safe.producers import Output
+
+_XARGS = Syntax(flags="0rt", long=word_set("null no-run-if-empty"))
+_VALUES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("-n", "-P", "-L"), re.compile(r"\d+")),
+    "-I": re.compile(r"\{\}|%|@"),
+    "-d": re.compile(r"\\n|\n"),
+}
+_ENDS = frozenset({";", "+"})
+_COUNTS = (0, 1, 2, 3)
+
+
+def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[Command] | None:
+    """Return the commands that xargs may run, given what comes in; None if it cannot be told."""
+    words = list(command.words[1:])
+    mark = ""
+    own: list[Word] = []
+    while words and words[0].text.startswith("-"):
+        option = words.pop(0)
+        name, value = option.text[:2], option.text[2:]
+        if name not in _VALUES:
+            own.append(option)
+            continue
+        value = value or (words.pop(0).text if words else "")
+        if not option.known or not _VALUES[name].fullmatch(value):
+            return None
+        mark = value if name == "-I" else mark
+    if parse(own, _XARGS, place) is None or not words or not all(word.exact for word in words):
+        return None
+    kind: Kind = incoming.kind if incoming.names is None else Kind.TEXT
+    if incoming.names is not None and incoming.names.are_harmless(place, Passage.LINES):
+        kind = Kind.NAME
+    added = Word("", exact=False, kind=kind)
+    if not mark:
+        return [replace(command, words=(*words, *[added] * count)) for count in _COUNTS]
+    filled = [_filled(word, mark, added) for word in words]
+    return None if None in filled else [replace(command, words=tuple(filter(None, filled)))]
+
+
+def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Command]] | None:
+    """Return a find without what it runs, and what it runs; None if it cannot be told."""
+    words = list(command.words)
+    kept: list[Word] = []
+    inner: list[list[Word]] = []
+    is_beside: list[bool] = []
+    while words:
+        word = words.pop(0)
+        if word.text not in {"-exec", "-execdir"}:
+            kept.append(word)
+            continue
+        found: list[Word] = []
+        while words and words[0].text not in _ENDS:
+            found.append(words.pop(0))
+        if not words or not found or not words.pop(0).known:
+            return None
+        inner.append(found)
+        is_beside.append(word.text == "-execdir")
+        kept.append(Word("-true"))
+    names = names_of_find(kept[1:], place)
+    if names is None or not names.are_harmless(place, Passage.WHOLE):
+        return None
+    added = Word("", exact=False, kind=Kind.NAME)
+    commands: list[Command] = []
+    for found, beside in zip(inner, is_beside, strict=True):
+        if beside and _names_others(found):
+            return None
+        filled = [_filled(word, "{}", added) for word in found]
+        if None in filled or not found[0].known:
+            return None
+        commands.append(Command(tuple(filter(None, filled))))
+    return replace(command, words=tuple(kept)), commands
+
+
+def _filled(word: Word, mark: str, added: Word) -> Word | None:
+    if word.text == mark:
+        return added
+    if mark in word.text or not word.exact:
+        return None
+    return word
+
+
+def _names_others(words: Sequence[Word]) -> bool:
+    """Return whether a command may name files, which are others in each folder."""
+    operands = [word for word in words[1:] if not word.text.startswith("-") and word.text != "{}"]
+    return len(operands) > (words[0].text == "grep")

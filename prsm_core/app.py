@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
+    from prsm_core.config.snapshot import Snapshot
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.processes.table import ProcessIdentity
@@ -176,7 +177,7 @@ class LocalApp:
         names = self._engine.manager.names()
         return [
             {
-                **row.payload,
+                **self._engine.runtime.journal.redact(row.payload),
                 "request": row.request_id,
                 "kind": row.kind,
                 "agent": row.agent_id,
@@ -224,16 +225,16 @@ async def open_app(
     paths: Paths,
     frontend: FrontendSpec,
     trusted: bool = False,
+    snapshot: Snapshot | None = None,
     keeps_rules: bool = True,
     outside: ProviderSpec | None = None,
     leaders: tuple[ProcessIdentity, ...] = (),
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    With `outside` somebody else drives the master, through that provider; see EngineConfig. What
-    its processes, the `leaders`, start is taken for no person. People make rules by their answers
-    if it `keeps_rules`. Raises SessionOwnedError when another process
-    owns it, PluginError when a plugin that was named, or whose check is required, is not active.
+    `trusted` is about the `snapshot`, whose rules hold. What is `outside` drives the master (see
+    EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
+    Raises SessionOwnedError when another process owns it, PluginError for one that must be active.
     """
     _check_plugins(options, settings, plugins)
     clock, tools = SystemClock(), _tools(outside)
@@ -247,7 +248,7 @@ async def open_app(
             launcher=own.launcher,
             providers=plugins.collect(ProviderSpec),
             plugins_off=plugins.switched_off,
-            broker=_build_broker(settings, plugins, paths, tools, clock),
+            broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
             tools=tools,
             human=_human_policy(options, settings, frontend),
             clock=clock,
@@ -258,9 +259,7 @@ async def open_app(
             outside=outside,
             open_endpoint=own.bridge.endpoint,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            scorers=tuple(plugins.collect(ModelScorerSpec).values()),
-            sinks=tuple(plugins.collect(EventSinkSpec).values()),
-            sink_settings=_sink_settings(),
+            **_plugged_in(plugins),
         )
         async with (
             OrchestrationEngine(config) as engine,
@@ -337,16 +336,30 @@ def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpe
 
 
 def _build_broker(
-    settings: Settings, plugins: PluginManager, paths: Paths, tools: ToolTable, clock: Clock
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    tools: ToolTable,
+    clock: Clock,
+    snapshot: Snapshot | None,
 ) -> PermissionBroker:
     return build_broker(
         settings.permissions,
         workspace=str(paths.workspace),
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
-        policy=read_policy(paths),
+        policy=read_policy(paths, snapshot),
         now=clock.now,
     )
+
+
+def _plugged_in(plugins: PluginManager) -> dict[str, Any]:
+    """Return what plugins add to an engine, besides providers and permission checks."""
+    return {
+        "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
+        "sinks": tuple(plugins.collect(EventSinkSpec).values()),
+        "sink_settings": _sink_settings(),
+    }
 
 
 def _sink_settings() -> dict[str, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from functools import partial
 
@@ -20,10 +21,12 @@ def report(record_property):
 
 
 def pytest_configure() -> None:
-    """Let child processes be interrupted, also where the tests run in the background of a shell.
+    """Make folders that only their owner can change, and let child processes be interrupted.
 
-    Such a shell has its jobs ignore these signals, and what is ignored stays so in every child.
+    The jobs of a shell that stay in its background ignore these signals, and what is ignored stays
+    so in every child.
     """
+    os.umask(os.umask(0) | 0o022)  # as PRSM demands of its home
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 

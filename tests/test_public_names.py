@@ -22,7 +22,11 @@ each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: 
 
 PUBLIC_ROOMS = ("errors", "interfaces", "domain")
 # Contracts between the engine and a store, of no use to other plugins.
-PRIVATE_VALUES = {"prsm_core.domain.ids", "prsm_core.domain.steps"}
+PRIVATE_VALUES = {
+    "prsm_core.domain.ids",
+    "prsm_core.domain.steps",
+    "prsm_core.interfaces.local_socket",
+}
 
 
 def _init(package: ModuleType) -> Path:

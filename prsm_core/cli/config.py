@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,12 @@ def config() -> None:
 def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -> None:
     """Print the settings in force as YAML, values that may be secret left out."""
     from prsm_core.cli.setup import load_setup
+    from prsm_core.config.secrets import known_secrets
+    from prsm_core.permissions import Redactor
 
     settings = load_setup(launch, workspace, sets=sets).settings
-    values = hide_secrets(settings.model_dump(mode="json"))
+    redactor = Redactor(known_secrets(settings, os.environ))
+    values = redactor.value(hide_secrets(settings.model_dump(mode="json")))
     if as_json:
         click.echo(json.dumps(values, indent=2))
     else:

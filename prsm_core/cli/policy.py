@@ -225,7 +225,7 @@ def _store(setup: Setup) -> CommandPolicyStore:
     from prsm_core.config.policy_file import read_policy
     from prsm_core.permissions import build_policy
 
-    return build_policy(setup.settings.permissions, read_policy(setup.paths))
+    return build_policy(setup.settings.permissions, read_policy(setup.paths, setup.snapshot))
 
 
 def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:
@@ -264,14 +264,16 @@ def _listed(launch: Launch, workspace: str) -> list[dict[str, Any]]:
     from prsm_core.config.policy_file import read_policy
 
     setup = load_setup(launch, workspace)
-    loaded = load_settings(paths=setup.paths, environ=os.environ, trusted=setup.trusted)
+    loaded = load_settings(
+        paths=setup.paths, environ=os.environ, trusted=setup.trusted, snapshot=setup.snapshot
+    )
     rows: list[dict[str, Any]] = []
     for verdict in VERDICTS:
         for index, words in enumerate(getattr(loaded.settings.permissions, verdict)):
             key = f"permissions.{verdict}"
             origin = loaded.sources.get(f"{key}[{index}]") or loaded.sources.get(key, "")
             rows.append(_row(verdict, words, "configuration", origin))
-        rows += _of_files(read_policy(setup.paths), verdict, trusted=setup.trusted)
+        rows += _of_files(read_policy(setup.paths, setup.snapshot), verdict, trusted=setup.trusted)
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections import Counter
@@ -102,6 +101,8 @@ def suggest(
 def _loaded(
     launch: Launch, workspace: str, sessions: Sequence[str], other: Path | None
 ) -> tuple[list[Recorded], CommandPolicyStore, frozenset[str]]:
+    import asyncio
+
     from prsm_core.cli.recorded import read_recorded
     from prsm_core.cli.setup import load_setup
 
@@ -115,7 +116,7 @@ def _policy(setup: Setup, other: Path | None) -> CommandPolicyStore:
     from prsm_core.config.policy_file import read_policy
     from prsm_core.permissions import build_policy
 
-    policy = read_policy(setup.paths, user=other)
+    policy = read_policy(setup.paths, setup.snapshot, user=other)
     if other is not None and policy.problems:
         raise click.UsageError("; ".join(policy.problems))
     return build_policy(setup.settings.permissions, policy)

@@ -110,6 +110,7 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
                 paths=setup.paths,
                 frontend=spec,
                 trusted=setup.trusted,
+                snapshot=setup.snapshot,
                 keeps_rules=setup.keeps_rules,
             ) as app:
                 return await frontend.run(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,7 @@ from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.config import load_settings
-from prsm_core.config.trust import is_trusted
+from prsm_core.config.trust import check_trust
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import LoadedSettings, Paths, Settings
+    from prsm_core.config.snapshot import Snapshot
 
 
 _log = logging.getLogger("prsm.cli")
@@ -39,6 +41,7 @@ class Setup:
     settings: Settings
     plugins: PluginManager
     trusted: bool
+    snapshot: Snapshot | None = None  # of the workspace's `.prism`: what `trusted` is about
     keeps_rules: bool = True  # of a person's answers
 
 
@@ -60,8 +63,17 @@ def load_setup(
     """
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
-    trusted = trust or is_trusted(paths)
-    first = _load(paths=paths, environ=os.environ, sets=sets, overrides=flags, trusted=trusted)
+    standing = check_trust(paths, given=trust)
+    load = partial(
+        _load,
+        paths=paths,
+        environ=os.environ,
+        sets=sets,
+        overrides=flags,
+        trusted=standing.trusted,
+        snapshot=standing.snapshot,
+    )
+    first = load()
     plugins = PluginManager.load(
         environ=os.environ,
         disabled=first.settings.plugins.disabled,
@@ -69,21 +81,20 @@ def load_setup(
         enabled=launch.load_plugins,
     )
     # Once more: only the plugins know which providers may have a section.
-    loaded = _load(
-        paths=paths,
-        environ=os.environ,
-        sets=sets,
-        overrides=flags,
-        trusted=trusted,
-        known_plugins=provider_names(plugins) if launch.load_plugins else None,
-    )
+    loaded = load(known_plugins=provider_names(plugins) if launch.load_plugins else None)
     for key, source in loaded.sources.items():
         _log.debug("%s is set by %s", key, source)
     for record in plugins.records:
         _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
     for notice in (*loaded.notices, *plugins.notices):
         click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
-    return Setup(paths=paths, settings=loaded.settings, plugins=plugins, trusted=trusted)
+    return Setup(
+        paths=paths,
+        settings=loaded.settings,
+        plugins=plugins,
+        trusted=standing.trusted,
+        snapshot=standing.snapshot,
+    )
 
 
 def _load(**given: Any) -> LoadedSettings:

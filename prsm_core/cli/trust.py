@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -9,22 +10,31 @@ import click
 from prsm_core.cli.options import workspace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
+
+    from prsm_core.config import Paths
+    from prsm_core.config.effects import Effect
+    from prsm_core.config.trust import Review
+
+NEW, GONE, SAME = "+ ", "- ", "  "
 
 
 @click.command(short_help="Trust the .prism folder of a workspace.")
 @click.option("--revoke", is_flag=True, help="Take the trust back.")
+@click.option("--yes", "-y", is_flag=True, help="Trust what is shown without being asked.")
 @workspace_option
-def trust(revoke: bool, workspace: str) -> None:
-    """Show the files of the workspace's .prism folder and trust them as they are now.
+def trust(revoke: bool, yes: bool, workspace: str) -> None:
+    """Show what a workspace's .prism folder would run or allow, and trust it as it is now.
 
-    Until then only its deny and ask rules hold. Any change of a file takes the trust away.
+    Lines that begin with + or - are what has changed since it was trusted last. Until it is
+    trusted only its deny and ask rules hold. Any change of a file takes the trust away, and so
+    does a .prism folder that appears where there was none. Exits with 1 if the answer is no, with
+    2 where nobody can be asked.
     """
     from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.places import workspace_paths
+    from prsm_core.config.trust import review, untrust
     from prsm_core.config.trust import trust as trust_content
-    from prsm_core.config.trust import untrust
 
     paths = workspace_paths(workspace)
     folder = escape_exact(str(paths.workspace_dir))
@@ -32,11 +42,70 @@ def trust(revoke: bool, workspace: str) -> None:
         had = untrust(paths)
         click.echo(f"{folder}: {'no longer trusted' if had else 'was not trusted'}")
         return
-    digest = trust_content(paths)
-    for file in sorted(_files(paths.workspace_dir)):
-        click.echo(escape_exact(str(file.relative_to(paths.workspace))))
-    click.echo(f"{folder}: trusted as {digest}")
+    found = review(paths)
+    for line in _lines(found, paths):
+        click.echo(line)
+    if not (yes or found.trusted or _agrees(folder)):
+        click.echo(f"{folder}: not trusted")
+        click.get_current_context().exit(1)
+    click.echo(f"{folder}: trusted as {trust_content(paths, found.snapshot)}")
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+def _agrees(folder: str) -> bool:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here: `prsm trust --yes` trusts what is shown")
+    return click.confirm(f"Trust {folder} as it is now?", default=False)
+
+
+def _lines(found: Review, paths: Paths) -> Iterator[str]:
+    """Yield what a person should know before trusting, without control characters."""
+    from prsm_core.builtin.text import escape_exact
+    from prsm_core.permissions import Redactor
+
+    redact = Redactor(()).text
+    if found.snapshot.is_empty:
+        yield escape_exact(f"{paths.workspace_dir}: there is nothing in it")
+    else:
+        yield escape_exact(f"{paths.workspace_dir}: {_since(found)}")
+    for group, effects in _by_group(found):
+        yield f"{group}:"
+        for effect in effects:
+            yield escape_exact(f"{_mark(effect, found)}{redact(effect.text)}")
+    yield "project checks that run without asking:"
+    yield from (f"{SAME}{line}" for line in project_checks())
+
+
+def project_checks() -> Sequence[str]:
+    """Return what a trusted workspace may run unasked though it runs the workspace's own code."""
+    from prsm_core.permissions.safe.classes import CHECK_CLASSES
+
+    classes = (f"{name}: {what}" for name, what in CHECK_CLASSES.items())
+    return (*classes, "these run the code of the workspace, also what agents have written into it")
+
+
+def _since(found: Review) -> str:
+    if found.trusted:
+        return "trusted already, as it is now"
+    if found.before is None:
+        return "not trusted so far"
+    told = len(found.added) + len(found.gone)
+    return (
+        f"{told} lines differ from what was trusted last (+ new, - gone)"
+        if told
+        else ("does what was trusted last, though its bytes differ")
+    )
+
+
+def _by_group(found: Review) -> Iterator[tuple[str, Sequence[Effect]]]:
+    from prsm_core.config.effects import GROUPS
+
+    for group in GROUPS:
+        effects = [e for e in (*found.effects, *found.gone) if e.group == group]
+        if effects:
+            yield group, sorted(effects, key=lambda effect: effect.text)
+
+
+def _mark(effect: Effect, found: Review) -> str:
+    if effect in found.gone:
+        return GONE
+    return NEW if effect in found.added else SAME

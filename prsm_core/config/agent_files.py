@@ -29,12 +29,12 @@ def agent_files(folder: Path) -> list[Path]:
         raise cannot_be_read(folder, error) from error
 
 
-def agent_layer(path: Path) -> Layer:
-    """Return a layer that sets `experts.<name of the file>`.
+def agent_layer(path: Path, text: str | None = None) -> Layer:
+    """Return a layer that sets `experts.<name of the file>`, from its text if that was read.
 
     Raises ConfigError, with the line where there is one, for a file that is no agent file.
     """
-    lines = (read_text(path) or "").splitlines()
+    lines = ((read_text(path) if text is None else text) or "").splitlines()
     end = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
     if end is None or lines[0].rstrip() != _FENCE:
         raise ConfigError(f"{path}:1: has no front matter", hint=_SHAPE)

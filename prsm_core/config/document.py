@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 20
-MAX_NODES = 50_000  # after aliases are expanded: a small file can name billions
+MAX_NODES = 20_000  # as written, and after aliases are expanded: a small file can name billions
 MAX_DEPTH = 40  # also what ends an alias that holds itself
+
+TOO_DEEP = "is nested too deeply"
+TOO_MANY = f"holds more than {MAX_NODES:,} values"
 
 _TAB = r"found character '\t' that cannot start any token"
 _TAG = "tag:yaml.org,2002:"
@@ -54,6 +57,11 @@ def read_text(path: Path) -> str | None:
         return None
     except OSError as error:
         raise cannot_be_read(path, error) from error
+    return decode(data, path)
+
+
+def decode(data: bytes, path: Path) -> str:
+    """Return the bytes of a file of moderate size as text. Raises ConfigError."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB")
     try:
@@ -85,7 +93,41 @@ def _read_bytes(path: Path) -> bytes:
         os.close(descriptor)
 
 
+class _Loader(yaml.SafeLoader):
+    """Stops at what is too deep or too much while it reads: yaml looks through all that is open.
+
+    What it costs to read a text grows with its length only.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._composed = 0
+
+    def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:
+        self._check_depth()
+        super().fetch_flow_collection_start(token_class)
+
+    def add_indent(self, column: int) -> bool:
+        self._check_depth()
+        is_deeper: bool = super().add_indent(column)
+        return is_deeper
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._composed += 1
+        if self._composed > MAX_NODES:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, TOO_MANY, mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def _check_depth(self) -> None:
+        if self.flow_level + len(self.indents) > MAX_DEPTH:
+            raise yaml.scanner.ScannerError(None, None, TOO_DEEP, self.get_mark())
+
+
 def _problem(error: yaml.MarkedYAMLError) -> str:
+    if error.problem in {TOO_DEEP, TOO_MANY}:
+        return error.problem
     if error.problem == _TAB:
         return "is not YAML: a tab stands where only spaces may"
     return f"is not YAML: {error.problem}" if error.problem else "is not YAML"
@@ -102,7 +144,7 @@ class _Reader:
 
     def read(self, text: str) -> Document:
         try:
-            self._loader = yaml.SafeLoader(text)
+            self._loader = _Loader(text)
             node = self._loader.get_single_node()
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
@@ -112,8 +154,6 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             # Without its cause, which quotes the text: that may be a secret.
             raise self._error(_problem(error), error.problem_mark) from None
-        except RecursionError as error:
-            raise ConfigError(f"{self._source}: is nested too deeply") from error
         except ValueError as error:  # a %YAML or \U escape with an impossible number
             raise ConfigError(f"{self._source}: is not YAML: {error}") from error
         value = None if node is None else self._value(node, ())
@@ -123,9 +163,9 @@ class _Reader:
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise ConfigError(f"{self._source}: its aliases stand for too many values")
+            raise self._error("its aliases stand for too many values", node.start_mark)
         if len(path) > MAX_DEPTH:
-            raise self._error("is nested too deeply", node.start_mark)
+            raise self._error(TOO_DEEP, node.start_mark)
         self._origins.setdefault(path, self._at(node.start_mark))
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(node, path)

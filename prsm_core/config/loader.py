@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,21 +9,25 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from prsm_core.config.agent_files import agent_files, agent_layer
-from prsm_core.config.document import read_document
+from prsm_core.config.document import decode, parse_text, read_document
 from prsm_core.config.explain import all_wrong, explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
 from prsm_core.config.paths import temp_notice
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
+from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from prsm_core.config.document import Document
     from prsm_core.config.paths import Paths
+    from prsm_core.config.snapshot import Snapshot
 
+CONFIG, MODELS = "config.yaml", "models.yaml"
 _MODEL_SECTIONS = frozenset({"models", "model_registry"})
 
 
@@ -48,6 +51,7 @@ def load_settings(
     overrides: Mapping[str, Any] | None = None,
     trusted: bool,
     known_plugins: Sequence[str] | None = None,
+    snapshot: Snapshot | None = None,
 ) -> LoadedSettings:
     """Lay all sources over each other and validate the result.
 
@@ -61,6 +65,8 @@ def load_settings(
         sets: `key.path=value` options, the value in YAML.
         overrides: Values of named flags by dotted key path; None: the flag was not given.
         trusted: Whether the user trusts the workspace. If not, only its deny and ask rules hold.
+        snapshot: What lies in the workspace's `.prism`, whose hash was compared for `trusted`;
+            None: it is read now.
         known_plugins: Names that sections of `providers` may have; None: any.
 
     Raises:
@@ -70,9 +76,10 @@ def load_settings(
     notices = [notice for notice in [temp_notice(paths, environ)] if notice]
     for layer in _user_layers(paths):
         layers.add(layer)
-    for layer in _workspace_layers(paths, trusted, notices):
+    snapshot = snapshot or _read_now(paths, trusted)
+    for layer in _layers_that_hold(snapshot, trusted, notices):
         layers.add(layer)
-    notices += policy_notices(read_policy(paths), trusted=trusted)
+    notices += policy_notices(read_policy(paths, snapshot), trusted=trusted)
     for layer in chain(
         environment_layers(environ, layers.values), set_layers(sets), flag_layers(overrides or {})
     ):
@@ -87,48 +94,56 @@ def load_settings(
     return LoadedSettings(settings=settings, sources=layers.sources(), notices=tuple(notices))
 
 
+def _read_now(paths: Paths, trusted: bool) -> Snapshot:
+    return take_snapshot(paths.workspace, Scope.CONFIGURATION if trusted else Scope.RULES)
+
+
 def _user_layers(paths: Paths) -> Iterator[Layer]:
-    yield _models_layer(paths.user_models)
+    yield _models_layer(paths.user_models, read_document(paths.user_models))
     yield from map(agent_layer, agent_files(paths.user_agents))
-    yield _file_layer(paths.user_config)
+    yield _layer(read_document(paths.user_config))
 
 
-def _workspace_layers(paths: Paths, trusted: bool, notices: list[str]) -> Iterator[Layer]:
-    agents = agent_files(paths.workspace_agents)
-    files = [
-        path
-        for path in (paths.workspace_models, paths.workspace_config, *agents)
-        if os.path.lexists(path)
-    ]
-    for path in files:
-        _refuse_links(path, paths.workspace_dir)
+def workspace_layers(snapshot: Snapshot) -> Iterator[Layer]:
+    """Yield what a workspace sets, as a layer for each file. Raises ConfigError."""
+    yield _models_layer(snapshot.path(MODELS), _document(snapshot, MODELS))
+    for name in snapshot.agents():
+        yield agent_layer(snapshot.path(name), _text(snapshot, name))
+    yield _layer(_document(snapshot, CONFIG))
+
+
+def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> Iterator[Layer]:
+    files = snapshot.settings_files()
+    for name in files:
+        if name in snapshot.refused:
+            raise ConfigError(f"{snapshot.path(name)}: {snapshot.refused[name]}")
     if trusted:
-        yield _models_layer(paths.workspace_models)
-        yield from map(agent_layer, agents)
-        yield _file_layer(paths.workspace_config)
+        yield from workspace_layers(snapshot)
         return
     if files:
         notices.append(
-            f"{paths.workspace_dir} is not trusted: only its deny and ask rules hold "
+            f"{snapshot.folder} is not trusted: only its deny and ask rules hold "
             "(`prsm trust` shows and trusts it)"
         )
-    yield _file_layer(paths.workspace_config).only(*ALWAYS_HELD)
+    yield _layer(_document(snapshot, CONFIG)).only(*ALWAYS_HELD)
 
 
-def _refuse_links(path: Path, root: Path) -> None:
-    """Refuse links: trust covers the bytes under `.prism`, not what a link leads to."""
-    for link in (path, *path.parents):
-        if link.is_relative_to(root) and link.is_symlink():
-            raise ConfigError(f"{link}: must not be a link; trust covers only what is in .prism")
+def _text(snapshot: Snapshot, name: str) -> str | None:
+    data = snapshot.data(name)
+    return None if data is None else decode(data, snapshot.path(name))
 
 
-def _file_layer(path: Path) -> Layer:
-    document = read_document(path)
+def _document(snapshot: Snapshot, name: str) -> Document | None:
+    text = _text(snapshot, name)
+    return None if text is None else parse_text(text, source=str(snapshot.path(name)))
+
+
+def _layer(document: Document | None) -> Layer:
     return Layer.of(document) if document else Layer(values={}, origins={})
 
 
-def _models_layer(path: Path) -> Layer:
-    layer = _file_layer(path)
+def _models_layer(path: Path, document: Document | None) -> Layer:
+    layer = _layer(document)
     for section in layer.values:
         if section not in _MODEL_SECTIONS:
             raise ConfigError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,8 @@ from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +58,12 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
     platform's conventions decide.
 
     Raises:
-        ConfigError: PRSM_HOME names what is no folder, or the workspace cannot be found.
+        ConfigError: PRSM_HOME names what is no folder, a folder of configuration or state can be
+            changed by another user, or the workspace cannot be found.
     """
     config, data, state = _homes(environ)
+    for folder in (config, data, state):
+        _check_own(folder)
     try:
         workspace = workspace.expanduser().resolve()
     except (OSError, RuntimeError) as error:  # nobody's home, a loop of links
@@ -128,6 +135,32 @@ def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path]:
         platformdirs.user_data_path("prsm"),
         platformdirs.user_state_path("prsm"),
     )
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a folder that others can change, if it is there: what lies in it decides what runs.
+
+    That holds for root, too: the owner of a folder can put anything into it at any time.
+    """
+    try:
+        found, link = folder.stat(), folder.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise cannot_be_read(folder, error) from error
+    user, name = os.geteuid(), shlex.quote(str(folder))
+    if found.st_uid != user or link.st_uid not in {user, 0}:
+        owner = found.st_uid if found.st_uid != user else link.st_uid
+        raise ConfigError(
+            f"{folder}: belongs to another user (uid {owner}), who could change what PRSM runs",
+            hint=f"set PRSM_HOME to a folder of your own, or take this one: chown -h {user} {name}",
+        )
+    if found.st_mode & _FOR_OTHERS:
+        mode = stat.S_IMODE(found.st_mode)
+        raise ConfigError(
+            f"{folder}: other users can write to it (mode {mode:04o}) and change what PRSM runs",
+            hint=f"chmod 700 {name}",
+        )
 
 
 def _reason(error: OSError | RuntimeError) -> str:

@@ -7,31 +7,35 @@ that it is incomplete.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.config.document import Document, parse_text, read_text
+from prsm_core.config.document import Document, decode, parse_text, read_text
 from prsm_core.config.layers import nearest_origin
+from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from prsm_core.config.paths import Paths
+    from prsm_core.config.snapshot import Snapshot
 
+POLICY = "policy.yaml"
 VERDICTS = ("allow", "ask", "deny")
 RESTRICTING = frozenset({"ask", "deny"})
 OPERATORS = "();<>|&"  # of the shell: they end the words of a command
 MAX_WORDS = 16
 CLASS_MARK = "@"  # begins the name of a class of commands
+MAX_SALVAGED = 2_000  # rules read line by line of a file that is no YAML
 
 _KEY = re.compile(r"(allow|ask|deny)\s*:\s*(\[.*)?(?:#.*)?$")
-_ITEM = re.compile(r"\s*-\s+(.+?)\s*(?:\s#.*)?$")
+_COMMENT = re.compile(r"\s#")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +89,34 @@ def workspace_policy_path(paths: Paths) -> Path:
     return paths.workspace_dir / "policy.yaml"
 
 
-def read_policy(paths: Paths, *, user: Path | None = None) -> Policy:
+def read_policy(
+    paths: Paths, snapshot: Snapshot | None = None, *, user: Path | None = None
+) -> Policy:
     """Read both policy files; a missing one is an empty one, a broken one never raises.
 
     Args:
         paths: Where they lie.
+        snapshot: What was read of the workspace's `.prism`; None: it is read now.
         user: A file that takes the place of the user's own.
     """
-    own = _read(user or user_policy_path(paths), "user")
-    path = workspace_policy_path(paths)
-    for link in (paths.workspace_dir, path):
-        if os.path.islink(link):  # noqa: PTH114 - of both kinds of paths
-            return own + _broken(f"{link}: must not be a link; its rules are not known")
-    return own + _read(path, "workspace")
+    path = user or user_policy_path(paths)
+    own = _parsed(path, "user", lambda: read_text(path))
+    return own + workspace_policy(paths.workspace, snapshot)
+
+
+def workspace_policy(workspace: Path, snapshot: Snapshot | None = None) -> Policy:
+    """Read the policy file of a workspace; see read_policy."""
+    try:
+        snapshot = snapshot or take_snapshot(workspace, Scope.RULES)
+    except ConfigError as error:
+        return _broken(error.message)
+    path, taken = snapshot.path(POLICY), snapshot
+
+    def read() -> str | None:
+        data = taken.data(POLICY)
+        return None if data is None else decode(data, path)
+
+    return _parsed(path, "workspace", read)
 
 
 def policy_notices(policy: Policy, *, trusted: bool) -> list[str]:
@@ -164,10 +183,10 @@ def split_rule(text: str) -> tuple[str, ...]:
     return words
 
 
-def _read(path: Path, layer: str) -> Policy:
+def _parsed(path: Path, layer: str, read: Callable[[], str | None]) -> Policy:
     text = None
     try:
-        text = read_text(path)
+        text = read()
         if text is None:
             return Policy()
         return _of_document(parse_text(text, source=str(path)), layer)
@@ -180,18 +199,30 @@ def _of_document(document: Document, layer: str) -> Policy:
     value = document.value if document.value is not None else {}
     if not isinstance(value, dict):
         raise ConfigError(f"{document.origins[()]}: a policy must be a mapping")
-    policy = Policy()
-    for key, rules in value.items():
-        origin = document.origins[key,]
-        if key not in VERDICTS:
-            policy += _broken(f"{origin}: {key} is not one of {', '.join(VERDICTS)}")
-        elif isinstance(rules, list):
-            for index, rule in enumerate(rules):
-                where = nearest_origin(document.origins, (key, index))
-                policy += _rule(key, rule, layer, where)
-        elif rules is not None:
-            policy += _wrong(key, f"{origin}: {key} must be a list of rules")
-    return policy
+    return _joined(
+        part for key, rules in value.items() for part in _of_list(key, rules, document, layer)
+    )
+
+
+def _of_list(key: str, rules: Any, document: Document, layer: str) -> Iterator[Policy]:
+    origin = document.origins[key,]
+    if key not in VERDICTS:
+        yield _broken(f"{origin}: {key} is not one of {', '.join(VERDICTS)}")
+    elif isinstance(rules, list):
+        for index, rule in enumerate(rules):
+            where = nearest_origin(document.origins, (key, index))
+            yield _rule(key, rule, layer, where)
+    elif rules is not None:
+        yield _wrong(key, f"{origin}: {key} must be a list of rules")
+
+
+def _joined(policies: Iterable[Policy]) -> Policy:
+    parts = list(policies)
+    return Policy(
+        rules=tuple(rule for part in parts for rule in part.rules),
+        problems=tuple(problem for part in parts for problem in part.problems),
+        incomplete=any(part.incomplete for part in parts),
+    )
 
 
 def _rule(verdict: str, value: Any, layer: str, origin: str) -> Policy:
@@ -212,14 +243,33 @@ def _broken(problem: str) -> Policy:
 
 def _salvaged(text: str, path: Path, layer: str) -> Policy:
     """Return the rules to ask and to deny that a file shows line by line, though it is no YAML."""
-    policy, verdict = Policy(), ""
+    rules: list[PolicyRule] = []
+    for number, verdict, item in islice(_items_of(text), MAX_SALVAGED):
+        rules += _rule(verdict, _unquoted(item), layer, f"{path}:{number}").rules
+    return Policy(rules=tuple(rules))
+
+
+def _items_of(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the number, the verdict and the text of each line that looks like such a rule."""
+    verdict = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _KEY.match(line):
             verdict = match[1]
-        elif verdict in RESTRICTING and (match := _ITEM.match(line)):
-            found = _rule(verdict, _unquoted(match[1]), layer, f"{path}:{number}")
-            policy += Policy(rules=found.rules)
-    return policy
+        elif verdict in RESTRICTING and (item := _item(line)):
+            yield number, verdict, item
+
+
+def _item(line: str) -> str:
+    """Return what stands behind the dash of a line, without its comment; "" if nothing does.
+
+    Not by one pattern: the time that takes grows with the square of the spaces in a line.
+    """
+    dash, _, rest = line.lstrip().partition("-")
+    if dash or not rest[:1].isspace():
+        return ""
+    item = rest.strip()
+    comment = _COMMENT.search(item)
+    return item if comment is None else item[: comment.start()].rstrip()
 
 
 def _unquoted(text: str) -> Any:

@@ -22,7 +22,7 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     These are the keys of providers, and what is found in `environ`, or put into the environment or
     the headers of programs and servers, under a name that sounds like a secret.
     """
-    yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
+    yield from environment_secrets(environ)
     for provider in settings.providers.values():
         names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
         yield from (environ[name] for name in names if name and environ.get(name))
@@ -30,6 +30,11 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     for server in _servers(settings):
         yield from _secret_values(server.env)
         yield from _secret_values(server.headers)
+
+
+def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is found in `environ` under a name that sounds like a secret, but for paths."""
+    yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
 
 
 def _servers(settings: Settings) -> Iterator[McpServerSettings]:

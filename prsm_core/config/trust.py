@@ -6,25 +6,75 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir
+from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, MAX_FILES, Scope, take_snapshot
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from prsm_core.config.effects import Effect
     from prsm_core.config.paths import Paths
+    from prsm_core.config.snapshot import Snapshot
 
-MAX_FILES = 10_000
-MAX_BYTES = 64 << 20
-MAX_DEPTH = 100
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_FILES",
+    "Review",
+    "Standing",
+    "change_file",
+    "check_trust",
+    "content_hash",
+    "is_trusted",
+    "locked",
+    "review",
+    "trust",
+    "untrust",
+]
 
-_CHUNK = 1 << 20
+NOTHING = "nothing"  # what is trusted of a workspace without any content in `.prism`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What lies in `.prism`, read once, and whether the user trusts exactly that."""
+
+    snapshot: Snapshot
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """What a person who is asked for trust should know.
+
+    Attributes:
+        snapshot: What would be trusted.
+        effects: What that does.
+        before: What the content that was trusted last did; None if that is not known.
+        trusted: Whether this content is trusted already.
+    """
+
+    snapshot: Snapshot
+    effects: Sequence[Effect]
+    before: Sequence[Effect] | None
+    trusted: bool
+
+    @property
+    def added(self) -> frozenset[Effect]:
+        """What was not so when the workspace was trusted last; nothing if it never was."""
+        return frozenset() if self.before is None else frozenset(self.effects) - {*self.before}
+
+    @property
+    def gone(self) -> frozenset[Effect]:
+        """What is no longer so."""
+        return frozenset() if self.before is None else frozenset(self.before) - {*self.effects}
 
 
 def content_hash(workspace: Path) -> str | None:
@@ -33,39 +83,58 @@ def content_hash(workspace: Path) -> str | None:
     Links are hashed as links and never followed, special files by their kind alone.
     Raises ConfigError when something cannot be read or there is too much of it.
     """
-    root = workspace / ".prism"
-    if not os.path.lexists(root):
-        return None
+    return take_snapshot(workspace).digest
+
+
+def check_trust(paths: Paths, *, given: bool = False) -> Standing:
+    """Read `.prism` and return it with whether the user trusts what was read.
+
+    Whoever uses the content takes it from the snapshot: the folder may have changed since. With
+    `given` the user has said so for this one run. Raises ConfigError when it cannot be read.
+    """
+    if given:
+        return Standing(snapshot=take_snapshot(paths.workspace, Scope.CONFIGURATION), trusted=True)
+    if _known(paths) is None:
+        return Standing(snapshot=take_snapshot(paths.workspace, Scope.RULES), trusted=False)
+    standing = _compared(paths)
+    if standing.trusted:
+        return standing
     try:
-        return f"sha256:{_hash_entry(root, _Budget(), depth=0)}"
-    except OSError as error:
-        raise cannot_be_read(error.filename, error) from error
+        with locked(paths):  # a change of the user's own may just be half done
+            return _compared(paths)
+    except OSError:  # where nothing can be written nobody is changing anything
+        return standing
 
 
 def is_trusted(paths: Paths) -> bool:
     """Return whether the user trusts `.prism` as it is now."""
-    if (known := _known(paths)) is None:
+    if _known(paths) is None:
         return False  # not even hashed: it may be made to take long
-    if known == content_hash(paths.workspace):
-        return True
-    try:
-        with locked(paths):  # a change of the user's own may just be half done
-            return _known(paths) == content_hash(paths.workspace)
-    except OSError:  # where nothing can be written nobody is changing anything
-        return False
+    return check_trust(paths).trusted
 
 
-def trust(paths: Paths) -> str:
-    """Trust `.prism` as it is now and return its hash.
+def review(paths: Paths) -> Review:
+    """Return what lies in `.prism`, what it does, and what was trusted last."""
+    from prsm_core.config.effects import effects_of
 
-    Raises ConfigError when there is nothing to trust.
+    snapshot = take_snapshot(paths.workspace)
+    return Review(
+        snapshot=snapshot,
+        effects=effects_of(snapshot),
+        before=_effects_before(paths),
+        trusted=_covers(_known(paths), snapshot),
+    )
+
+
+def trust(paths: Paths, snapshot: Snapshot | None = None) -> str:
+    """Trust what a snapshot of `.prism` holds, or what lies there now; return its hash.
+
+    A workspace without one is trusted as it is; what appears there later is not.
     """
-    digest = content_hash(paths.workspace)
-    if digest is None:
-        raise ConfigError(f"{paths.workspace}: has no .prism folder to trust")
+    if snapshot is None:
+        snapshot = take_snapshot(paths.workspace)
     with locked(paths):
-        _remember(paths, digest)
-    return digest
+        return _remember(paths, snapshot)
 
 
 def untrust(paths: Paths) -> bool:
@@ -76,6 +145,7 @@ def untrust(paths: Paths) -> bool:
         known = _read(paths)
         had = known.pop(str(paths.workspace), None) is not None
         _write(paths, known)
+        _record(paths).unlink(missing_ok=True)
     return had
 
 
@@ -93,7 +163,7 @@ def change_file(
 
     Args:
         paths: The workspace.
-        name: A file directly in `.prism`.
+        name: The policy file, or another that configures PRSM, directly in `.prism`.
         change: Returns the new bytes for the old ones (None: there is no file), or None to leave
             them as they are.
         may_begin: Whether trust may begin with this change where `.prism` holds nothing but this
@@ -106,106 +176,40 @@ def change_file(
         ConfigError: `.prism` or the file is a link, or cannot be read.
         OSError: The file cannot be written.
     """
-    path = paths.workspace_dir / name
-    old = _own_bytes(path)
-    hashes = _hashes(paths.workspace_dir)
-    _put(hashes, name, old)
-    is_alone = hashes.keys() <= {os.fsencode(name)}
-    is_covered = _known(paths) == _digest(hashes) or (is_alone and may_begin(old))
+    snapshot = take_snapshot(paths.workspace)
+    old = snapshot.data(name)
+    is_alone = snapshot.entries.keys() <= {name}
+    is_covered = _covers(_known(paths), snapshot) or (is_alone and may_begin(old))
     new = change(old)
     if new is None:
         return False
     paths.workspace_dir.mkdir(exist_ok=True)
-    replace_file(path, new)
+    replace_file(paths.workspace_dir / name, new)
     if is_covered:
-        _put(hashes, name, new)
-        _remember(paths, _digest(hashes))
+        _remember(paths, snapshot.with_file(name, new))
     return True
 
 
-class _Budget:
-    """What a hash may still read; a repository must not make PRSM hang."""
-
-    def __init__(self) -> None:
-        self._files = MAX_FILES
-        self._bytes = MAX_BYTES
-
-    def spend(self, path: Path, *, files: int = 0, size: int = 0) -> None:
-        self._files -= files
-        self._bytes -= size
-        if self._files < 0 or self._bytes < 0:
-            raise ConfigError(f"{path}: too much lies under .prism to be trusted")
+def _compared(paths: Paths) -> Standing:
+    known, snapshot = _known(paths), take_snapshot(paths.workspace)
+    return Standing(snapshot=snapshot, trusted=_covers(known, snapshot))
 
 
-def _hash_entry(path: Path, budget: _Budget, depth: int) -> str:
-    """Hash one entry by kind; a folder by the names and hashes of what is in it."""
-    budget.spend(path, files=1 if depth < MAX_DEPTH else MAX_FILES + 1)
-    mode = path.lstat().st_mode
-    digest = hashlib.sha256(f"{stat.S_IFMT(mode):o}:".encode())
-    if stat.S_ISLNK(mode):
-        digest.update(os.fsencode(path.readlink()))
-    elif stat.S_ISDIR(mode):
-        _add_entries(digest, _hash_entries(path, budget, depth))
-    elif stat.S_ISREG(mode):
-        _hash_file(path, digest, budget)
-    return digest.hexdigest()
-
-
-def _hash_entries(folder: Path, budget: _Budget, depth: int) -> dict[bytes, str]:
-    names = (os.fsencode(entry) for entry in os.listdir(folder))  # noqa: PTH208 - names only
-    return {name: _hash_entry(folder / os.fsdecode(name), budget, depth + 1) for name in names}
-
-
-def _add_entries(digest: hashlib._Hash, hashes: Mapping[bytes, str]) -> None:
-    for name in sorted(hashes):
-        digest.update(name + b"\0" + hashes[name].encode())
-
-
-def _hashes(root: Path) -> dict[bytes, str]:
-    """Return the hashes of what lies in `.prism`; nothing lies in one that is not there."""
-    try:
-        return _hash_entries(root, _Budget(), depth=0) if root.exists() else {}
-    except OSError as error:
-        raise cannot_be_read(error.filename, error) from error
-
-
-def _put(hashes: dict[bytes, str], name: str, data: bytes | None) -> None:
-    """Let a file of `.prism` have these bytes, whatever it had when it was hashed."""
-    hashes.pop(os.fsencode(name), None)
-    if data is not None:
-        digest = hashlib.sha256(f"{stat.S_IFREG:o}:".encode() + data)
-        hashes[os.fsencode(name)] = digest.hexdigest()
-
-
-def _digest(hashes: Mapping[bytes, str]) -> str:
-    """Return what `content_hash` returns for a `.prism` in which this lies."""
-    digest = hashlib.sha256(f"{stat.S_IFDIR:o}:".encode())
-    _add_entries(digest, hashes)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _own_bytes(path: Path) -> bytes | None:
-    """Return what stands in a file of `.prism`, None if there is none; refuse all but files."""
-    for link in (path.parent, path):
-        if link.is_symlink():
-            raise ConfigError(f"{link}: must not be a link; trust covers only what is in .prism")
-    if not path.exists():
-        return None
-    if not path.is_file():
-        raise ConfigError(f"{path}: is no file")
-    return path.read_bytes()
-
-
-def _hash_file(path: Path, digest: hashlib._Hash, budget: _Budget) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            budget.spend(path, size=len(chunk))
-            digest.update(chunk)
+def _covers(known: str | None, snapshot: Snapshot) -> bool:
+    """Whether the user's word is about this content."""
+    if known == NOTHING:
+        return snapshot.is_empty
+    return known is not None and known == snapshot.digest
 
 
 def _file(paths: Paths) -> Path:
     return paths.data / "trust.json"
+
+
+def _record(paths: Paths) -> Path:
+    """Return where it stands what the trusted content does, to tell later what has changed."""
+    name = hashlib.sha256(os.fsencode(paths.workspace)).hexdigest()[:32]
+    return paths.data / "trusted" / f"{name}.json"
 
 
 def _read(paths: Paths) -> dict[str, str]:
@@ -235,8 +239,38 @@ def _known(paths: Paths) -> str | None:
     return _read(paths).get(str(paths.workspace))
 
 
-def _remember(paths: Paths, digest: str) -> None:
+def _effects_before(paths: Paths) -> Sequence[Effect] | None:
+    """Return what the content that was trusted last did; None where nobody has noted it."""
+    from prsm_core.config.effects import Effect
+
+    path = _record(paths)
+    try:
+        noted = json.loads(path.read_bytes())
+        return [Effect(str(group), str(text)) for group, text in noted["effects"]]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise cannot_be_read(path, error) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read as what was trusted",
+            hint="delete it; then it is not told what has changed",
+        ) from error
+
+
+def _remember(paths: Paths, snapshot: Snapshot) -> str:
+    from prsm_core.config.effects import effects_of
+
+    digest = NOTHING if snapshot.is_empty or snapshot.digest is None else snapshot.digest
+    noted = {
+        "workspace": str(paths.workspace),
+        "effects": [(effect.group, effect.text) for effect in effects_of(snapshot)],
+    }
+    record = _record(paths)
+    private_dir(record.parent)
+    replace_file(record, json.dumps(noted, indent=1).encode())
     _write(paths, {**_read(paths), str(paths.workspace): digest})
+    return digest
 
 
 def _write(paths: Paths, known: Mapping[str, str]) -> None:

@@ -8,7 +8,6 @@ the turn ends; what a provider says about them later is ignored.
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import FencedError, OrchestrationError, PrsmError, StoreError
+from prsm_core.interfaces.quotation import encode_data
 from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Match = Callable[[RoutedMessage], bool]
 
-# Built once: json.dumps with arguments makes a new encoder for every call.
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ENDED = "this turn is over; the call has no effect"
 
 
@@ -204,13 +202,13 @@ class Call:
 
 def success(data: Mapping[str, Any], *, ends_turn: bool = False) -> ToolOutcome:
     """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
-    return ToolOutcome(text=_encode(data), data=dict(data), ends_turn=ends_turn)
+    return ToolOutcome(text=encode_data(data), data=dict(data), ends_turn=ends_turn)
 
 
 def failure(error: PrsmError) -> ToolOutcome:
     """Return the outcome of an error: what happened and what to do."""
     data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    return ToolOutcome(text=_encode(data), data=data, is_error=True)
+    return ToolOutcome(text=encode_data(data), data=data, is_error=True)
 
 
 def turn_over() -> ToolOutcome:
@@ -221,7 +219,7 @@ def turn_over() -> ToolOutcome:
 def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
     """Return an answer that tells the agent one thing more."""
     data = {**outcome.data, "notice": notice}
-    return replace(outcome, text=_encode(data), data=data)
+    return replace(outcome, text=encode_data(data), data=data)
 
 
 class TurnCalls:

@@ -9,6 +9,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import TokenBudget
 from prsm_core.engine.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.interfaces.quotation import RULE, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,11 +63,11 @@ def build_role_prompt(
         text = f"{expert.system_prompt}\n{text}"
     if role is AgentRole.WORKER and not may_spawn:
         text = text.replace("You may spawn children for independent parts. ", "")
-    lines = [f"Your name is {name}.", text]
+    lines = [f"Your name is {name}.", text, RULE]
     if region is not None:
+        below = ", ".join(map(quote_word, region)) or "nothing"
         lines.append(
-            f"You write only below {', '.join(region) or 'nothing'}. Anything else is others' to"
-            " change: ask_parent for it."
+            f"You write only below {below}. Anything else is others' to change: ask_parent for it."
         )
     known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
     if known:
@@ -114,22 +115,22 @@ def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
     payload = message.payload
     if message.type is MessageType.QUESTION:
         return (
-            f"{who} asks (correlation_id {message.correlation_id}): {payload['text']}\n"
+            f"{who} asks (correlation_id {message.correlation_id}):\n{quote(payload['text'])}\n"
             "Answer with respond_to_child."
         )
     if message.type is MessageType.TASK_RESULT:
-        if payload["success"]:
-            return f"{who} has completed its task{_evidence(payload)}: {payload['summary']}"
-        return f"{who} has failed: {payload['error'] or payload['summary']}"
-    return f"{who}: {payload.get('text', '')}"
+        return f"{who} {_ended(payload)}"
+    return f"{who} writes:\n{quote(payload.get('text', ''))}"
 
 
-def _evidence(result: Mapping[str, Any]) -> str:
-    """Return how far a result was looked into, where that is more than nothing."""
-    gaps = "; ".join(result.get("evidence_gaps", ()))
-    if gaps:
-        return f" ({result['evidence']}; {gaps})"
-    return "" if result["evidence"] == "claimed" else f" ({result['evidence']})"
+def _ended(result: Mapping[str, Any]) -> str:
+    """Return how an agent ended, what it says, and how far that was looked into."""
+    if not result["success"]:
+        return f"has failed:\n{quote(result['error'] or result['summary'])}"
+    gaps = "\n".join(result.get("evidence_gaps", ()))
+    level = f" ({result['evidence']})" if gaps or result["evidence"] != "claimed" else ""
+    told = f"has completed its task{level}. It reports:\n{quote(result['summary'])}"
+    return f"{told}\nWhat of it could not be confirmed:\n{quote(gaps)}" if gaps else told
 
 
 def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:

@@ -334,7 +334,9 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
-                await self._write_end(self._outcome, end)
+                redact = self._journal.redact
+                said = replace(end, summary=redact(end.summary), error=redact(end.error))
+                await self._write_end(self._outcome, said)
             await self._close_sinks()
             return self._outcome.result()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.turns import AgentMessage
+from prsm_core.interfaces.quotation import encode_data, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,9 +43,9 @@ def _told(entries: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, float]]:
 
 
 def _call(call: Mapping[str, Any], result: Mapping[str, Any] | None) -> str:
-    arguments = _cut(json.dumps(call["arguments"], ensure_ascii=False))
-    outcome = _UNKNOWN if result is None else f"{result['status']}: {_cut(result['text'])}"
-    return f"[I called {call['tool']} with {arguments}; {outcome}]"
+    arguments = _cut(encode_data(call["arguments"]))
+    outcome = _UNKNOWN if result is None else f"{result['status']}:\n{quote(_cut(result['text']))}"
+    return f"[I called {quote_word(call['tool'])} with {arguments}; {outcome}]"
 
 
 def _cut(text: str) -> str:

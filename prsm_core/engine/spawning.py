@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.regions import Leases
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
 _PREFIX = {
     AgentRole.MASTER: "m",
     AgentRole.WORKER: "w",
@@ -59,7 +60,7 @@ def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) ->
         while f"{prefix}{number}" in taken:
             number += 1
         return f"{prefix}{number}"
-    if not _ALIAS.fullmatch(wanted):
+    if not _ALIAS.fullmatch(wanted) or wanted in _OTHERS:
         raise AgentSpawnError(
             f"{wanted!r} is not a name for an agent",
             hint="use lower-case letters, digits, - and _, at most 32",

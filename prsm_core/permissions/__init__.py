@@ -20,7 +20,7 @@ from prsm_core.permissions.grants import Grants, Permit
 from prsm_core.permissions.guard import BashRepeatGuard
 from prsm_core.permissions.policy import CommandPolicyStore, CommandSetting
 from prsm_core.permissions.redaction import Redactor
-from prsm_core.permissions.results import DENIED, Outcome, outcome_of
+from prsm_core.permissions.results import Outcome, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.permission import PermissionCheckSpec
 
 __all__ = [
-    "DENIED",
     "BashRepeatGuard",
     "CommandPolicyStore",
     "CommandSetting",

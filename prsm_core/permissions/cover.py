@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import LOOK_UPS, RULE_CLASSES
 from prsm_core.permissions.danger import command_danger
+from prsm_core.permissions.extent import is_more_to_do, stays_near
 from prsm_core.permissions.lookups import is_lookup
-from prsm_core.permissions.reach import is_more_to_do, stays_near
 from prsm_core.permissions.safe import program_name, sets_only_harmless
 from prsm_core.permissions.shell.opening import open_command
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from string import hexdigits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -31,8 +32,44 @@ _SHAPES = re.compile(
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}"
     r"|AIza[0-9A-Za-z_-]{30,}"
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+    r"|(?i:AGE-SECRET-KEY-(?:[A-Z]+-)?1[0-9A-Z]{40,})"
+    r"|SK[0-9a-f]{32}(?![0-9a-f])"
+    r"|mfa\.[A-Za-z0-9_-]{20,}"
+    r"|xapp-[A-Za-z0-9-]{10,}"
+    r"|gl(?:ptt|dt|rt|cbt|ft|soat)-[A-Za-z0-9_-]{16,}"
+    r"|do[opr]_v1_[0-9a-f]{32,}"
+    r"|shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32,}"
+    r"|whsec_[A-Za-z0-9+/=_-]{16,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
     r")"
+)
+_DISCORD = re.compile(
+    r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
+    r"[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,}"
+)
+_HOOK = re.compile(
+    r"(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
+    r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[\w/-]{8,}"
+)
+_TWILIO = re.compile(  # the token beside the account that it is of
+    r"""(AC[0-9a-f]{32}\\{0,3}["']?[\s:,;=@]{1,4}(?:["']?\w{1,24}\\{0,3}["']?[=:][ ]?)?\\{0,3}["']?)
+    [0-9a-f]{32}(?![0-9a-f])""",
+    re.VERBOSE,
+)
+_BASIC = re.compile(
+    r"""(?i:(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?
+    (?:basic|token|apikey|key|negotiate|ntlm)[ \t]+))[A-Za-z0-9._~+/=:-]{6,}""",
+    re.VERBOSE,
+)
+_HEADER = re.compile(
+    r"""(?i:(\bx-[a-z-]{0,32}(?:key|token|secret)\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?))
+    [^\s"',;$<>{}()\\]{8,}""",
+    re.VERBOSE,
+)
+_AZURE = re.compile(
+    r"(?i:((?:account|shared_?access)_?key(?:name)?[ \t]{0,4}[=:][ \t]{0,4}[\"']?))"
+    r"[A-Za-z0-9+/]{40,}={0,2}"
 )
 _BEARER = re.compile(r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}")
 _IN_A_URL = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,64}):[^\s/@\"'<>]{3,256}(?=@)")
@@ -51,6 +88,12 @@ _OPEN_KEY = re.compile(  # one that has begun, as far as can be told, and has no
     r"-----BEGIN(?:[A-Z ]*-{0,4}\Z"
     r"|[A-Z ]*PRIVATE KEY-----(?!(?s:.*)-----END [A-Z ]*PRIVATE KEY-----\s))"
 )
+_BETWEEN = r"[\s:,-]{0,3}(?:0x|\\x|%)?"  # two digits of a number of bytes
+_HEX_RUN = re.compile(rf"[0-9A-Fa-f](?:{_BETWEEN}[0-9A-Fa-f]){{{2 * MIN_SECRET - 1},}}")
+_NO_DIGIT = re.compile(r"0x|[^0-9a-f]")
+_IN_HEX = frozenset("0123456789abcdefABCDEFx\\%:,- \t\r\n\v\f")
+_LONGEST_IN_HEX = 256  # characters of a secret that is looked for so
+_PER_DIGIT = 6  # characters at most
 _CONTEXT = 64  # characters that tell what the text behind them is: "password = "
 _LONGEST_WORD = 8 * 1024
 _LONGEST_KEY = 64 * 1024
@@ -60,11 +103,13 @@ class Redactor:
     """Replaces known secret values, also encoded ones, and common shapes of keys."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms(secret)}
+        known = {secret for secret in secrets if len(secret) >= MIN_SECRET}
+        forms = {form for secret in known for form in _forms(secret)}
         # Longer ones first: a secret may hold another.
         self._secrets = sorted(forms, key=lambda form: (-len(form), form))
         # A text's last word may not be all of these.
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
+        self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
         self._clean: set[str] = set()  # short texts that hold none; the same ones come by often
 
     def text(self, text: str) -> str:
@@ -81,18 +126,8 @@ class Redactor:
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MARK)
-        if _may_hold_key(text):
-            text = _SHAPES.sub(MARK, text)
-        if "PRIVATE KEY-----" in text:
-            text = _PRIVATE_KEY.sub(MARK, text)
-        if "://" in text:
-            text = _IN_A_URL.sub(rf"\1:{MARK}", text)
-        lowered = text.lower()
-        if "bearer" in lowered:
-            text = _BEARER.sub(rf"\1{MARK}", text)
-        if any(word in lowered for word in _SECRET_WORDS):
-            text = _ASSIGNED.sub(rf"\1{MARK}", text)
-        return text
+        text = self._hex.redacted(text)
+        return _without_named(_without_shapes(text))
 
     def stream(self) -> StreamRedactor:
         """Return a redactor for a text that comes in pieces."""
@@ -106,6 +141,7 @@ class Redactor:
             end = min(end, max(len(text) - max(map(len, self._spaced)), 0))
             word = _LAST_WORD.search(text, 0, end)
             end = word.start() if word else end
+        end = self._hex.unfinished(text, end)
         for secret in self._spaced:  # what is whole must not be cut in two
             at = text.find(secret, max(end - len(secret), 0), end + len(secret))
             end = at if 0 <= at < end else end
@@ -123,6 +159,71 @@ class Redactor:
             items = [self.value(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
         return value
+
+
+class _Hex:
+    """Finds secrets that are written as the numbers of their bytes: 736b, 73:6B, 0x73 0x6b."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        data = {secret.encode("utf-8", "surrogatepass").hex() for secret in secrets}
+        self._digits = sorted(data, key=lambda digits: (-len(digits), digits))
+        self._shapes: dict[str, re.Pattern[str]] = {}
+        self._longest = max(map(len, self._digits), default=0) * _PER_DIGIT
+
+    def redacted(self, text: str) -> str:
+        """Return the text without them."""
+        if not self._digits:
+            return text
+        return _HEX_RUN.sub(self._cleaned, text)
+
+    def unfinished(self, text: str, end: int) -> int:
+        """Return where the part of `text` begins that more text may turn into such a secret."""
+        if not self._digits:
+            return end
+        end = min(end, self._begun(text))
+        for run in _HEX_RUN.finditer(text, max(end - self._longest, 0)):  # not to be cut in two
+            if run.start() < end < run.end():
+                end = min(self._begin(run, end), end)
+        return end
+
+    def _begun(self, text: str) -> int:
+        """Return where the digits at the end of a text begin that may be the first of a secret."""
+        limit, start = max(len(text) - self._longest, 0), len(text)
+        while start > limit and text[start - 1] in _IN_HEX:
+            start -= 1
+        for begin in range(start, len(text)):
+            if text[begin] in hexdigits:
+                digits = _NO_DIGIT.sub("", text[begin:].lower())
+                if self._begins(digits) or (digits[-1:] == "0" and self._begins(digits[:-1])):
+                    return begin  # a 0 may be that of 0x
+        return len(text)
+
+    def _begins(self, digits: str) -> bool:
+        return bool(digits) and any(secret.startswith(digits) for secret in self._digits)
+
+    def _cleaned(self, run: re.Match[str]) -> str:
+        told = run[0]
+        for digits in self._held(told):
+            told = self._shape(digits).sub(MARK, told)
+        return told
+
+    def _begin(self, run: re.Match[str], end: int) -> int:
+        """Return where a secret of a run begins that goes on behind `end`, else `end`."""
+        for digits in self._held(run[0]):
+            for found in self._shape(digits).finditer(run[0]):
+                if run.start() + found.start() < end < run.start() + found.end():
+                    end = run.start() + found.start()
+        return end
+
+    def _held(self, run: str) -> list[str]:
+        told = _NO_DIGIT.sub("", run.lower())
+        return [digits for digits in self._digits if digits in told]
+
+    def _shape(self, digits: str) -> re.Pattern[str]:
+        """Return the pattern of a secret; made when it is first seen, for most never are."""
+        if digits not in self._shapes:
+            self._shapes[digits] = re.compile(_BETWEEN.join(digits), re.IGNORECASE)
+        return self._shapes[digits]
 
 
 class StreamRedactor:
@@ -172,6 +273,34 @@ class StreamRedactor:
         return clean
 
 
+def _without_shapes(text: str) -> str:
+    """Return a text without what has the shape of a key; looks for beginnings, which is faster."""
+    if _may_hold_key(text):
+        text = _SHAPES.sub(MARK, text)
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub(MARK, text)
+    if "://" in text:
+        text = _IN_A_URL.sub(rf"\1:{MARK}", text)
+    if ".com/" in text:
+        text = _HOOK.sub(rf"\1{MARK}", text)
+    if "AC" in text:
+        text = _TWILIO.sub(rf"\1{MARK}", text)
+    return _DISCORD.sub(MARK, text) if text.count(".") > 1 else text
+
+
+def _without_named(text: str) -> str:
+    """Return a text without what is said to be a secret by the words before it."""
+    lowered = text.lower()
+    if "bearer" in lowered:
+        text = _BEARER.sub(rf"\1{MARK}", text)
+    if "authorization" in lowered:
+        text = _BASIC.sub(rf"\1{MARK}", text)
+    if any(word in lowered for word in _SECRET_WORDS):
+        for shape in (_HEADER, _AZURE, _ASSIGNED):
+            text = shape.sub(rf"\1{MARK}", text)
+    return text
+
+
 def _after_word(text: str) -> str:
     found = re.search(r"\s", text)
     return text[found.start() :] if found else ""
@@ -191,12 +320,21 @@ def _may_hold_key(text: str) -> bool:
         or "ya29." in text
         or "gh" in text
         or "github_pat_" in text
-        or "glpat-" in text
         or "AKIA" in text
         or "ASIA" in text
         or "AIza" in text
         or "xox" in text
         or "eyJ" in text
+        or "SG." in text
+        or "SECRET-KEY-" in text
+        or "secret-key-" in text
+        or "SK" in text
+        or "mfa." in text
+        or "xapp-" in text
+        or "gl" in text
+        or "_v1_" in text
+        or "shp" in text
+        or "whsec_" in text
     )
 
 

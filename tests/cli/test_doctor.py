@@ -313,7 +313,7 @@ def test_trust_is_told(prsm, found, workspace):
     finding = found()["trust"]
     assert finding["status"] == "warning"
     assert "prsm trust" in finding["cure"]
-    assert prsm("trust").code == 0
+    assert prsm("trust", "--yes").code == 0
     assert found()["trust"]["message"].endswith("is trusted as it is now")
 
 

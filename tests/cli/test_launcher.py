@@ -148,11 +148,12 @@ def test_an_error_is_one_line_with_its_cure(capsys, error, code, said):
     assert capsys.readouterr() == ("", said)
 
 
-def test_the_traceback_is_shown_with_debug_only(prsm):
-    quiet = prsm("trust")
+def test_the_traceback_is_shown_with_debug_only(prsm, workspace):
+    (workspace / ".prism").symlink_to("elsewhere")
+    quiet = prsm("policy", "list")
     assert (quiet.code, quiet.out) == (2, "")
     assert "Traceback" not in quiet.err
-    loud = prsm("--debug", "trust")
+    loud = prsm("--debug", "policy", "list")
     assert loud.code == 2
     assert loud.err.startswith("Traceback")
     assert loud.err.endswith(quiet.err)

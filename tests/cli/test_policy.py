@@ -133,7 +133,7 @@ def test_allow_rules_of_a_workspace_hold_once_it_is_trusted_and_editing_keeps_th
     assert "ignored: the workspace is not trusted" in done.out
     assert "the allow rules of the workspace do not hold" in done.err
     assert prsm("policy", "check", "frob").code == 4
-    prsm("trust")
+    prsm("trust", "--yes")
     assert prsm("policy", "check", "frob").code == 0
     prsm("policy", "add", "--project", "allow", "grob")
     assert prsm("policy", "check", "frob && grob").code == 0

@@ -73,3 +73,40 @@ def test_no_byte_below_the_home_holds_one_of_twelve_planted_secrets(
         forms = (secret.encode(), base64.b64encode(secret.encode()).rstrip(b"="))
         found = [file.name for file, data in written.items() if any(f in data for f in forms)]
         assert found == [], name
+
+
+@pytest.mark.requirement("U19")
+def test_no_secret_is_printed_with_the_summary_nor_by_what_reads_the_ledger(
+    prsm_process, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MY_PASSWORD", SHAPES["value"])
+    said = " \n".join(map(spoken, SHAPES))
+    call = {"tool": "task_complete", "arguments": {"summary": said}}
+    scenario = {"lanes": {"master": {"steps": [{"call": call}]}}}
+    path = tmp_path / "scenario.yaml"
+    path.write_text(json.dumps(scenario))
+    run = ("run", "--provider", "script", "--set", f"providers.script.scenario={path}", "do it")
+    done = [prsm_process(*run), prsm_process(*run, "--json")]
+    assert [one.code for one in done] == [0, 0], done[0].err
+    assert "[redacted]" in done[0].out
+    done += [prsm_process(*what) for what in (("events",), ("history", "master"), ("tree",))]
+    for one in done:
+        for secret in SHAPES.values():
+            assert secret not in one.out
+            assert secret not in one.err
+
+
+@pytest.mark.requirement("U19")
+def test_the_settings_and_errors_are_shown_without_secrets(prsm_process, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_PASSWORD", "hunter2-of-mine")
+    config = tmp_path / "home" / "config.yaml"
+    config.parent.mkdir(mode=0o700, exist_ok=True)
+    keys = [SHAPES["openai"], "hunter2-of-mine"]
+    config.write_text(json.dumps({"mcp_servers": {"x": {"command": "y", "args": keys}}}))
+    shown = prsm_process("config", "show")
+    as_json = prsm_process("config", "show", "--json")
+    wrong = prsm_process("config", "show", "--set", f"{keys[0]}.{keys[1]}=1")
+    assert (shown.code, as_json.code, wrong.code) == (0, 0, 2)
+    for one in (shown, as_json, wrong):
+        assert not [key for key in keys if key in one.out + one.err]
+        assert "[redacted]" in one.out + one.err

@@ -1,13 +1,17 @@
 """Whatever stands in a file, it is read or refused with its place; never anything else."""
 
+import cProfile
 import os
+import re
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prsm_core.config import resolve_paths
 from prsm_core.config.document import MAX_BYTES, parse_value, read_document
+from prsm_core.config.policy_file import read_policy, user_policy_path
 from prsm_core.errors import ConfigError
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
@@ -36,8 +40,15 @@ BAD = [
     ("ok: 1\na: \x01", "2:4", "holds a character that YAML forbids"),
     ("a: &a [*a]", "1:4", "is nested too deeply"),
     ("[" * 50 + "]" * 50, "1:42", "is nested too deeply"),
-    ("[" * 100_000, "", "is nested too deeply"),
-    (BOMB, "", "its aliases stand for too many values"),
+    ("[" * 100_000, "1:42", "is nested too deeply"),
+    ("deny: " + "[" * 3_000, "1:47", "is nested too deeply"),
+    ("a: 1\n" + "- " * 3_000, "2:1", "is not YAML"),
+    ("- " * 3_000 + "x", "1:83", "is nested too deeply"),
+    ("? " * 3_000 + "x", "1:83", "is nested too deeply"),
+    ("a:\n - " + "{a: " * 3_000, "2:160", "is nested too deeply"),
+    ("- a\n" * 100_000, "20000:3", "holds more than 20,000 values"),
+    ("[" + "[]," * 100_000 + "]", "1:59999", "holds more than 20,000 values"),
+    (BOMB, "1:5", "its aliases stand for too many values"),
 ]
 
 
@@ -49,6 +60,52 @@ def test_a_bad_file_is_refused_with_line_and_column(tmp_path, text, place, messa
         read_document(path)
     assert caught.value.message.startswith(f"{path}:{place}: " if place else f"{path}: ")
     assert message in caught.value.message
+
+
+NESTED = {
+    "brackets": lambda n: "deny: " + "[" * n,
+    "closed brackets": lambda n: "deny: " + "[" * n + "]" * n,
+    "braces": lambda n: "{a: " * n,
+    "dashes": lambda n: "- " * n + "x",
+    "questions": lambda n: "? " * n + "x",
+    "brackets in rules": lambda n: "deny:\n" + f"  - {'[' * 3_000}\n" * (n // 1_000),
+}
+
+
+def steps(work) -> int:
+    """Return how many calls some work makes: what it costs, whatever else the machine does."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_what_is_nested_deeper_costs_no_more(tmp_path, kind):
+    """A reader that goes on until it runs out of stack looks through all that is open each time."""
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path)})
+
+    def cost(depth):
+        user_policy_path(paths).write_text(NESTED[kind](depth))
+        policy = []
+        spent = steps(lambda: policy.append(read_policy(paths)))
+        [problem] = policy[0].problems
+        assert re.match(rf"{tmp_path}/policy.yaml:\d+:\d+: is nested too deeply", problem)
+        assert policy[0].incomplete
+        return spent
+
+    small, large = cost(1_000), cost(3_000)
+    assert large < 4 * small
+    assert large < 200_000
+
+
+def test_a_long_line_of_a_broken_policy_costs_no_more_than_its_length(tmp_path):
+    """Were the search quadratic, this test would not end."""
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path)})
+    spaces = " " * 200_000
+    user_policy_path(paths).write_text(f"deny:\n  -{spaces}a{spaces}b # c{spaces}\n  - ]\n")
+    policy = read_policy(paths)
+    assert policy.words("deny") == (("a", "b"), ("]",))
+    assert policy.incomplete
 
 
 def test_what_is_no_text_file_is_refused(tmp_path):

@@ -127,7 +127,7 @@ def test_a_policy_file_that_cannot_be_read_is_left_as_it_is(paths, text):
 
 def test_what_is_no_file_is_not_waited_for(paths):
     workspace_policy_path(paths).mkdir(parents=True, exist_ok=True)
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a regular file"):
         add(paths)
 
 

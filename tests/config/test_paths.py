@@ -114,3 +114,64 @@ def test_a_workspace_that_cannot_be_found_is_refused(tmp_path):
     for workspace in (tmp_path / "loop", Path("~nobody-of-this-name")):
         with pytest.raises(ConfigError, match="cannot be found"):
             resolve_paths(workspace, {"PRSM_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def homes(tmp_path, monkeypatch):
+    """Every folder of configuration and state, by PRSM_HOME and by the platform's conventions."""
+    home = tmp_path / "home"
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    found = {}
+    for environ in ({"PRSM_HOME": str(home)}, {}):
+        paths = resolve_paths(tmp_path, environ)
+        for folder in (paths.user_config.parent, paths.data, paths.state):
+            private_dir(folder)
+            found[folder] = environ
+    assert len(found) == 6
+    return found
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
+def test_a_folder_that_others_can_write_to_is_refused(homes, tmp_path, mode):
+    for folder, environ in homes.items():
+        folder.chmod(mode)
+        with pytest.raises(ConfigError, match=f"{folder}: other users can write") as caught:
+            resolve_paths(tmp_path, environ)
+        assert caught.value.hint == f"chmod 700 {folder}"
+        folder.chmod(0o755)
+        assert resolve_paths(tmp_path, environ)
+
+
+def test_a_folder_of_another_owner_is_refused_by_root_too(homes, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    for folder, environ in homes.items():
+        os.chown(folder, 65534, -1)
+        with pytest.raises(ConfigError, match=rf"{folder}: belongs to another user \(uid 65534"):
+            resolve_paths(tmp_path, environ)
+        os.chown(folder, 0, -1)
+        assert resolve_paths(tmp_path, environ)
+
+
+def test_a_link_of_another_owner_is_refused_though_it_leads_to_a_folder_of_ones_own(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a link away")
+    (tmp_path / "own").mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to("own")
+    assert resolve_paths(tmp_path, {"PRSM_HOME": str(link)})
+    os.chown(link, 65534, -1, follow_symlinks=False)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        resolve_paths(tmp_path, {"PRSM_HOME": str(link)})
+
+
+def test_a_folder_of_root_is_refused_by_a_plain_user(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    os.seteuid(65534)
+    try:
+        with pytest.raises(ConfigError, match=r"/usr: belongs to another user \(uid 0"):
+            resolve_paths(tmp_path, {"PRSM_HOME": "/usr"})
+    finally:
+        os.seteuid(0)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config import resolve_paths, trust
+from prsm_core.config.own_rules import change_rule
 from prsm_core.errors import ConfigError
 
 
@@ -64,14 +65,31 @@ def test_trust_is_in_one_workspace_and_can_be_taken_back(paths, tmp_path):
     assert not trust.untrust(paths)
 
 
-def test_a_workspace_without_configuration_has_nothing_to_trust(tmp_path):
+@pytest.mark.requirement("E24")
+def test_a_workspace_without_configuration_can_be_trusted_until_there_is_some(tmp_path):
     paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
     assert trust.content_hash(tmp_path) is None
     assert not trust.is_trusted(paths)
     assert not trust.untrust(paths)
-    with pytest.raises(ConfigError, match=r"has no \.prism folder to trust"):
-        trust.trust(paths)
-    assert not paths.data.exists()
+    trust.trust(paths)
+    assert trust.is_trusted(paths)
+    paths.workspace_dir.mkdir()
+    assert trust.is_trusted(paths), "an empty folder holds nothing"
+    paths.workspace_config.write_text("")
+    assert not trust.is_trusted(paths)
+    paths.workspace_config.unlink()
+    assert trust.is_trusted(paths)
+    assert trust.untrust(paths)
+    assert not trust.is_trusted(paths)
+
+
+def test_a_rule_of_the_users_own_keeps_the_trust_in_a_workspace_without_configuration(tmp_path):
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
+    trust.trust(paths)
+    assert change_rule(paths, "allow", ("frob",), project=True)
+    assert trust.is_trusted(paths)
+    assert [effect.text for effect in trust.review(paths).effects] == ['rule allow ["frob"]']
+    assert not trust.review(paths).added
 
 
 def test_a_link_is_hashed_by_where_it_points_and_never_followed(paths, tmp_path):
@@ -127,7 +145,14 @@ def test_the_list_is_written_for_this_user_alone_and_leaves_nothing_behind(paths
     trust.trust(paths)
     assert stat.S_IMODE(paths.data.stat().st_mode) == 0o700
     assert stat.S_IMODE((paths.data / "trust.json").stat().st_mode) == 0o600
-    assert sorted(path.name for path in paths.data.iterdir()) == ["trust.json", "trust.lock"]
+    assert sorted(path.name for path in paths.data.iterdir()) == [
+        "trust.json",
+        "trust.lock",
+        "trusted",
+    ]
+    assert stat.S_IMODE((paths.data / "trusted").stat().st_mode) == 0o700
+    [record] = (paths.data / "trusted").iterdir()
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"/a": 1}', "{", "\xff"])

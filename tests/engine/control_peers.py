@@ -8,7 +8,7 @@ from typing import Any
 
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.control.server import ControlServer
+from prsm_core.engine.control.server import OPERATIONS, ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import encode_request
 from prsm_core.interfaces.local_socket import short_name
@@ -24,13 +24,17 @@ def idle_app(**operations) -> Any:
 
 
 @asynccontextmanager
-async def serving(state, app=None, *, session=SESSION, clock=None):
+async def serving(state, app=None, *, session=SESSION, clock=None, **operations):
     """Own a session and serve an application on its socket; yields the socket's path."""
     surprises = []
     with SessionLock.take(state, session, since=1.0) as lock:
         async with Background(lambda *surprise: surprises.append(surprise)) as background:
             server = ControlServer(
-                app or idle_app(), lock, start_soon=background.start, clock=clock or SystemClock()
+                app or idle_app(),
+                lock,
+                start_soon=background.start,
+                clock=clock or SystemClock(),
+                operations={**OPERATIONS, **operations},
             )
             async with server:
                 yield lock.owner.socket

@@ -27,8 +27,8 @@ async def test_an_injected_prompt_reaches_the_running_turn_once(opened):
 
         result = await team.run("do it", master=master)
         said = [e["text"] for e in team.ledger.events("message_completed") if e["role"] == "user"]
-    assert result.summary == "The user: hurry"
-    assert said == ["do it", "The user: hurry"]
+    assert result.summary == "The user writes:\n> hurry"
+    assert said == ["do it", "The user writes:\n> hurry"]
     assert team.ledger.one(CONSUMED) == 1
 
 
@@ -68,7 +68,7 @@ async def test_an_interrupting_prompt_ends_the_turn_and_begins_the_next(team):
     await hanging.wait()
     told = await prompt_agent(team.manager, team["master"].agent_id, "stop that", "interrupt")
     assert told == "interrupting"
-    assert (await run).summary == "The user: stop that"
+    assert (await run).summary == "The user writes:\n> stop that"
     turns = team.ledger.events("turn_finished")
     assert [turn["stop_reason"] for turn in turns] == ["aborted", "end_turn"]
     assert team.provider.interrupted == ["master"]
@@ -88,7 +88,7 @@ async def test_a_turn_that_does_not_obey_is_cut_off(opened):
         await hanging.wait()
         await prompt_agent(team.manager, team["master"].agent_id, "stop that", "interrupt")
         await prompt_agent(team.manager, team["master"].agent_id, "at once", "interrupt")
-        assert (await run).summary == "The user: stop that\n\nThe user: at once"
+        assert (await run).summary == "The user writes:\n> stop that\n\nThe user writes:\n> at once"
     assert team.provider.interrupted == ["master"]
 
 
@@ -131,7 +131,7 @@ async def test_an_interrupt_takes_back_the_calls_of_the_turn(team):
         await agent.complete(agent.text)
 
     assert (await team.run("do it", master=master, a=a)).status == "completed"
-    assert team["a"].result.summary == "The user: never mind"
+    assert team["a"].result.summary == "The user writes:\n> never mind"
 
 
 @pytest.mark.parametrize("delivery", ["inject", "queue", "interrupt"])

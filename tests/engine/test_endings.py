@@ -160,7 +160,7 @@ async def test_a_turn_that_ends_with_live_children_waits_and_goes_on_with_their_
             )
             await agent.say("told a")
             return
-        assert agent.text == "a has completed its task: it is blue"
+        assert agent.text == "a has completed its task. It reports:\n> it is blue"
         await agent.say("all done")
 
     async def a(agent):
@@ -180,7 +180,7 @@ async def test_an_unanswered_question_is_repeated_once_and_then_has_no_answer(te
         if agent.turn == 2:
             assert agent.text.startswith("You have not answered this question yet.\na asks")
         if agent.turn == 3:
-            assert agent.text == "a has completed its task: decided alone"
+            assert agent.text == "a has completed its task. It reports:\n> decided alone"
         await agent.say(f"turn {agent.turn}")
 
     async def a(agent):

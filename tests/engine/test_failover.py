@@ -167,7 +167,7 @@ async def test_a_model_that_keeps_failing_is_replaced_by_the_next_of_the_chain(o
         assert text == "model script/first gave up (broken): script/second takes over"
         last = team.provider.contexts["master"][-1]
         assert (last.model, last.token_budget.context_window) == ("second", 1000)
-        assert any("I called spawn_child" in message.content for message in last.history)
+        assert any('I called "spawn_child"' in message.content for message in last.history)
         assert team.provider.requests["master"][-1].resume_token is None
         row = next(a for a in await team.store.agents("session") if a.descriptor.name == "master")
         assert (row.descriptor.provider, row.descriptor.model) == ("script", "second")

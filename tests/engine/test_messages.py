@@ -86,7 +86,13 @@ async def test_ask_parent_takes_its_answer_and_leaves_an_older_prompt(team):
     async def a(agent):
         said = await agent.call("ask_parent", question="what?")
         prompt = await agent.call("wait_for_message")
-        assert prompt == {"type": "user_prompt", "text": "also the docs", "progress": []}
+        assert prompt == {
+            "type": "user_prompt",
+            "from": team["master"].agent_id,
+            "name": "master",
+            "text": "also the docs",
+            "progress": [],
+        }
         await agent.complete(f"{said['answer']}, then {prompt['text']}")
 
     result = await team.run("do it", master=master, a=a)
@@ -283,7 +289,12 @@ async def test_a_persons_prompt_is_read_at_the_next_wait(team):
         await agent.spawn(name="a")
         await prompt_agent(team.manager, agent.id, "be quick", "queue")
         prompt = await agent.call("wait_for_message")
-        assert prompt == {"type": "user_prompt", "text": "be quick", "progress": []}
+        assert prompt == {
+            "type": "user_prompt",
+            "from": "user",
+            "text": "be quick",
+            "progress": [],
+        }
         ready.set()
         await agent.collect()
         await agent.complete()
@@ -307,7 +318,7 @@ async def test_what_was_not_read_becomes_the_next_turn(team):
             await prompt_agent(team.manager, agent.id, "and the docs", "queue")
             await agent.say("done")
             return
-        assert agent.text == "The user: and the docs"
+        assert agent.text == "The user writes:\n> and the docs"
         await agent.say("done with docs")
 
     result = await team.run("do it", master=master)
@@ -448,7 +459,9 @@ async def test_ten_thousand_messages_to_one_agent_come_in_order_and_bother_nobod
             heard.extend(int(message["text"]) for message in waited)
             await agent.say("go on")
             return
-        heard.extend(int(line.removeprefix("The user: ")) for line in agent.text.split("\n\n"))
+        heard.extend(
+            int(line.removeprefix("The user writes:\n> ")) for line in agent.text.split("\n\n")
+        )
         await agent.say("go on")
 
     async def b(agent):

@@ -175,7 +175,12 @@ async def test_a_persons_prompt_waits_for_its_next_call(driven, delivery):
         master = driver.team["master"]
         told = await prompt_agent(driver.team.manager, master.agent_id, "hurry", delivery)
         assert told == "queued"
-        assert await driver.call(WAIT) == {"type": "user_prompt", "text": "hurry", "progress": []}
+        assert await driver.call(WAIT) == {
+            "type": "user_prompt",
+            "from": "user",
+            "text": "hurry",
+            "progress": [],
+        }
         await driver.leave()
 
 

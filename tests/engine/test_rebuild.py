@@ -31,7 +31,7 @@ def test_a_call_is_told_with_its_outcome():
     call = {"kind": "tool_call", "call": "c1", "tool": "spawn_child", "arguments": {"prompt": "x"}}
     result = {"kind": "tool_result", "call": "c1", "status": "completed", "text": "w1"}
     [told] = history(call, result)
-    assert told.content == '[I called spawn_child with {"prompt": "x"}; completed: w1]'
+    assert told.content == '[I called "spawn_child" with {"prompt":"x"}; completed:\n> w1]'
 
 
 def test_a_call_without_a_result_is_told_as_unknown():

@@ -68,7 +68,9 @@ async def test_an_agent_writes_in_its_region_and_must_ask_for_the_rest(as_lead):
 
     async def a(agent, team):
         workspace = agent.session.request.cwd
-        assert f"only below {workspace}/new/folder, {workspace}/src" in agent.context.system_prompt
+        assert (
+            f'only below "{workspace}/new/folder", "{workspace}/src"' in agent.context.system_prompt
+        )
         for path in ("src/x.py", "new/folder/deep/x.py", f"{workspace}/src"):
             assert await write(agent, team, path) == "allowed"
         for path in ("x.py", "docs/x.md", "src/../docs/x.md", "src/way-out/x.md", "source/x.py"):

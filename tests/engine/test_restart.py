@@ -51,7 +51,7 @@ async def test_a_restart_without_a_vendors_thread_is_given_the_conversation(as_m
     history = [(m.role, m.content) for m in team.provider.contexts["w1"][1].history]
     assert history[:2] == [("user", "one"), ("assistant", "said in turn 1")]
     [(role, called)] = history[2:]
-    assert (role, called.partition(" with ")[0]) == ("assistant", "[I called task_complete")
+    assert (role, called.partition(" with ")[0]) == ("assistant", '[I called "task_complete"')
     assert team.provider.contexts["w1"][1].current_message.content == "two"
 
 

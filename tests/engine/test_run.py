@@ -139,7 +139,7 @@ async def test_a_context_has_three_layers_and_a_live_session_needs_no_history(te
     assert first.system_prompt == second.system_prompt
     assert first.history == second.history == ()
     assert (first.current_message.role, first.current_message.content) == ("user", "the task")
-    assert "w1 has completed its task: w1 is done" in second.current_message.content
+    assert "w1 has completed its task. It reports:\n> w1 is done" in second.current_message.content
     assert second.parent_turn_id == team.ledger.one(
         "SELECT id FROM turns WHERE turn_no = 1 AND role = 'manager'"
     )

@@ -9,9 +9,9 @@ import pytest
 from prsm_core.domain import steps
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import CallClose, HumanRequest, Resolution, Step
+from prsm_core.domain.steps import CallClose, CallOpenStep, HumanRequest, Resolution, Step
 from prsm_core.domain.tools import McpServer
-from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
+from prsm_core.domain.turns import AgentError, AgentMessage, AgentToolCall, ErrorKind
 from prsm_core.engine.secrecy import WRITTEN, without_secrets
 from prsm_core.permissions import Redactor
 from prsm_core.testing.steps import Steps
@@ -68,6 +68,22 @@ STEPS = {
         resolutions=(Resolution(request_id="r", answer={"text": SAID}, by="user"),),
     ),
 }
+
+
+@pytest.mark.requirement("U19")
+def test_a_key_as_a_tools_name_or_as_an_arguments_is_taken_out():
+    call = AgentToolCall(
+        id="c",
+        tool_name=SECRET,
+        params={SECRET: {f"x{SECRET}": 1}},
+        status="running",
+        started_at=0,
+        sequence=1,
+    )
+    step = CallOpenStep(
+        step_id="s", session_id="s", run_id="r", agent_id="a", turn_id="t", call=call
+    )
+    assert SECRET not in repr(without_secrets(step, REDACT))
 
 
 @pytest.mark.requirement("U19")

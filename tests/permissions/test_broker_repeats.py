@@ -8,7 +8,8 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
-from prsm_core.permissions import DENIED, BashRepeatGuard, CommandPolicyStore, outcome_of
+from prsm_core.permissions import BashRepeatGuard, CommandPolicyStore, outcome_of
+from prsm_core.permissions.results import DENIED
 from tests.permissions.brokers import broker, make_context, shell, uses
 
 BYPASS = PermissionMode.BYPASS

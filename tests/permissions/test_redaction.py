@@ -28,6 +28,16 @@ SHAPES = [
     "pypi-" + "AgEIcHlwaS5vcmc" * 4,
     "ya29." + "a0AfH6SMBx" * 3,
     "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".SflKxwRJSMeKKF2QT4",
+    "SG." + "a1B2" * 5 + "-x." + "c3D4" * 10,
+    "AGE-SECRET-KEY-" + "1" + "QPZRY9X8GF" * 6,
+    "age-secret-key-" + "1" + "qpzry9x8gf" * 6,
+    "SK" + "0123456789abcdef" * 2,
+    "MTk4" + "NjIyNDgzNDcxOTI1MjQ4" + ".Cl2FMQ." + "ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    "xapp-" + "1-A0123-4567-abcdef",
+    "glptt-" + "a1B2" * 6,
+    "dop_v1_" + "0a1b" * 16,
+    "shpat_" + "0a1B" * 8,
+    "whsec_" + "a1B2" * 8,
     "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA " + "PRIVATE KEY-----",
 ]
 
@@ -50,6 +60,22 @@ def test_a_bearer_token_is_taken_out(text):
         ("https://me:hunter22@host/x", f"https://me:{MARK}@host/x"),
         ("postgres://app:p4ss-w0rd@db:5432/x", f"postgres://app:{MARK}@db:5432/x"),
         ("API_KEY=abcdef0123456789", f"API_KEY={MARK}"),
+        ("Authorization: Basic dXNlcjpwYXNz", f"Authorization: Basic {MARK}"),
+        ('"authorization": "basic dXNlcg=="', f'"authorization": "basic {MARK}"'),
+        ("-H 'x-api-key: abcdefgh'", f"-H 'x-api-key: {MARK}'"),
+        ('{"X-Auth-Token": "abcdefgh"}', f'{{"X-Auth-Token": "{MARK}"}}'),
+        ("Name=x;AccountKey=" + "aB3/" * 21 + "==;E=y", f"Name=x;AccountKey={MARK};E=y"),
+        ("x;SharedAccessKey=" + "aB3/" * 10 + "a3c=", f"x;SharedAccessKey={MARK}"),
+        ("AC" + "0a" * 16 + ":" + "1b" * 16, f"AC{'0a' * 16}:{MARK}"),
+        ("AC" + "0a" * 16 + "\ntoken=" + "1b" * 16, f"AC{'0a' * 16}\ntoken={MARK}"),
+        (
+            "https://hooks.slack.com/services/T0/B0/abcdef123",
+            f"https://hooks.slack.com/services/{MARK}",
+        ),
+        (
+            "https://discord.com/api/v10/webhooks/123/abc-def",
+            f"https://discord.com/api/v10/webhooks/{MARK}",
+        ),
         ('"client_secret": "abcdef0123456789"', f'"client_secret": "{MARK}"'),
         ("aws secret_access_key = abcdefghij0123456789/+", f"aws secret_access_key = {MARK}"),
     ],
@@ -68,6 +94,11 @@ def test_what_is_said_to_be_a_secret_is_taken_out(text, left):
         "sk-short",
         "https://host:8080/path@2x.png",
         "password = getpass()",
+        "authorization: basic rules",
+        "x-api-key: $KEY",
+        "commit 0123456789abcdef0123456789abcdef01234567",
+        "www.example.com/a.b.c and MNO.py, SKILL.md, SG.x.y",
+        "AC" + "0a" * 16,
         "the token: an opaque string of the server",
     ],
 )
@@ -87,6 +118,45 @@ def test_no_form_of_a_known_secret_is_left(secret, before, after):
     for form in forms:
         assert MARK in redactor.text(f"{before}{form}{after}")
     assert redactor.text(secret) == MARK
+
+
+HEX = {
+    "plain": lambda digits: digits,
+    "capitals": str.upper,
+    "colons": lambda digits: ":".join(_pairs(digits)),
+    "spaces": lambda digits: " ".join(_pairs(digits.upper())),
+    "dump": lambda digits: "\n ".join(_pairs(digits)),
+    "words": lambda digits: " ".join(digits[n : n + 4] for n in range(0, len(digits), 4)),
+    "array": lambda digits: "{0x" + ", 0x".join(_pairs(digits)) + "}",
+    "escapes": lambda digits: "".join(f"\\x{pair}" for pair in _pairs(digits)),
+}
+
+
+def _pairs(digits):
+    return [digits[n : n + 2] for n in range(0, len(digits), 2)]
+
+
+@pytest.mark.requirement("U19")
+@pytest.mark.parametrize("form", HEX)
+@given(
+    secret=st.text(min_size=8, max_size=20),
+    before=st.text(max_size=9),
+    cuts=st.lists(st.integers(1, 9)),
+)
+def test_a_known_secret_is_found_as_the_numbers_of_its_bytes(form, secret, before, cuts):
+    redactor = Redactor([secret])
+    written = HEX[form](secret.encode().hex())
+    text = f"{before} is {written} after"
+    clean = redactor.text(text)
+    assert MARK in clean
+    assert written not in clean
+    stream, told = redactor.stream(), []
+    for cut in [*cuts, *([1] * len(text))]:
+        told.append(stream.feed(text[:cut]))
+        text = text[cut:]
+    shown = "".join(told) + stream.flush()
+    assert MARK in shown
+    assert written not in shown
 
 
 def test_a_secret_that_holds_another_goes_as_a_whole():

@@ -29,6 +29,6 @@ def test_a_turn_that_only_goes_on_says_so():
 def test_after_a_rebuild_the_conversation_stands_before_the_message():
     context = turn_context("Go on.", ("user", "Count."), ("assistant", "Two."))
     assert prompt_text(context, None, has_tools=True) == (
-        "<conversation_so_far>\n[user]\nCount.\n\n[assistant]\nTwo.\n</conversation_so_far>"
+        "<conversation_so_far>\n[user]\n> Count.\n\n[assistant]\n> Two.\n</conversation_so_far>"
         "\n\nGo on."
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from prsm_core.interfaces.quotation import quote_conversation
 
-    from prsm_core.domain.turns import AgentMessage, AssembledContext
+if TYPE_CHECKING:
+    from prsm_core.domain.turns import AssembledContext
 
 GO_ON = "Continue where the conversation stopped."
 
@@ -17,13 +17,5 @@ def turn_text(context: AssembledContext) -> str | None:
     message = context.current_message.content if context.current_message else None
     if not context.history:
         return message
-    return (
-        "<conversation_so_far>\n"
-        f"{_rendered(context.history)}\n"
-        "</conversation_so_far>\n\n"
-        f"{message or GO_ON}"
-    )
-
-
-def _rendered(history: Sequence[AgentMessage]) -> str:
-    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in history)
+    told = quote_conversation((m.role, m.content) for m in context.history)
+    return f"{told}\n\n{message or GO_ON}"

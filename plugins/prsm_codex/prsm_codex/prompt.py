@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.interfaces.quotation import quote_conversation
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,8 +28,7 @@ def turn_text(context: AssembledContext, said: Sequence[Said] = ()) -> str | Non
     told = [*((m.role, m.content) for m in context.history), *said]
     if not told:
         return message
-    rendered = "\n\n".join(f"[{role}]\n{content}" for role, content in told)
-    return f"<conversation_so_far>\n{rendered}\n</conversation_so_far>\n\n{message or _GO_ON}"
+    return f"{quote_conversation(told)}\n\n{message or _GO_ON}"
 
 
 def prompt_of(context: AssembledContext) -> str | None:

@@ -18,7 +18,7 @@ def test_without_a_prompt_there_is_no_text():
 def test_the_lost_history_stands_before_the_prompt():
     text = turn_text(turn_context("now this", ("user", "count"), ("assistant", "1, 2")))
     assert text == (
-        "<conversation_so_far>\n[user]\ncount\n\n[assistant]\n1, 2\n</conversation_so_far>\n\n"
+        "<conversation_so_far>\n[user]\n> count\n\n[assistant]\n> 1, 2\n</conversation_so_far>\n\n"
         "now this"
     )
 

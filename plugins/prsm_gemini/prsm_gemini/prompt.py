@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from prsm_core.interfaces.quotation import quote_conversation
 
-    from prsm_core.domain.turns import AgentMessage, AssembledContext
+if TYPE_CHECKING:
+    from prsm_core.domain.turns import AssembledContext
 
 GO_ON = "Continue where the conversation stopped."
 # Gemini puts the file that is called so, or most like it, into the prompt.
@@ -29,7 +29,7 @@ def turn_text(context: AssembledContext, lost: str | None) -> str:
     message = context.current_message.content if context.current_message else None
     parts = [lost] if lost and lost != message else []
     if context.history:
-        parts.append(f"<conversation_so_far>\n{_rendered(context.history)}\n</conversation_so_far>")
+        parts.append(quote_conversation((m.role, m.content) for m in context.history))
     if message or not lost:
         parts.append(message or GO_ON)
     return "\n\n".join(parts)
@@ -41,7 +41,3 @@ def escaped(text: str) -> str:
     if plain != text:
         plain = f"{plain}\n\n{_ESCAPED}"
     return f"{_FIRST}\n{plain}" if plain.lstrip().startswith(_NO_PROMPT) else plain
-
-
-def _rendered(history: Sequence[AgentMessage]) -> str:
-    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in history)

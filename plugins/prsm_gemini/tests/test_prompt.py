@@ -13,7 +13,7 @@ def test_a_message_is_sent_as_it_is():
 
 def test_history_stands_before_the_message():
     text = turn_text(turn_context("Go on.", ("user", "Count."), ("assistant", "Two.")), None)
-    assert text.index("[user]\nCount.") < text.index("[assistant]\nTwo.") < text.index("Go on.")
+    assert text.index("[user]\n> Count.") < text.index("[assistant]\n> Two.") < text.index("Go on.")
 
 
 def test_a_lost_prompt_is_sent_again_but_not_twice():

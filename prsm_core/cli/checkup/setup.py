@@ -12,7 +12,7 @@ from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.config import Settings, load_settings
 from prsm_core.config.explain import one_by_one
-from prsm_core.config.trust import is_trusted
+from prsm_core.config.trust import check_trust
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.plugins import PluginManager, PluginState
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import Paths
+    from prsm_core.config.trust import Standing
     from prsm_core.plugins import PluginRecord
 
 
@@ -36,11 +37,11 @@ class CheckedSetup:
 
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
     """Load the configuration and the plugins as a run does, and go on where a run would end."""
-    trusted, trust = _check_trust(paths)
-    settings, problems = _load(paths, environ, trusted, None)
+    standing, trust = _check_trust(paths)
+    settings, problems = _load(paths, environ, standing, None)
     plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
     if load_plugins and not problems and not refused:
-        settings, problems = _load(paths, environ, trusted, plugins)
+        settings, problems = _load(paths, environ, standing, plugins)
     found = refused or _plugin_findings(plugins, settings)
     findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
     return CheckedSetup(settings=settings, plugins=plugins, findings=findings)
@@ -60,13 +61,17 @@ def _load_plugins(
 
 
 def _load(
-    paths: Paths, environ: Mapping[str, str], trusted: bool, plugins: PluginManager | None
+    paths: Paths,
+    environ: Mapping[str, str],
+    standing: Standing | None,
+    plugins: PluginManager | None,
 ) -> tuple[Settings, list[Finding]]:
     try:
         loaded = load_settings(
             paths=paths,
             environ=environ,
-            trusted=trusted,
+            trusted=standing is not None and standing.trusted,
+            snapshot=None if standing is None else standing.snapshot,
             known_plugins=None if plugins is None else provider_names(plugins),
         )
     except ConfigError as error:
@@ -81,18 +86,19 @@ def _config_is_ok(paths: Paths) -> Finding:
     return ok("config", read)
 
 
-def _check_trust(paths: Paths) -> tuple[bool, Finding]:
+def _check_trust(paths: Paths) -> tuple[Standing | None, Finding]:
     folder = paths.workspace_dir
     try:
-        trusted = is_trusted(paths)
+        standing = check_trust(paths)
     except ConfigError as error:
-        return False, broken("trust", error.message, error.hint or f"make {folder} readable")
-    if trusted:
-        return True, ok("trust", f"{folder} is trusted as it is now")
+        return None, broken("trust", error.message, error.hint or f"make {folder} readable")
+    if standing.trusted and standing.snapshot.is_there:
+        return standing, ok("trust", f"{folder} is trusted as it is now")
     if not os.path.lexists(folder):
-        return False, ok("trust", f"there is no {folder}")
+        told = "; the workspace is trusted without one" if standing.trusted else ""
+        return standing, ok("trust", f"there is no {folder}{told}")
     message = f"{folder} is not trusted: only its deny and ask rules hold"
-    return False, warning("trust", message, "`prsm trust` shows what is in it, and trusts it")
+    return standing, warning("trust", message, "`prsm trust` shows what is in it, and trusts it")
 
 
 def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Finding]:

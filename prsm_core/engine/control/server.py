@@ -73,7 +73,7 @@ _VIA = frozenset({"via"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
+class Operation:
     """What a request may ask for, and the arguments it must have, but for those in `optional`.
 
     One that `looks` changes nothing and tells nothing that agents may not know; all others are
@@ -86,6 +86,7 @@ class _Operation:
     looks: bool = False
 
     def check(self, name: str, args: Mapping[str, Any]) -> None:
+        """Raise ControlError for arguments that do not fit."""
         for key, (what, fits) in self.args.items():
             is_left_out = key in self.optional and key not in args
             if not is_left_out and (key not in args or not fits(args[key])):
@@ -131,20 +132,20 @@ async def _attend(app: AppHandle, _: Mapping[str, Any]) -> None:
     await app.attend()
 
 
-_OPERATIONS = {
-    "kill": _Operation(_kill, {"agent": _TEXT}),
-    "prompt": _Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
-    "restart": _Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
-    "resolve_permission": _Operation(
+OPERATIONS: Mapping[str, Operation] = {
+    "kill": Operation(_kill, {"agent": _TEXT}),
+    "prompt": Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
+    "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
+    "resolve_permission": Operation(
         _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA
     ),
-    "answer": _Operation(
+    "answer": Operation(
         _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
     ),
-    "outcome": _Operation(_outcome, {"request": _TEXT}, looks=True),
-    "tree": _Operation(_tree, looks=True),
-    "requests": _Operation(_requests, looks=True),
-    "attend": _Operation(_attend),
+    "outcome": Operation(_outcome, {"request": _TEXT}, looks=True),
+    "tree": Operation(_tree, looks=True),
+    "requests": Operation(_requests, looks=True),
+    "attend": Operation(_attend),
 }
 
 
@@ -152,12 +153,18 @@ class ControlServer:
     """Serves an application from entering to leaving; what was asked by then is answered."""
 
     def __init__(
-        self, app: AppHandle, lock: SessionLock, *, start_soon: StartSoon, clock: Clock
+        self,
+        app: AppHandle,
+        lock: SessionLock,
+        *,
+        start_soon: StartSoon,
+        clock: Clock,
+        operations: Mapping[str, Operation] = OPERATIONS,
     ) -> None:
         self._lock = lock
         self._start_soon = start_soon
         self._clock = clock
-        self._operations = {"ping": _Operation(self._ping, looks=True), **_OPERATIONS}
+        self._operations = {"ping": Operation(self._ping, looks=True), **operations}
         self._app = app
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
@@ -240,7 +247,7 @@ class ControlServer:
             code="not_a_person",
         )
 
-    def _operation(self, name: str) -> _Operation:
+    def _operation(self, name: str) -> Operation:
         operation = self._operations.get(name)
         if operation is None:
             known = ", ".join(self._operations)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.judging.baseline import blobs_before, is_in_repository
 from prsm_core.engine.judging.command_log import CommandLog
 from prsm_core.errors import OrchestrationError
+from prsm_core.interfaces.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
 
 if TYPE_CHECKING:
@@ -103,10 +104,15 @@ class Proof:
             return
         self._refusals += 1
         raise OrchestrationError(
-            "\n".join(f"gate {v.name} {v.problem}\n{v.output}".rstrip() for v in failed),
+            "\n".join(_told(verdict) for verdict in failed),
             hint="mend it, then call task_complete again",
             code="gate_failed",
         )
+
+
+def _told(verdict: GateVerdict) -> str:
+    told = f"gate {verdict.name} {verdict.problem}"
+    return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
 
 
 def with_evidence(events: Sequence[Event], result: AgentResult) -> tuple[Event, ...]:

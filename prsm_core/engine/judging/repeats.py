@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import PermissionRequest
 from prsm_core.domain.turns import CUT_MARK
-from prsm_core.permissions import DENIED, outcome_of
+from prsm_core.permissions import outcome_of
+from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from prsm_core.interfaces.quotation import quote_word
+
 if TYPE_CHECKING:
     from prsm_core.config.schema import StuckSettings
 
@@ -156,7 +158,8 @@ def _is_due(count: int, limit: int) -> bool:
 
 def _short(tool: str) -> str:
     """Return a tool's name at a length that a person can read: a vendor may tell anything."""
-    return tool if len(tool) <= _SHOWN else f"{tool[:_SHOWN]}…"
+    name = tool if len(tool) <= _SHOWN else f"{tool[:_SHOWN]}…"
+    return name if name.isprintable() else quote_word(name)
 
 
 def _finding(pattern: Pattern, text: str, is_final: bool) -> Finding:

@@ -213,7 +213,10 @@ def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
         if result.get("evidence_gaps"):
             answer["evidence_gaps"] = result["evidence_gaps"]
         return answer
-    return {"type": "user_prompt", "text": message.payload["text"]}
+    told = {"type": "user_prompt", "from": message.source or "user"}
+    if message.source is not None:
+        told["name"] = _name(call, message)
+    return {**told, "text": message.payload["text"]}
 
 
 def _name(call: Call, message: RoutedMessage) -> str:

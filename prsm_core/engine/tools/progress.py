@@ -13,6 +13,7 @@ from prsm_core.engine.human import NO_ANSWER, WHY_UNANSWERED
 from prsm_core.engine.judging.evidence import Level
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
+from prsm_core.interfaces.quotation import quote
 
 if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
@@ -109,9 +110,12 @@ def _refuse_unread_prompts(call: Call) -> None:
         router.claim(agent_id, lambda m: m is unread[0])
         call.consumed.append(unread[0].message_id)
         hint = "follow it, then call task_complete again"
-    text = describe_message(call, unread[0])["text"]
+    told = describe_message(call, unread[0])
+    who = told.get("name", "the user")
     raise MessageRoutingError(
-        f"a new instruction waits for you: {text}", hint=hint, code="unread_prompt"
+        f"a new instruction waits for you; {who} writes:\n{quote(told['text'])}",
+        hint=hint,
+        code="unread_prompt",
     )
 
 

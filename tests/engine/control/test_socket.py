@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
-from prsm_core.engine.control import server
 from prsm_core.engine.control.client import open_control
-from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer
+from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer, Operation
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError
@@ -155,12 +154,11 @@ for line in sys.stdin:
     assert set(names) >= LOOKS | {"kill", "prompt", "restart", "resolve_permission", "answer"}
 
 
-async def test_a_new_operation_is_for_people_unless_it_says_that_it_looks(tmp_path, monkeypatch):
+async def test_a_new_operation_is_for_people_unless_it_says_that_it_looks(tmp_path):
     async def publish(_app, _args):
         return "done"
 
-    monkeypatch.setitem(server._OPERATIONS, "publish", server._Operation(publish))
-    async with serving(tmp_path) as path:
+    async with serving(tmp_path, publish=Operation(publish)) as path:
         refused = await ask(path, b'{"op":"publish"}\n')
         assert refused["error"]["code"] == "not_a_person"
         assert await ask(path, keyed(path, "publish")) == {"ok": "done"}

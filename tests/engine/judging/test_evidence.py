@@ -225,7 +225,7 @@ async def test_a_failing_gate_sends_the_agent_back_with_its_last_lines(opened):
         refusal = agent.memory["answer"]
         error = refusal.data["error"]
         assert (refusal.is_error, error["code"], error["hint"]) == (True, "gate_failed", RETRY)
-        assert "gate tests failed with exit code 1\nno good.py" in error["message"]
+        assert "gate tests failed with exit code 1; it prints:\n> no good.py" in error["message"]
         await works(files=("made.py", "good.py"))(agent)
 
     async with opened(settings=gates("test -f good.py || { echo no good.py; exit 1; }")) as team:

@@ -1,0 +1,270 @@
+"""One reading of a workspace's `.prism`: what is hashed is what is used.
+
+Every file is opened once. Its bytes go into the hash, and those that configure PRSM are kept for
+whoever parses them, so that nothing can change between the look at the hash and the use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from prsm_core.config.document import MAX_BYTES as MAX_FILE_BYTES
+from prsm_core.config.paths import cannot_be_read
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+MAX_FILES = 10_000
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 100
+
+_CHUNK = 1 << 20
+_USED = frozenset({"config.yaml", "models.yaml", "policy.yaml"})
+_FOLDERS = frozenset({"", "agents"})
+_RULES = frozenset({"config.yaml", "policy.yaml"})
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Scope(Enum):
+    """How much of `.prism` is read: a repository must not make PRSM read for nothing."""
+
+    ALL = "all"  # with the hash
+    CONFIGURATION = "configuration"  # what configures PRSM
+    RULES = "rules"  # what holds without trust: the configuration itself and the policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of `.prism`: its hash, and how it is told to people ("file", "link to …")."""
+
+    digest: str
+    kind: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What lay in `.prism` when it was read.
+
+    Attributes:
+        folder: The folder itself; `is_there` tells whether there is one.
+        files: The bytes of the files that configure PRSM, by their path in the folder.
+        refused: What stands where such a file may be and cannot be taken (a link, a pipe), by that
+            path ("" for the folder); and why.
+        unread: The paths of such files that the scope leaves out.
+        entries: Everything in the folder by its path, folders included; empty unless it was
+            read whole.
+        digest: The hash of all of it; None unless it was read whole, or if there is none.
+    """
+
+    folder: Path
+    is_there: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    digest: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing: no folder, or one with nothing in it. Only if read whole."""
+        return not self.is_there or self.digest == _EMPTY
+
+    def path(self, name: str) -> Path:
+        """Return where an entry lies."""
+        return self.folder / name
+
+    def settings_files(self) -> list[str]:
+        """Return the paths of what sets something, but for the policy; also of what is refused."""
+        names = {*self.files, *self.refused, *self.unread} - {"policy.yaml"}
+        return sorted(names)
+
+    def agents(self) -> list[str]:
+        """Return the paths of the experts in markdown, and of what only looks like one."""
+        return [name for name in self.settings_files() if name.startswith("agents/")]
+
+    def data(self, name: str) -> bytes | None:
+        """Return the bytes of a file, None if there is none.
+
+        Raises ConfigError when something else stands there.
+        """
+        for refused in ("", *_above(name), name):
+            if refused in self.refused:
+                raise ConfigError(f"{self.path(refused)}: {self.refused[refused]}")
+        return self.files.get(name)
+
+    def with_file(self, name: str, data: bytes) -> Snapshot:
+        """Return what lies there once a file directly in the folder has these bytes."""
+        digest = _digest(stat.S_IFREG, data)
+        entries = {**self.entries, name: Entry(digest=digest, kind="file", size=len(data))}
+        top = {os.fsencode(path): e.digest for path, e in entries.items() if "/" not in path}
+        files = {**self.files, name: data} if name in _USED else self.files
+        whole = _digest_of_folder(top)
+        return replace(self, is_there=True, files=files, entries=entries, digest=f"sha256:{whole}")
+
+
+def take_snapshot(workspace: Path, scope: Scope = Scope.ALL) -> Snapshot:
+    """Read `.prism`, as much of it as the scope says.
+
+    Links are hashed as links and never followed, special files by their kind alone.
+
+    Raises ConfigError when something cannot be read or there is too much of it.
+    """
+    root = workspace / ".prism"
+    if not os.path.lexists(root):
+        return Snapshot(folder=root)
+    reader = _Reader(root)
+    digest = None
+    try:
+        if scope is Scope.ALL:
+            digest = reader.read_all()
+        else:
+            reader.read_used(_RULES if scope is Scope.RULES else None)
+    except OSError as error:
+        raise cannot_be_read(error.filename or root, error) from error
+    return Snapshot(
+        folder=root,
+        is_there=True,
+        files=reader.files,
+        refused=reader.refused,
+        unread=frozenset(reader.unread),
+        entries=reader.entries,
+        digest=None if digest is None else f"sha256:{digest}",
+    )
+
+
+class _Reader:
+    """Owns one reading, and what it may still read: a repository must not make PRSM hang."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._left_files = MAX_FILES
+        self._left_bytes = MAX_BYTES
+        self.files: dict[str, bytes] = {}
+        self.refused: dict[str, str] = {}
+        self.unread: set[str] = set()
+        self.entries: dict[str, Entry] = {}
+
+    def read_all(self) -> str:
+        """Read everything; return the hash."""
+        return self._entry("", 0).digest
+
+    def read_used(self, only: frozenset[str] | None) -> None:
+        """Read what configures PRSM, or `only` these files of it, and note the others."""
+        if not self._is_folder(""):
+            return
+        names = [*_USED, *(f"agents/{name}" for name in self._agents())]
+        for name in sorted(names):
+            try:
+                self._read_used(name, is_read=only is None or name in only)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self.refused[name] = f"cannot be read: {error.strerror}"
+
+    def _read_used(self, name: str, *, is_read: bool) -> None:
+        mode = (self._root / name).lstat().st_mode
+        if not stat.S_ISREG(mode):
+            self.refused[name] = _why(mode)
+        elif is_read:
+            self._file(name)
+        else:
+            self.unread.add(name)
+
+    def _agents(self) -> Iterator[str]:
+        if os.path.lexists(self._root / "agents") and self._is_folder("agents"):
+            yield from (n for n in os.listdir(self._root / "agents") if n.endswith(".md"))  # noqa: PTH208 - names only
+
+    def _is_folder(self, name: str) -> bool:
+        mode = (self._root / name).lstat().st_mode
+        if not stat.S_ISDIR(mode):
+            self.refused[name] = _why(mode)
+        return stat.S_ISDIR(mode)
+
+    def _entry(self, name: str, depth: int) -> Entry:
+        """Read one entry by kind; a folder by the names and hashes of what is in it."""
+        self._spend(name, files=1 if depth < MAX_DEPTH else MAX_FILES + 1)
+        path = self._root / name
+        mode = path.lstat().st_mode
+        kind, data = stat.S_IFMT(mode), b""
+        if stat.S_ISREG(mode) and name not in _FOLDERS:
+            return self._note(name, self._file(name))
+        if _is_used(name) or (name in _FOLDERS and not stat.S_ISDIR(mode)):
+            self.refused[name] = _why(mode)
+        told = "special file"
+        if stat.S_ISDIR(mode):
+            return self._note(name, Entry(digest=self._folder(name, depth), kind="folder"))
+        if stat.S_ISLNK(mode):
+            data = os.fsencode(path.readlink())
+            told = f"link to {os.fsdecode(data)}"
+        return self._note(name, Entry(digest=_digest(kind, data), kind=told))
+
+    def _note(self, name: str, entry: Entry) -> Entry:
+        if name:
+            self.entries[name] = entry
+        return entry
+
+    def _folder(self, name: str, depth: int) -> str:
+        hashes = {}
+        for below in os.listdir(self._root / name):  # noqa: PTH208 - names only
+            path = f"{name}/{below}" if name else below
+            hashes[os.fsencode(below)] = self._entry(path, depth + 1).digest
+        return _digest_of_folder(hashes)
+
+    def _file(self, name: str) -> Entry:
+        """Read a file to its end, once."""
+        kept = bytearray() if _is_used(name) else None
+        digest, size = hashlib.sha256(f"{stat.S_IFREG:o}:".encode()), 0
+        descriptor = os.open(self._root / name, _OPEN)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigError(f"{self._root / name}: changes while it is read")
+            while chunk := file.read(_CHUNK):
+                self._spend(name, size=len(chunk))
+                digest.update(chunk)
+                size += len(chunk)
+                if kept is not None and len(kept) <= MAX_FILE_BYTES:
+                    kept += chunk
+        if kept is not None:
+            self.files[name] = bytes(kept)
+        return Entry(digest=digest.hexdigest(), kind="file", size=size)
+
+    def _spend(self, name: str, *, files: int = 0, size: int = 0) -> None:
+        self._left_files -= files
+        self._left_bytes -= size
+        if self._left_files < 0 or self._left_bytes < 0:
+            raise ConfigError(f"{self._root / name}: too much lies under .prism to be trusted")
+
+
+def _is_used(name: str) -> bool:
+    folder, _, last = name.rpartition("/")
+    return name in _USED or (folder == "agents" and last.endswith(".md"))
+
+
+def _above(name: str) -> tuple[str, ...]:
+    return ("agents",) if name.startswith("agents/") else ()
+
+
+def _why(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "must not be a link; trust covers only what is in .prism"
+    return "is not a regular file"
+
+
+def _digest(kind: int, data: bytes) -> str:
+    return hashlib.sha256(f"{kind:o}:".encode() + data).hexdigest()
+
+
+def _digest_of_folder(hashes: Mapping[bytes, str]) -> str:
+    told = b"".join(name + b"\0" + hashes[name].encode() for name in sorted(hashes))
+    return _digest(stat.S_IFDIR, told)
+
+
+_EMPTY = f"sha256:{_digest_of_folder({})}"

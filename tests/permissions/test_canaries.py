@@ -19,6 +19,8 @@ def _words(text):
 
 # They wait for ever, or for long.
 _WAITS = re.compile(r"\bsleep\b|\btail\b.*(?:-\w*[fF]|--follow|--retry)|\bwatch\b|\byes\b")
+# They read settings of their own, and write logs.
+_OWN = re.compile(r"\b(?:npm|pnpm|yarn|pip3?|uv|cargo|docker)\b")
 CORPUS = sorted(
     {
         *lines("safe_commands.txt"),
@@ -124,7 +126,7 @@ def allowed_texts(rng, work, count):
     while len(found) < count:
         text = rng.choice([composed, spliced])(rng)
         judged += 1
-        if text in found or "\0" in text or _WAITS.search(text):
+        if text in found or "\0" in text or _WAITS.search(text) or _OWN.search(text):
             continue
         if decide(text, work, trusted=False) == "allow":
             found[text] = None

@@ -156,7 +156,7 @@ def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bo
 def is_reader(command: Command, place: Place) -> bool:
     """Return whether a command only looks at what it is given, whatever comes in."""
     name = program_name(command.words[0])
-    return name in READ_ONLY and name != "xargs" and is_safe(command, place, trusted=False)
+    return name in READ_ONLY and is_safe(command, place, trusted=False)
 
 
 def is_safe_text(text: str, count: int, place: Place, *, trusted: bool) -> bool:

@@ -279,8 +279,6 @@ class _Walk:
             raise NotSafeError(f"{command.name} may do more than look")
 
     def _check_carried(self, command: Command, place: Place, incoming: Output) -> None:
-        if self._is_safe(command, place):
-            return
         inner = carried_by_xargs(command, place, incoming)
         if inner is None or not all(self._is_safe(each, place) for each in inner):
             raise NotSafeError("it cannot be told what xargs runs")

@@ -20,8 +20,6 @@ _JOINED = Syntax(
 )
 
 MACHINE: Mapping[str, Syntax] = {
-    # Its second operand is written.
-    "xxd": Syntax(flags="abeipuEC", valued="cglos", max_operands=1),
     "hexdump": Syntax(flags="bcCdoxv", valued="ns"),
     "hd": Syntax(flags="bcCdoxv", valued="ns"),
     "od": Syntax(
@@ -124,6 +122,18 @@ def _sleep(arguments: Sequence[Word], _place: Place) -> bool:
     return match is not None and float(match[1]) * (60 if match[2] == "m" else 1) <= MAX_SLEEP
 
 
+# Its second operand is written.
+_XXD = Syntax(flags="abeipuEC", valued="cglos", max_operands=1)
+
+
+def _xxd(arguments: Sequence[Word], place: Place) -> bool:
+    # It knows no end of options, and no option behind a file: that would be written.
+    parsed = parse(arguments, _XXD, place)
+    if parsed is None or any(word.text == "--" for word in arguments):
+        return False
+    return not parsed.operands or arguments[-1] is parsed.operands[0]
+
+
 _STRINGS = Syntax(flags="afo", valued="nte", long=word_set("all print-file-name bytes= radix="))
 
 
@@ -158,6 +168,7 @@ SPECIAL: Mapping[str, Callable[[Sequence[Word], Place], bool]] = {
     "lsof": _lsof,
     "sleep": _sleep,
     "strings": _strings,
+    "xxd": _xxd,
     "tar": _tar,
     "unzip": _unzip,
 }

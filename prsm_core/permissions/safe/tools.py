@@ -92,9 +92,7 @@ _SYNTAX: Mapping[str, Syntax] = {
         long=word_set("format= printf= dereference file-system"),
         names_only=True,
     ),
-    "file": Syntax(
-        flags="bihLkr", long=word_set("brief mime mime-type mime-encoding"), names_only=True
-    ),
+    "file": Syntax(flags="bihLkr", long=word_set("brief mime mime-type mime-encoding")),
     "du": Syntax(
         flags="abchHklLmPsSx0",
         valued="dtB",
@@ -405,19 +403,6 @@ def _command(arguments: Sequence[Word], place: Place) -> bool:
     return parse(arguments[1:], Syntax(texts=-1), place) is not None
 
 
-_XARGS = Syntax(flags="0rt", valued="nPL", long=word_set("null no-run-if-empty max-args="))
-
-
-def _xargs(arguments: Sequence[Word], place: Place) -> bool:
-    texts = [word.text for word in arguments]
-    if "wc" not in texts:
-        return False
-    at = texts.index("wc")
-    own = parse(arguments[:at], _XARGS, place)
-    counted = parse(arguments[at + 1 :], _SYNTAX["wc"], place)
-    return own is not None and not own.operands and counted is not None and not counted.operands
-
-
 # What these do with an operand that is only known when they run can be told.
 TAKES_UNKNOWN = frozenset(_SYNTAX) | word_set(
     "echo printf test [ [[ jq find sed gsed awk gawk mawk nawk git"
@@ -438,6 +423,5 @@ READ_ONLY: Mapping[str, Check] = {
     "find": _find,
     "date": _date,
     "command": _command,
-    "xargs": _xargs,
     **SPECIAL,
 }

@@ -31,7 +31,7 @@ _COMPILERS = (
 )
 _RUST = "cargo rustc rustup rustfmt rustdoc"
 _TOOLS = (
-    "git gh svn docker docker-compose podman kubectl helm terraform bash sh zsh fish tar gzip"
+    "git gh svn docker docker-compose podman kubectl helm bash sh zsh fish tar gzip"
     " curl wget rg fd jq yq grep egrep fgrep sed awk gawk find tree ls cat head tail wc sort uniq"
     " cut tr diff cmp cp mv mkdir touch date du df stat file xargs less openssl ssh psql mysql"
     " sqlite3 redis-cli ffmpeg shellcheck shfmt hadolint codex claude dotnet conda nvidia-smi go"
@@ -40,7 +40,7 @@ _TOOLS = (
 VERSIONED = word_set(" ".join((_PYTHON, _JAVASCRIPT, _COMPILERS, _RUST, _TOOLS)))
 _SHORT = word_set(
     "python:-V python3:-V node:-v npm:-v cargo:-V cargo:-vV rustc:-V rustc:-vV ruby:-v php:-v"
-    " perl:-v go:version java:-version javac:-version docker:version terraform:version tsc:-v"
+    " perl:-v go:version java:-version javac:-version docker:version tsc:-v"
     " mypy:-V pip:-V pip3:-V ruff:-V ruff:version black:-V kubectl:version:--client helm:version"
     " uv:-V cmake:-version lua:-v tmux:-V ssh:-V openssl:version git:version rustup:-V"
 )

@@ -64,12 +64,13 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"request": "r1", "tool": "Bash", "command": "rm -rf build", "paths": []}
         | {"reason": "not known to be harmless", "options": _OPTIONS}
-        | {"parts": ["rm -rf build"], "rules": {"allow_project": [["rm", "-rf", "build"]]}},
+        | {"parts": ["rm -rf build"], "rules": {"allow_project": [["rm", "-rf", "build"]]}}
+        | {"check": None},
     ),
     (
         "permission_resolved",
         MASTER,
-        {"request": "r1", "verdict": "once", "by": "user", "via": "console"},
+        {"request": "r1", "verdict": "once", "by": "user", "via": "console", "check": None},
     ),
     (
         "check_denied",

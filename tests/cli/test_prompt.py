@@ -25,12 +25,16 @@ class Person:
 
     def reads(self, wanted):
         """Wait until the terminal shows `wanted` after what was read before."""
-        deadline = time.monotonic() + DEADLINE
-        while wanted not in self.text:
-            assert select.select([self._descriptor], [], [], deadline - time.monotonic())[0]
-            self.text += os.read(self._descriptor, 4096).decode(errors="replace")
+        self.reads_all(wanted)
         before, _, self.text = self.text.partition(wanted)
         return before
+
+    def reads_all(self, *wanted):
+        """Wait until the terminal shows all of this, in any order, after what was read before."""
+        deadline = time.monotonic() + DEADLINE
+        while not all(each in self.text for each in wanted):
+            assert select.select([self._descriptor], [], [], deadline - time.monotonic())[0]
+            self.text += os.read(self._descriptor, 4096).decode(errors="replace")
 
     def types(self, keys):
         os.write(self._descriptor, keys.encode())
@@ -75,8 +79,10 @@ def test_a_rule_is_made_at_the_terminal_and_nobody_is_asked_again(person, worksp
     assert "rule to allow: npm run build\r\n" in before
     assert "rule to deny: npm run build -- --fast\r\n" in before
     at_desk.types("p\n")
-    at_desk.reads("Bash of w1: allow_project (by user)")
-    at_desk.reads("policy.yaml: added allow npm run build")
+    # The file is written meanwhile.
+    at_desk.reads_all(
+        "Bash of w1: allow_project (by user)", "policy.yaml: added allow npm run build"
+    )
     assert at_desk.ends() == "allowed\n"
     assert (workspace / ".prism" / "policy.yaml").read_text() == "allow:\n  - npm run build\n"
     assert prsm("policy", "check", "npm run build").code == 0

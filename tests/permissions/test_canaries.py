@@ -20,7 +20,7 @@ def _words(text):
 # They wait for ever, or for long.
 _WAITS = re.compile(r"\bsleep\b|\btail\b.*(?:-\w*[fF]|--follow|--retry)|\bwatch\b|\byes\b")
 # They read settings of their own, and write logs.
-_OWN = re.compile(r"\b(?:npm|pnpm|yarn|pip3?|uv|cargo|docker)\b")
+_OWN = re.compile(r"\b(?:npm|npx|pnpm|yarn|pip3?|uv|cargo|docker)\b")
 CORPUS = sorted(
     {
         *lines("safe_commands.txt"),

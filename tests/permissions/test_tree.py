@@ -249,3 +249,11 @@ def test_a_file_is_taken_where_a_pattern_may_match_its_name():
     assert reach.takes(".env")
     assert reach.takes("PROD.ENV")
     assert not reach.takes("app.py")
+
+
+@pytest.mark.parametrize("command", ["grep -rn [!a]env", "egrep -r x*y", "rg --hidden x*y"])
+def test_a_pattern_that_stands_for_nothing_is_no_place_to_search(command, tmp_path):
+    (tmp_path / ".env").write_text("key\n")
+    assert decide(command, tmp_path) == "ask"
+    (tmp_path / ".env").unlink()
+    assert decide(command, tmp_path) == "allow"

@@ -95,10 +95,13 @@ def _reaches_ordinary(parsed: Parsed, texts: int, rules: Syntax, place: Place) -
     reach = rules.reach(parsed) if rules.reach is not None else None
     if reach is None:
         return True
-    operands = enumerate(parsed.operands)
-    paths = [word for position, word in operands if position >= texts or word.glob]
-    known = [word for word in paths if word.exact]
-    return (bool(paths) and not known) or place.is_tree_ordinary(known, reach)
+    size = len(parsed.operands) if texts < 0 else texts
+    first = [word for word in parsed.operands[:size] if word.glob]  # may become paths, too
+    paths = parsed.operands[size:]
+    known = [*first, *(word for word in paths if word.exact)]
+    if known and not place.is_tree_ordinary(known, reach):
+        return False
+    return bool(paths) or place.is_tree_ordinary((), reach)
 
 
 class _Parser:

@@ -329,23 +329,31 @@ async def test_a_command_ends_with_all_that_it_started(opened):
     assert left not in output_of("ps", "-eo", "args").splitlines()
 
 
+def closed_folder(path):
+    """Return the highest folder above a path that others may not enter, None without one."""
+    above = [*reversed(path.parents), path]
+    return next((each for each in above if not each.stat().st_mode & 0o001), None)
+
+
 def plain_user_argv(test_file):
     """Return the command line that runs a file of tests as the plain user; root only.
 
     In mounts of its own, so that an interpreter below root's home can be started all the same.
     """
     home = Path.home()
-    needed = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, str(REPOSITORY))}
-    inside = sorted(path for path in needed if path.is_relative_to(home))
+    needed = sorted({Path(path).resolve() for path in (sys.prefix, sys.base_prefix, REPOSITORY)})
+    closed = {home, *filter(None, map(closed_folder, needed))}
+    inside = [path for path in needed if any(path.is_relative_to(folder) for folder in closed)]
     stash = "".join(
         f"mkdir /mnt/{n}; mount --bind '{path}' /mnt/{n};" for n, path in enumerate(inside)
     )
+    empty = "".join(f"mount -t tmpfs -o mode=755 none '{folder}';" for folder in sorted(closed))
     back = "".join(
         f"mkdir -p '{path}'; mount --bind /mnt/{n} '{path}';" for n, path in enumerate(inside)
     )
     script = (
         f"set -e; mount --make-rprivate /; mount -t tmpfs none /mnt; {stash}"
-        f"mount -t tmpfs -o mode=755 none {home}; {back}"
+        f"{empty} {back}"
         f"mkdir {home}/plain; chown {PLAIN} {home}/plain; cd '{REPOSITORY}';"
         f"exec setpriv --reuid {PLAIN} --regid $(id -g {PLAIN}) --clear-groups"
         f" env -i PATH='{os.environ['PATH']}' HOME={home}/plain LANG=C.UTF-8"

@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import ProviderSpec
 
 MEMORY_GROWTH = 100 * 2**20  # bytes
-# What every program inherits, where it is set.
+# What every program inherits, where it is set, and what it is told by whoever starts it.
 INHERITED = frozenset(
     {
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_KEY_0",
+        "GIT_CONFIG_VALUE_0",
+        "PRSM_ENGINE",
         "HOME",
         "LANG",
         "LC_CTYPE",

@@ -41,7 +41,7 @@ async def try_all(state):
             "restart": owner.restart("maker", "again"),
             "attend": owner.attend(),
         }
-        told = {"looked": bool(await owner.tree())}
+        told: dict[str, object] = {"looked": bool(await owner.tree())}
         for name, trying in tries.items():
             try:
                 told[name] = f"done: {await trying}"

@@ -16,7 +16,7 @@ from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import build_broker
 from tests.engine.harness import DEADLINE, SESSION
-from tests.engine.processes.test_sandbox import needs_bwrap
+from tests.engine.sandboxes import needs_bwrap
 
 IN_BYPASS = {"mode": PermissionMode.BYPASS}
 WRITES = ("cp a src/x", "echo x > src/x", "sed -i s/a/b/ src/x", "make")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -70,10 +71,10 @@ def _command(event):
 async def playing(workspace, name, steps):
     """Have a worker of a vendor play steps, in bypass mode of its own shell."""
     (workspace / "test.sh").write_text(SCRIPT)
-    section = {"kind": "claude"}
+    section: dict[str, Any] = {"kind": "claude"}
     if name != "claude":
-        variable, arguments, section = SECTIONS[name]
-        section = {**section, "command": [program(variable), *arguments]}
+        variable, arguments, vendor = SECTIONS[name]
+        section = {**vendor, "command": [program(variable), *arguments]}
     else:
         pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
     by_mcp = {"namespace": "mcp__prsm"} if section.get("backend") == "exec" else {}

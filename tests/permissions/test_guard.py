@@ -272,7 +272,7 @@ def test_the_reason_says_what_it_returned_and_what_to_do():
         history.guard.began("a", make)
         failed = outcome_of(succeeded=False, texts=("no rule",), error="exit code 2")
         history.guard.ended("a", make, failed)
-    hint = history.guard.refusal("a", make)
+    hint = history.guard.refusal("a", make) or ""
     assert "failed with exit code 2 3 times" in hint
     assert "change something first" in hint
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prsm_core.permissions.patterns import Sight, UntoldError, expand, part_of
 from prsm_core.permissions.shell import read_script
 
-BASH = shutil.which("bash")
+BASH = shutil.which("bash") or ""
 LOCALES = ("C", "C.UTF-8", None)  # None is what the tests run under
 NAMES = st.lists(
     st.text("ab.-0AZ]!é~*\\ ", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."}),
@@ -79,7 +79,7 @@ def by_reading(raw, folder):
 
 
 @pytest.mark.requirement("E18")
-@pytest.mark.skipif(BASH is None, reason="needs bash")
+@pytest.mark.skipif(not BASH, reason="needs bash")
 @settings(max_examples=120, deadline=None)
 @given(NAMES, PATTERN)
 @example(["a", ".b"], ".[^.]*")

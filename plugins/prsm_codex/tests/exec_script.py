@@ -57,7 +57,7 @@ def main(folder: Path, arguments: list[str]) -> int:
     if "--ephemeral" not in arguments:  # the vendor's program keeps the thread then
         sessions = Path(os.environ["CODEX_HOME"], "sessions")
         sessions.mkdir(parents=True, exist_ok=True)
-        (sessions / f"rollout-{len(runs)}.jsonl").write_text(asked["prompt"])
+        (sessions / f"rollout-{len(runs)}.jsonl").write_text(str(asked["prompt"]))
     for line in turn.get("lines", ()):
         sys.stdout.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
     sys.stdout.flush()

@@ -100,7 +100,7 @@ async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path
     assert refused["error"]["code"] == "forbidden"
 
 
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict] = {
     "kill": {"agent": "a"},
     "prompt": {"agent": "a", "text": "t", "delivery": "queue"},
     "restart": {"agent": "a", "prompt": "t"},

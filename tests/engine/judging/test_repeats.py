@@ -67,7 +67,8 @@ def play(tmp_path, as_master):
     """Let a worker in bypass mode play a script under the real permission function."""
 
     async def run(script, *, clock=None, others=None, **fields):
-        clock, played, teams = clock or FakeClock(), [], []
+        clock, played = clock or FakeClock(), []
+        teams: list = []
         broker = build_broker(
             PermissionSettings(),
             workspace=str(tmp_path / "workspace"),

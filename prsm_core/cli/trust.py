@@ -33,7 +33,7 @@ def trust(revoke: bool, yes: bool, workspace: str) -> None:
     """
     from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.places import workspace_paths
-    from prsm_core.config.trust import review, untrust
+    from prsm_core.config.trust import NOTHING, review, untrust
     from prsm_core.config.trust import trust as trust_content
 
     paths = workspace_paths(workspace)
@@ -48,7 +48,9 @@ def trust(revoke: bool, yes: bool, workspace: str) -> None:
     if not (yes or found.trusted or _agrees(folder)):
         click.echo(f"{folder}: not trusted")
         click.get_current_context().exit(1)
-    click.echo(f"{folder}: trusted as {trust_content(paths, found.snapshot)}")
+    trusted = trust_content(paths, found.snapshot)
+    how = "with nothing in it" if trusted == NOTHING else f"as {trusted}"
+    click.echo(f"{folder}: trusted {how}")
 
 
 def _agrees(folder: str) -> bool:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny
+from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.known import is_known, strange_code
+from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.renamed import renamed
 from prsm_core.permissions.rules import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
 MAX_WORDS = 500  # a longer text is not plain
+_LOOKS_UP = f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do"
 ONCE = ("once", "deny")  # where the same question must come again next time
 _MAX_PART = 120  # characters of a command that a reason shows
 
@@ -125,7 +127,11 @@ class CommandPolicyStore:
         if rule is not None:
             verdict = Allow(f"the rule allow {rule!r} covers it")
             return Judgement(verdict=verdict, rule=f"allow {rule}")
-        return _by_mode(script, place, setting)
+        judgement = _by_mode(script, place, setting)
+        is_asked = isinstance(judgement.verdict, Ask)
+        if is_asked and are_lookups(self.open_parts(command, setting)):
+            return Judgement(verdict=Ask(_LOOKS_UP, ASK_OPTIONS))
+        return judgement
 
     def denied(self, command: str) -> Deny | None:
         """Return a Deny when a deny rule matches a command anywhere in the text."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.permissions import LOOK_UPS, Allow, Ask
 from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import command_danger, script_danger
-from prsm_core.permissions.lookups import is_lookup
+from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.offers import allow_rule
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.policy import CommandSetting
@@ -188,8 +188,7 @@ def _rules(
     setting = _setting(recorded, trusted)
     parts = policy.open_parts(recorded.command, setting)
     place = Place.of(setting.cwd, setting.workspace)
-    are_lookups = all(is_lookup(part, where) for part, where in parts)
-    if not are_lookups and script_danger(read_script(recorded.command), place) is not None:
+    if not are_lookups(parts) and script_danger(read_script(recorded.command), place) is not None:
         return
     for part, where in parts:
         rule = allow_rule(part, where)

@@ -41,6 +41,7 @@ class Fate:
 
 DENIED, COMPLETED = ("denied",), ("completed",)
 TASK = "Have them tried."
+REPEATED = "mktemp again.XXXXXX > /dev/null"
 FATES = {
     "ls kept": Fate(COMPLETED),
     "touch ruled.txt": Fate(COMPLETED, made=("ruled.txt", 1)),
@@ -49,7 +50,7 @@ FATES = {
     "bash -c 'ls kept | tee bash.txt'": Fate(DENIED, made=("bash.txt", 0)),
     "touch refused.txt": Fate(DENIED, answers=("deny",), made=("refused.txt", 0)),
     "touch granted.txt": Fate(COMPLETED, answers=("once",), made=("granted.txt", 1)),
-    "mktemp again.XXXXXX > /dev/null": Fate(COMPLETED * 3 + DENIED, made=("again.*", 3)),
+    REPEATED: Fate(COMPLETED * 3 + DENIED, made=("again.*", 3)),
 }
 CALLS = [command for command, fate in FATES.items() for _ in fate.ends]
 
@@ -61,6 +62,8 @@ WORKER = {"name": "worker", "prompt": "Try them.", "model": "tried/scripted-1", 
 MASTER = [{"call": {"tool": "spawn_child", "arguments": WORKER}}, DONE]
 
 CODEX, GEMINI = "PRSM_LIVE_CODEX", "PRSM_LIVE_GEMINI"
+# Gemini over ACP tells neither the output nor the exit code of a command, so that none repeats.
+UNTOLD = ("gemini-acp", "acp")
 SECTIONS = {  # by the variable that names the program, and its further arguments
     "codex": (CODEX, (), {"kind": "codex", "enforcement": "pre_tool"}),
     "codex-approval": (CODEX, (), {"kind": "codex", "enforcement": "approval"}),
@@ -168,7 +171,8 @@ async def tried(workspace, section):
 async def test_a_program_of_a_vendor_runs_what_the_policy_lets_run(workspace, name):
     variable, arguments, section = SECTIONS[name]
     command = [program(variable), *arguments]
-    assert await tried(workspace, {**section, "command": command}) == FATES
+    untold = {REPEATED: Fate(COMPLETED * 4, made=("again.*", 4))} if name in UNTOLD else {}
+    assert await tried(workspace, {**section, "command": command}) == {**FATES, **untold}
 
 
 async def test_claude_runs_what_the_policy_lets_run(workspace):

@@ -30,7 +30,7 @@ MAX_FOLDERS = 3_000  # looked at for one decision
 MAX_NAMES = 25_000  # read anew for one decision
 MAX_KEPT = 20_000  # folders of one index
 MAX_LINKS = 500  # resolved for one decision
-MAX_SECONDS = 0.035  # CPU time of one decision
+MAX_SECONDS = 0.025  # CPU time of one decision
 _MAX_FILE = 64 * 1024  # bytes of a file that says what else is read
 _SETTLED = 2_000_000_000  # ns after which a folder that has not changed has another time if it does
 

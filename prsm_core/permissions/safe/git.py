@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.permissions.shell.words import UNKNOWN, word_set
 from prsm_core.permissions.tree import Reach
 
 if TYPE_CHECKING:
@@ -238,18 +238,14 @@ def _reflog(arguments: Sequence[Word], place: Place) -> bool:
 
 
 def _config(arguments: Sequence[Word], _place: Place) -> bool:
-    options = [word.text for word in arguments if word.text.startswith("-")]
-    rest = [word for word in arguments if not word.text.startswith("-")]
-    if not all(map(_CONFIG_OPTION.fullmatch, options)):
-        return False
-    if rest and rest[0].text == "get" and not {"--get", "--get-all"} & set(options):
-        del rest[0]
-    # With a second word it would be set.
+    # The first operand ends the options; a second word is its new value, even one like an option.
+    rest = list(arguments[1:] if _begins(arguments, "get") else arguments)
+    *options, key = rest or [UNKNOWN]
     return (
-        len(rest) == 1
-        and _KEY.fullmatch(rest[0].text) is not None
-        and rest[0].known
-        and not _SECRET_KEY.search(rest[0].text)
+        all(_CONFIG_OPTION.fullmatch(word.text) for word in options)
+        and key.known
+        and _KEY.fullmatch(key.text) is not None
+        and not _SECRET_KEY.search(key.text)
     )
 
 

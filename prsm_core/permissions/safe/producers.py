@@ -37,6 +37,8 @@ _COUNTING = frozenset({"--count", "--no-merges", "--merges", "--first-parent", "
 _LS_FLAGS = re.compile(r"-[1trSUvcd]+")
 _FIND_NAMES = frozenset({"-name", "-iname"})
 _FIND_QUIET = word_set("-type -maxdepth -mindepth -size -mtime -mmin -newer -path -ipath -perm")
+# `-true` stands for what was run there.
+_FIND_ACTS = word_set("-print -print0 -true")
 _FIND_OPTIONS = word_set(
     "-empty -o -or -a -and ( ) -print -print0 -readable -executable -not ! -prune -true -mount"
     " -xdev"
@@ -102,17 +104,19 @@ def names_of_find(words: Sequence[Word], place: Place) -> Names | None:
             return None
         roots += [os.path.normpath(f"{folder}/{word.text}") for folder in place.folders]
     at = 0
+    has_acted = False  # in this segment: what stands behind that says nothing of what was found
     while at < len(rest):
         text = rest[at].text
+        has_acted = has_acted or text in _FIND_ACTS
         if text in _FIND_NAMES or text in _FIND_QUIET:
             value = rest[at + 1].text if at + 1 < len(rest) else ""
-            if text in _FIND_NAMES and simple_pattern(value):
+            if text in _FIND_NAMES and simple_pattern(value) and not has_acted:
                 segment = value
             at += 1
         elif text in {"-o", "-or"}:
             is_any = is_any or segment is None
             patterns += [segment or ""]
-            segment = None
+            segment, has_acted = None, False
         elif text in {"!", "-not"}:
             is_any = is_any or rest[at + 1 : at + 2] in ([], [Word("(")])
             at += _skipped(rest[at + 1 : at + 2])

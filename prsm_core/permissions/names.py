@@ -46,7 +46,7 @@ _SECRET_PATH = re.compile(
     r"(?:^|/)\.config/(?:gh|gcloud|op|prsm|rclone|hub|glab-cli|google-chrome|chromium"
     r"|bravesoftware|microsoft-edge)(?:/|$)|(?:^|/)\.local/(?:state|share)/prsm(?:/|$)"
     r"|(?:^|/)(?:\.cargo/credentials(?:\.toml)?|\.gem/credentials"
-    r"|\.m2/settings\.xml)$|(?:^|/)dev/(?:tcp|udp)/"
+    r"|\.m2/settings\.xml|proc/(?:[^/]+/)+mem|proc/kcore|dev/k?mem)$|(?:^|/)dev/(?:tcp|udp)/"
 )
 # What has such a shape and is shown to everybody.
 _HARMLESS = re.compile(

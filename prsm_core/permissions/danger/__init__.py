@@ -34,6 +34,7 @@ _SECRET_VARIABLE = re.compile(
     r"KEY|TOKEN|SECRET|PASS(?:W|$|_)|CREDENTIAL|PRIVATE|AUTH(?!OR)|^AWS_|COOKIE", re.IGNORECASE
 )
 _FETCHERS = word_set("curl wget aria2c fetch http https xh")
+_SEARCHES = word_set("pgrep pidof lsof fuser ps ss netstat")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may put programs
 _SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
 
@@ -89,11 +90,18 @@ def _whole_danger(script: Script) -> str | None:
     if secret is not None:
         return f"{secret} may hold a secret"
     names = [command.name for command in script.commands]
+    if not _SEARCHES.isdisjoint(names) and any(map(_kills_found, script.commands)):
+        return "ends processes that it searches for"
     if any(names.count(name) > 1 for name in script.functions):
         return "a function calls itself"
     if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):
         return "it may run what it downloads"
     return None
+
+
+def _kills_found(command: Command) -> bool:
+    is_told = command.via != "xargs" and all(word.exact for word in command.words)
+    return command.name == "kill" and not is_told
 
 
 def _is_local(command: Command) -> bool:

@@ -6,9 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.shell.inline import inline_code
+from prsm_core.permissions.shell.opened import INPUT_FILE
 from prsm_core.permissions.shell.opening import shell_call
 from prsm_core.permissions.shell.others import ungnu
 from prsm_core.permissions.shell.runners import told
+from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 _INTERPRETER = re.compile(
     r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|luajit|tclsh|osascript|Rscript|R|julia"
     r"|groovy|elixir|erl|guile|pwsh|powershell|ipython|irb|ts-node|tsx)[0-9.]*(?:w|\.exe)?"
+)
+# They run what comes in where they are told no script.
+_READERS_OF_CODE = word_set(
+    "runghc runhaskell ghci jshell racket scala scala-cli amm kotlin sbcl clisp ecl ocaml utop"
+    " swipl gprolog gnuplot octave octave-cli maxima gap gp sage scilab clojure clj bb janet fennel"
+    " swift crystal nim raku perl6 gforth qjs d8 gjs coffee lsc factor io hy mit-scheme gosh chez"
+    " wish psysh pry"
 )
 _MAX_SHOWN = 40  # characters of an option
 _ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
@@ -37,6 +46,8 @@ def code_danger(command: Command) -> str | None:
             return "a shell runs what comes in"
     elif _INTERPRETER.fullmatch(name) and (reason := _interpreted(command)):
         return reason
+    elif name in _READERS_OF_CODE and _is_fed(command) and not _has_script(command):
+        return "runs code that comes in"
     for each in told(ungnu(name), command.words):
         if each.is_command:
             return f"{each.option[:_MAX_SHOWN]} of {name} runs another program"
@@ -50,13 +61,20 @@ def _sourced(command: Command) -> str | None:
     return None if is_environment else "runs a script whose text is not known"
 
 
+def _is_fed(command: Command) -> bool:
+    return bool(command.piped or command.reads or command.feeds or command.via == "xargs")
+
+
+def _has_script(command: Command) -> bool:
+    return any(text[:1] != "-" and not INPUT_FILE.fullmatch(text) for text in command.texts[1:])
+
+
 def _interpreted(command: Command) -> str | None:
     inline = inline_code(command.name, command.words)
     if inline.given:
         return "runs code given in the command"
     operand = inline.operand
-    is_fed = bool(command.piped or command.reads or command.feeds or command.via == "xargs")
-    if is_fed and inline.reads_input:
+    if _is_fed(command) and inline.reads_input:
         return "runs code that comes in"
     if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
         return "runs code given in the command"

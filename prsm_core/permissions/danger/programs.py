@@ -16,6 +16,7 @@ _BY_REASON = {
         "rm unlink shred srm wipe dd truncate wipefs fdisk sfdisk cfdisk gdisk sgdisk parted"
         " blkdiscard hdparm mkswap mke2fs badblocks dropdb dropuser trash rimraf del-cli"
         " cryptsetup lvremove vgremove pvremove zfs zpool mdadm debugfs tune2fs resize2fs"
+        " dmsetup lvreduce pg_dropcluster"
     ),
     "ends processes or the machine": (
         "pkill killall killall5 skill snice fuser shutdown reboot halt poweroff init telinit kexec"
@@ -25,6 +26,8 @@ _BY_REASON = {
         " useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup delgroup"
         " gpasswd newgrp sg chown chgrp setcap setfacl setpriv unshare nsenter chroot capsh"
         " newuidmap mount umount swapoff swapon insmod modprobe rmmod iptables ip6tables nft ufw"
+        " gksudo gksu kdesu kdesudo sux sudo-rs su-exec gosu losetup pivot_root switch_root hwclock"
+        " newgidmap ebtables arptables ipset tc aa-teardown aa-complain aa-remove-unknown depmod"
         " firewall-cmd setenforce aa-disable apparmor_parser auditctl sysctl chattr"
     ),
     "stays behind after the command": (
@@ -38,7 +41,7 @@ _BY_REASON = {
     ),
     "gives secrets away": (
         "printenv security secret-tool keyctl pass gopass op bw vault keyring ssh-add gpg gpg2"
-        " age sops aws gcloud az doctl history fc"
+        " age sops aws gcloud az doctl history fc gcore"
     ),
     "downloads and runs code": "npx pnpx bunx uvx pipx-run",
     "runs code that cannot be judged": (

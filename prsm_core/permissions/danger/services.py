@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prsm_core.permissions.shell.words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.shell import Command
 
@@ -31,6 +31,8 @@ _MOUNTED = re.compile(
 )
 _INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
 
+_RAILS_LOSS = "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load"
+
 # By the first words after options: what publishes, deletes, installs for good, or runs code.
 _WORDS: Mapping[str, frozenset[str]] = {
     "npm": word_set(
@@ -41,7 +43,7 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "pnpm": word_set("publish dlx exec-x login config link unpublish"),
     "bun": word_set("publish x link"),
     "cargo": word_set("publish yank login logout owner install uninstall"),
-    "gem": word_set("push yank owner signin install-x"),
+    "gem": word_set("push yank owner signin"),
     "poetry": word_set("publish config"),
     "uv": word_set("publish tool self x"),
     "hatch": word_set("publish"),
@@ -72,8 +74,11 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "conda": word_set("remove config"),
     "vagrant": word_set("destroy ssh"),
     "redis-cli": word_set("flushall flushdb FLUSHALL FLUSHDB shutdown config eval EVAL"),
-    "rails": word_set("db:drop db:reset runner console"),
-    "rake": word_set("db:drop db:reset"),
+    "rails": word_set(f"runner console {_RAILS_LOSS}"),
+    "rake": word_set(_RAILS_LOSS),
+    **dict.fromkeys(("manage.py", "django-admin"), word_set("flush reset_db reset_schema")),
+    "artisan": word_set("migrate:fresh migrate:reset migrate:refresh db:wipe"),
+    "console": word_set("doctrine:database:drop doctrine:schema:drop"),  # bin/console of Symfony
     "firebase": word_set("deploy login"),
     "netlify": word_set("deploy login"),
     "wrangler": word_set("deploy publish secret delete"),
@@ -83,6 +88,22 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "nix-env": word_set("-i -e"),
     "ollama": word_set("push rm"),
     "code": word_set("tunnel serve-web"),
+    "btrfs": word_set("delete balance"),
+    "gsutil": word_set("rm rb mv rsync iam acl"),
+    "s3cmd": word_set("del rm rb sync"),
+    "mc": word_set("rm rb mirror"),
+    "rclone": word_set("delete deletefile purge sync move rmdir rmdirs cleanup config"),
+    "etcdctl": word_set("del rm rmdir defrag"),
+    "consul": word_set("delete"),
+    "nomad": word_set("stop purge"),
+    "rabbitmqctl": word_set(
+        "reset force_reset stop stop_app delete_queue purge_queue delete_vhost delete_user"
+    ),
+    "mysqladmin": word_set("drop shutdown kill password flush-privileges"),
+    "mise": word_set("trust"),
+    "timedatectl": word_set("set-time set-timezone set-ntp set-local-rtc"),
+    "hostnamectl": word_set("set-hostname hostname set-icon-name set-chassis set-deployment"),
+    "localectl": word_set("set-locale set-keymap set-x11-keymap"),
 }
 _OPTIONS = re.compile(
     r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
@@ -100,7 +121,15 @@ def _by_words(command: Command) -> str | None:
         return _packager(command)
     if name in {"docker", "podman"}:
         return _container(command)
-    return None
+    return _gem(texts) if name == "gem" else None
+
+
+def _gem(texts: Sequence[str]) -> str | None:
+    if texts[:1] == ("sources",) and not {*texts[1:]} <= {"-l", "--list"}:
+        return "changes where packages come from for good"
+    named = ("-s", "--source", "--clear-sources")
+    is_elsewhere = any(text.startswith(named) or "://" in text for text in texts)
+    return "installs from elsewhere" if is_elsewhere else None
 
 
 def _packager(command: Command) -> str | None:
@@ -135,6 +164,8 @@ def _container(command: Command) -> str | None:
 
 def _data_base(command: Command) -> str | None:
     if any(_DATA_LOSS.search(text) for text in command.texts[1:]):
+        return "changes or deletes data"
+    if any(not word.exact or _DATA_LOSS.search(word.text) for word in command.feeds):
         return "changes or deletes data"
     if {"-f", "--file"} & set(command.texts) or command.reads or command.piped:
         return "runs a script whose text is not known"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.danger.services import SERVICES
 from prsm_core.permissions.shell import sed
+from prsm_core.permissions.shell.runners import script_of
 from prsm_core.permissions.shell.wrappers import AWK_RUNS
 
 if TYPE_CHECKING:
@@ -112,6 +114,29 @@ def _tar(command: Command) -> str | None:
     return None
 
 
+_ZIP_MOVES = re.compile(r"-(?!-)[a-zA-Z]*m[a-zA-Z]*|--move")
+
+
+def _zip(command: Command) -> str | None:
+    return "deletes files" if any(map(_ZIP_MOVES.fullmatch, command.texts[1:])) else None
+
+
+def _seven_zip(command: Command) -> str | None:
+    deletes = command.texts[1:2] == ("d",) or "-sdel" in command.texts
+    return "deletes files" if deletes else None
+
+
+_DPKG_CHANGES = re.compile(
+    r"-(?!-)[a-zA-Z]*[irP].*|--(?:install|unpack|configure|remove|purge|triggers-only|update-avail"
+    r"|merge-avail|clear-.*|add-architecture|remove-architecture|set-selections)(?:=.*)?"
+)
+
+
+def _dpkg(command: Command) -> str | None:
+    changes = any(map(_DPKG_CHANGES.fullmatch, command.texts[1:2]))
+    return "installs or removes programs of the system" if changes else None
+
+
 def _rsync(command: Command) -> str | None:
     for text in command.texts[1:]:
         if text.startswith(("--del", "--remove", "-e", "--rsh", "--rsync-path", "--daemon")):
@@ -166,6 +191,16 @@ def _python_module(command: Command) -> str | None:
     return None
 
 
+def _interpreted(command: Command) -> str | None:
+    """Judge the script that an interpreter is told as the program of its name."""
+    script = script_of(command.name, command.words)
+    inner = None if script is None else replace(command, words=tuple(script))
+    check = None if inner is None else SERVICES.get(inner.name)
+    if inner is not None and check is not None and (reason := check(inner)):
+        return reason
+    return _python_module(command)
+
+
 def _pip(command: Command) -> str | None:
     return _pip_words(command.texts[1:])
 
@@ -191,6 +226,11 @@ def _go(command: Command) -> str | None:
     if texts[:1] in {("run",), ("install",)} and any("@" in text for text in texts):
         return "downloads and runs code"
     return None
+
+
+def _ifconfig(command: Command) -> str | None:
+    operands = [text for text in command.texts[1:] if not text.startswith("-")]
+    return "changes the network" if len(operands) > 1 else _ip(command)
 
 
 def _ip(command: Command) -> str | None:
@@ -269,16 +309,20 @@ TOOLS: Mapping[str, Check] = {
     **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois", "drill"), _unknown_words),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
     "rsync": _rsync,
+    "zip": _zip,
+    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip),
+    "dpkg": _dpkg,
     **dict.fromkeys(("make", "gmake"), _make),
     "crontab": _crontab,
     "env": _env,
     **dict.fromkeys(("export", "declare", "typeset", "readonly"), _prints_environment),
     "set": _set,
     "ps": _ps,
-    **dict.fromkeys(("python", "python3"), _python_module),
+    **dict.fromkeys(("python", "python3", "php", "ruby", "node"), _interpreted),
     **dict.fromkeys(("pip", "pip3"), _pip),
     "go": _go,
-    **dict.fromkeys(("ip", "ifconfig", "route"), _ip),
+    **dict.fromkeys(("ip", "route"), _ip),
+    "ifconfig": _ifconfig,
     "shopt": _history_shell,
     **dict.fromkeys(("code", "cursor", "codium", "windsurf"), _code_editor),
     "date": _date,

@@ -26,14 +26,13 @@ from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
 from prsm_core.permissions.shell.grammar import RefusedError
 from prsm_core.permissions.shell.opening import open_command
 from prsm_core.permissions.shell.structure import read_structure
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.permissions.shell.words import Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.shell.script import Command
-    from prsm_core.permissions.shell.words import Word
 
 __all__ = ["all_acceptable", "is_safe", "is_safe_text", "program_name", "sets_only_harmless"]
 
@@ -146,6 +145,8 @@ def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bo
     if name == "git":
         return is_read_only_git(arguments, place) and not may_start_programs(arguments, place)
     texts = (name, *command.texts[1:])
+    if name == "rg" and command.behind and "--files" not in texts:
+        arguments = (*arguments, Word("-"))  # what it searches where it is told no path
     if name in READ_ONLY:
         return READ_ONLY[name](arguments, place) or is_version_output(texts, place, trusted=trusted)
     if is_version_output(texts, place, trusted=trusted):

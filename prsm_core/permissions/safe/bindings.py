@@ -59,14 +59,20 @@ def read_names(step: Step) -> tuple[str, ...] | None:
     words = _literal(step.words, is_pattern=True)
     separators = {name: _literal([value], is_pattern=True) for name, value in step.assigned}
     texts = [word.text for word in words or ()]
-    if words is None or not all(word.known for word in words) or texts[1:2] != ["-r"]:
+    if words is None or not all(word.known for word in words):
         raise NotSafeError("it cannot be told what is read")
     if separators and (separators.keys() != {"IFS"} or None in separators.values()):
         raise NotSafeError("it cannot be told what is read")
-    names = texts[4:] if texts[2:4] == _DELIMITED else texts[2:]
-    if not names:
+    names = texts[2:] if texts[1:2] == ["-r"] else texts[1:]
+    names = names[2:] if names[:2] == _DELIMITED else names
+    if not names or any(name.startswith("-") for name in names):
         raise NotSafeError("it cannot be told what is read")
     return tuple(names)
+
+
+def is_raw(condition: Step) -> bool:
+    """Return whether a `read` takes backslashes for letters."""
+    return isinstance(condition, Simple) and condition.words[1:2] == ((Literal(Word("-r")),),)
 
 
 def sources(step: Step) -> Mapping[str, list[Source]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.safe.bindings import may_be_set, read_names, sources
+from prsm_core.permissions.safe.bindings import is_raw, may_be_set, read_names, sources
 from prsm_core.permissions.safe.carriers import carried_by_xargs
 from prsm_core.permissions.safe.producers import ANYTHING, Output, output_of
 from prsm_core.permissions.safe.values import NotSafeError, Value, Words
@@ -170,7 +170,8 @@ class _Walk:
             if read is None:
                 inner = self.walk(step.condition, state, incoming)
             else:
-                whole = incoming if len(read) == 1 and incoming.kind is Kind.NAME else ANYTHING
+                is_whole = len(read) == 1 and is_raw(step.condition)
+                whole = incoming if is_whole and incoming.kind is Kind.NAME else ANYTHING
                 for name in read:
                     inner = self._bind(name, Value(output=whole), inner)
         self.walk(step.body, inner)

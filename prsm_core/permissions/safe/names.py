@@ -60,14 +60,14 @@ class Names:
         return found[self, passage]
 
     def _search(self, place: Place, passage: Passage) -> bool:
-        folders = [(root, False) for root in self.roots]
+        folders = [(root, False, False) for root in self.roots]
         while folders:
-            folder, is_found = folders.pop()
+            folder, is_found, is_split = folders.pop()
             if not is_within(folder, place.root):
                 return False
             try:
                 with os.scandir(folder) as entries:
-                    inner = self._look_through(entries, folder, is_found, place, passage)
+                    inner = self._look_through(entries, folder, is_found, is_split, place, passage)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # then nothing is found in it
             except OSError:
@@ -82,14 +82,16 @@ class Names:
         entries: Iterable[os.DirEntry[str]],
         folder: str,
         is_found: bool,
+        is_split: bool,
         place: Place,
         passage: Passage,
-    ) -> list[tuple[str, bool]] | None:
+    ) -> list[tuple[str, bool, bool]] | None:
         """Return the folders in a folder, None if something in it must not be read.
 
-        All that is in a folder that `is_found` itself is, as readers may go through it.
+        All that is in a folder that `is_found` itself is, as readers may go through it; and all
+        that is found below a name that `is_split` on the way is something else then.
         """
-        inner: list[tuple[str, bool]] = []
+        inner: list[tuple[str, bool, bool]] = []
         is_secret = secret_part(folder[len(place.root) :]) is not None
         for entry in entries:
             place.looks.entries -= 1
@@ -99,12 +101,12 @@ class Names:
             if not self.hidden and name.startswith("."):
                 continue
             found = is_found or self._is_found(name)
-            if found and (is_secret or _is_risky(entry, place.root, passage)):
+            if found and (is_secret or is_split or _is_risky(entry, place.root, passage)):
                 return None
             if self.tracked and name == ".git":
                 continue
             if entry.is_dir(follow_symlinks=False):
-                inner.append((entry.path, found))
+                inner.append((entry.path, found, is_split or _is_split(name, passage)))
         return inner
 
     def _is_found(self, name: str) -> bool:
@@ -119,12 +121,15 @@ def simple_pattern(text: str) -> bool:
     return _SIMPLE_PATTERN.fullmatch(text) is not None
 
 
+def _is_split(name: str, passage: Passage) -> bool:
+    """Return whether a name becomes something else on its way."""
+    if passage >= Passage.LINES and _SPLITS.search(name):
+        return True
+    return passage >= Passage.WORDS and _EXPANDS.search(name) is not None
+
+
 def _is_risky(entry: os.DirEntry[str], root: str, passage: Passage) -> bool:
-    if passage >= Passage.LINES and _SPLITS.search(entry.name):
-        return True
-    if passage >= Passage.WORDS and _EXPANDS.search(entry.name):
-        return True
-    if secret_part(entry.name) is not None:
+    if _is_split(entry.name, passage) or secret_part(entry.name) is not None:
         return True
     if not entry.is_symlink():
         return False

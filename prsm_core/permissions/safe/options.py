@@ -127,7 +127,8 @@ class _Parser:
         text = word.text
         if not word.exact:
             self._operands.append(word)
-            return word.kind is not None and not word.may_be_option
+            is_harmless = self._rules.tame and self._rules.texts < 0
+            return word.kind is not None and (is_harmless or not word.may_be_option)
         if text.startswith("--"):
             return self._long(word)
         if text.startswith("-") and text != "-":

@@ -33,18 +33,19 @@ if TYPE_CHECKING:
 
 _GREP_LONG = word_set(
     "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
-    " only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
+    " file= only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
     " basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
     " color color= colour colour= include= exclude= exclude-dir= context= after-context="
     " before-context= max-count= regexp= binary-files="
 )
 _PATTERN_OPTIONS = frozenset({"-e", "--regexp"})
+_PATTERN_FILES = frozenset({"-f", "--file"})
 _GREP = Syntax(
     flags="abcEFGhHiIlLnoPqrRsvwxyzZ",
-    valued="ABCem",
+    valued="ABCefm",
     long=_GREP_LONG,
     texts=1,
-    all_paths=_PATTERN_OPTIONS,
+    all_paths=_PATTERN_OPTIONS | _PATTERN_FILES,
     free=_PATTERN_OPTIONS,
     numeric=True,
     tame=True,
@@ -104,17 +105,21 @@ _SYNTAX: Mapping[str, Syntax] = {
         reach=link_reach,
     ),
     "df": Syntax(
-        flags="ahHiklPT", long=word_set("human-readable inodes print-type"), names_only=True
+        flags="ahHiklPT",
+        long=word_set("human-readable inodes print-type output output= total local"),
+        names_only=True,
     ),
     "tree": Syntax(
-        flags="adfisDhpugFCnAStrv",
+        flags="adfisDhpugFCnAStrvJX",
         valued="LIP",
         long=word_set("dirsfirst noreport gitignore prune filelimit= sort= du si charset= version"),
         names_only=True,
         apart=True,
     ),
-    "basename": Syntax(flags="az", valued="s", long=word_set("multiple suffix="), texts=-1),
-    "dirname": Syntax(flags="z", texts=-1),
+    "basename": Syntax(
+        flags="az", valued="s", long=word_set("multiple suffix="), texts=-1, tame=True
+    ),
+    "dirname": Syntax(flags="z", texts=-1, tame=True),
     "realpath": Syntax(
         flags="emLPqsz", long=word_set("relative-to= relative-base="), names_only=True
     ),
@@ -146,7 +151,9 @@ _SYNTAX: Mapping[str, Syntax] = {
     "cut": Syntax(
         flags="snz",
         valued="dfcb",
-        long=word_set("delimiter= fields= characters= bytes= only-delimited complement"),
+        long=word_set(
+            "delimiter= fields= characters= bytes= only-delimited complement output-delimiter="
+        ),
     ),
     "tr": Syntax(flags="cCdst", long=word_set("complement delete squeeze-repeats"), texts=-1),
     "rev": Syntax(),
@@ -185,7 +192,7 @@ _SYNTAX: Mapping[str, Syntax] = {
             " type-list null quiet stats json text column no-messages passthru color= glob= iglob="
             " type= type-not= max-count= max-depth= max-columns= max-filesize= context="
             " after-context= before-context= replace= regexp= sort= sortr= encoding= pretty"
-            " context-separator="
+            " context-separator= debug"
         ),
         texts=1,
         all_paths=_PATTERN_OPTIONS | {"--files", "--type-list"},
@@ -391,7 +398,10 @@ def _date(arguments: Sequence[Word], place: Place) -> bool:
     # A bare operand sets the clock.
     arguments = [word for word in arguments if not _DATE_PRECISION.fullmatch(word.text)]
     rules = Syntax(
-        flags="uRI", valued="d", long=word_set("utc date= iso-8601 iso-8601= rfc-3339="), texts=-1
+        flags="uRI",
+        valued="dr",
+        long=word_set("utc date= iso-8601 iso-8601= rfc-3339= reference="),
+        texts=-1,
     )
     parsed = parse(arguments, rules, place)
     return parsed is not None and all(word.text.startswith("+") for word in parsed.operands)

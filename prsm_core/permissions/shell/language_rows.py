@@ -272,6 +272,9 @@ mypy
 django-admin manage.py
     code -c --command
     verbs shell shell_plus dbshell
+artisan
+    code --execute
+    verbs tinker
 flask
     verbs shell
 invoke inv fab

@@ -36,13 +36,13 @@ def read_plain(text: str) -> Reading | None:
     for part in _PART.findall(text):
         if part in _SEPARATORS:
             is_pipe = part == "|"
-            commands.append(Command(tuple(words), piped=is_piped or is_pipe))
+            commands.append(Command(tuple(words), piped=is_piped or is_pipe, behind=is_piped))
             words, is_piped = [], is_pipe
         elif part[0] in "'\"":
             words.append(Word(part[1:-1]))
         elif ">" not in part:
             words.append(Word(part))
-    commands.append(Command(tuple(words), piped=is_piped))
+    commands.append(Command(tuple(words), piped=is_piped, behind=is_piped))
     if any(command.words[0].text in _SPECIAL for command in commands):
         return None
     return Reading(

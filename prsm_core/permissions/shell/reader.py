@@ -66,12 +66,14 @@ NOWHERE = "/dev/null"
 class _Draft:
     """A command that is being read.
 
-    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it. By
+    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it, `behind`
+    that it stands before it. By
     the tree a list with a redirection at its end can be one side of a pipeline as a whole.
     """
 
     piped: bool = False
     beside: bool = False
+    behind: bool = False
     words: list[Word] = field(default_factory=list)
     assigned: list[Assignment] = field(default_factory=list)
     reads: list[Word] = field(default_factory=list)
@@ -86,6 +88,7 @@ class _Draft:
             tuple(self.writes),
             tuple(self.feeds),
             piped=self.beside if plain else self.piped,
+            behind=plain and self.behind,
         )
 
 
@@ -227,7 +230,9 @@ class _Reader:
     # Simple commands.
 
     def _statement(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
-        draft = self._drafts[node.id] = self._last = _Draft(piped, self._is_beside)
+        draft = self._drafts[node.id] = self._last = _Draft(
+            piped, self._is_beside, self._is_beside
+        )
         self._is_beside = False
         parts = list(map(Part.of, _parts(kind, children)))
         self._check_lines(parts)

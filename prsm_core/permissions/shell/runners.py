@@ -90,10 +90,28 @@ RUNNERS: Mapping[str, Runner] = {name: runner for text in TABLES for name, runne
 _NAMES_A_VALUE = re.compile(r"[=:]")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
 _MAX_WORDS = 500  # that are looked at
+_RUNS_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|nodejs|bun|deno|perl|tsx|ts-node)[0-9.]*")
 
 
 def told(name: str, words: Sequence[Word]) -> tuple[Told, ...]:
-    """Return what the words of a program, its name first, tell it to run."""
+    """Return what the words of a program, its name first, tell it to run.
+
+    A script that an interpreter is told counts as the program of its name, if it is given code.
+    """
+    script = script_of(name, words)
+    inner = () if script is None else _told(script[0].text.rpartition("/")[2], script)
+    return (*_told(name, words), *(each for each in inner if each.text.strip()))
+
+
+def script_of(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
+    """Return the words of an interpreter from its script on, None where there is none."""
+    if not _RUNS_SCRIPTS.fullmatch(name):
+        return None
+    start = next((at for at, word in enumerate(words[1:6], 1) if word.text[:1] != "-"), None)
+    return None if start is None or not words[start].exact else words[start:]
+
+
+def _told(name: str, words: Sequence[Word]) -> tuple[Told, ...]:
     runner = RUNNERS.get(name) or RUNNERS.get(name.rstrip("0123456789."))
     if runner is None or len(words) < 2:
         return ()

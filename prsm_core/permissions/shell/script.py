@@ -23,7 +23,8 @@ class Command:
 
     `reads` are the files its input comes from, `writes` those its output goes to, `feeds` texts
     that are its input. `piped` says that it stands in a pipeline, `via` what runs it if that is
-    another program, `appended` that the program that runs it adds arguments.
+    another program, `behind` that its input surely is what the command before it in a plain pipeline
+    prints.
     """
 
     words: tuple[Word, ...]
@@ -33,6 +34,7 @@ class Command:
     feeds: tuple[Word, ...] = ()
     piped: bool = False
     via: str = ""
+    behind: bool = False
     name: str = field(init=False, compare=False)  # of the program, without its path; "" if unknown
     texts: tuple[str, ...] = field(init=False, compare=False, repr=False)  # of its words
 

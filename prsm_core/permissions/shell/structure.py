@@ -50,6 +50,7 @@ _EXPANDED = word_set(
 _CUTS = word_set("% %% # ## / // /# /% ^ ^^ , ,,")
 _HARMLESS_CUT = re.compile(r"[\w.*?/@:+ -]*")
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|[?#$]")
+_STATUS = re.compile(r"PIPESTATUS\[\d\]")
 _RANGE = re.compile(r"\{\d{1,6}\.\.\d{1,6}(?:\.\.\d{1,4})?\}")
 _NUMBER = re.compile(r"\d{1,15}")
 _CALCULATED = word_set("binary_expression unary_expression parenthesized_expression")
@@ -404,10 +405,12 @@ class _Builder:
             raise RefusedError("a variable cannot be followed")
         return Variable(text, quoted)
 
-    def _expansion(self, node: Node, *, quoted: bool) -> Variable:
+    def _expansion(self, node: Node, *, quoted: bool) -> Variable | Number:
         parts = [self._literals.text(child) for child in node.children]
         if parts[0] != "${" or parts[-1] != "}":
             raise RefusedError("an expansion cannot be followed")
+        if len(parts) == 3 and _STATUS.fullmatch(parts[1]):
+            return Number()
         if len(parts) == 4 and parts[1] == "#" and _PARAMETER.fullmatch(parts[2]):
             return Variable(parts[2], quoted, counted=True)
         if len(parts) < 3 or not _PARAMETER.fullmatch(parts[1]):

@@ -145,7 +145,11 @@ LOOSE_AFTER: Mapping[str, frozenset[str]] = {
     "snap": word_set("run"),
     "rustup": word_set("run"),
     **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
-    **dict.fromkeys(("pixi", "micromamba", "volta", "hatch", "tox"), word_set("run exec")),
+    **dict.fromkeys(
+        ("pixi", "micromamba", "volta", "hatch", "tox", "devbox", "flox"),
+        word_set("run exec activate"),
+    ),
+    "devenv": word_set("shell --"),
     **dict.fromkeys(("stack", "cabal", "dune", "opam"), word_set("exec run")),
     "git": word_set("bisect foreach filter-branch"),
 }

@@ -225,6 +225,13 @@ class Place:
             return None
         return replace(self, elsewhere=folders) if len(folders) <= MAX_FOLDERS else None
 
+    def joined(self, other: Place) -> Place | None:
+        """Return the place that is either; None when it is too many folders."""
+        if other == self:
+            return self
+        folders = tuple(dict.fromkeys((*self.folders, *other.folders)))
+        return replace(self, elsewhere=folders) if len(folders) <= MAX_FOLDERS else None
+
     def is_outside(self, word: Word) -> bool:
         """Return whether an argument is a path that may lead out of the workspace.
 

@@ -31,7 +31,7 @@ _GIT_HARMLESS = re.compile(
     r"|GIT_OPTIONAL_LOCKS|GIT_PAGER_IN_USE|UV_NO_PROGRESS|PIP_NO_INPUT|PIP_DISABLE_PIP_VERSION_CHECK"
 )
 # Setting one of these to one of those only keeps a program from waiting for a person.
-_QUIET = word_set("PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR")
+_QUIET = re.compile(r"(?:[A-Z]+_)*(?:MAN)?(?:PAGER|EDITOR)|VISUAL")
 _QUIET_VALUES = frozenset({"", "cat", "true", ":", "/bin/true", "/usr/bin/true"})
 
 
@@ -39,7 +39,7 @@ def setting_danger(command: Command) -> str | None:
     """Return why the variables that are set for or by a command are dangerous."""
     for each in command.assigned:
         name = each.name
-        if name in _QUIET and each.value.known and each.value.text in _QUIET_VALUES:
+        if _QUIET.fullmatch(name) and each.value.known and each.value.text in _QUIET_VALUES:
             continue
         if _GIT_HARMLESS.fullmatch(name):
             continue

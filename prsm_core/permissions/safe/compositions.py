@@ -210,11 +210,13 @@ class _Walk:
             return self._assign(step, state)
         if read_names(step) is not None:
             raise NotSafeError("what is read is only known when it runs")
+        after = state
         for command in self._commands(step, state):
-            if command.texts[0] == "cd":
-                return self._enter(command, state)
-            self._check(command, state.place, incoming)
-        return state
+            if command.texts[0] == "cd":  # into whichever folder a variable holds
+                after = after.moved(self._entered(command, state, after.place))
+            else:
+                self._check(command, state.place, incoming)
+        return after
 
     def _assign(self, step: Simple, state: _State) -> _State:
         for name, pieces in step.assigned:
@@ -234,13 +236,15 @@ class _Walk:
             state = self._bind(name, value, state)
         return state
 
-    def _enter(self, command: Command, state: _State) -> _State:
+    def _entered(self, command: Command, state: _State, others: Place) -> Place:
+        """Return the folders it may be in behind a `cd`, those it may be in anyway included."""
         if self._loops or command.assigned or len(command.words) != 2:
             raise NotSafeError("it cannot be told which folder it is in")
         place = state.place.entered(command.words[1]) if command.words[1].exact else None
+        place = place and place.joined(others)
         if place is None:
             raise NotSafeError("it may leave the workspace")
-        return state.moved(place)
+        return place
 
     def _commands(self, step: Simple, state: _State) -> Iterable[Command]:
         self._check_pieces(step.words, state)
@@ -303,7 +307,7 @@ class _Walk:
                 incoming = self._outputs[id(pieces[0])] if len(reads) == 1 else ANYTHING
                 continue
             for words in self._make_words(state).alternatives([pieces]):
-                if len(words) != 1 or not words[0].known or not state.place.is_ordinary(words[0]):
+                if len(words) != 1 or not _may_be_opened(words[0], state.place):
                     raise NotSafeError("what it reads may hold a secret")
         return incoming
 
@@ -329,6 +333,16 @@ class _Walk:
                     if piece.file and printed.kind is not Kind.NAME:
                         printed = Output(Kind.TEXT)
                     self._outputs[id(piece)] = printed
+
+
+def _may_be_opened(word: Word, place: Place) -> bool:
+    """Return whether a file is ordinary; that of a loop is one of those its pattern stands for."""
+    if not word.glob:
+        return word.known and place.is_ordinary(word)
+    filled = place.filled((word,)) if word.exact and not word.tilde else None
+    return filled is not None and all(
+        where.is_ordinary(name) for names, where in filled for name in names
+    )
 
 
 def _all_numbers(words: Iterable[Word]) -> bool:

@@ -33,7 +33,7 @@ _SED_PREFIX = re.compile(rf"(?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?[ \
 _SED_COMMAND = re.compile(
     r"""(?P<plain>[=dDgGhHnNpPxzl])
     | [qQ][ \t]*\d*
-    | [aic][ \t]*\\?[ \t]*(?:\n)?[^\\\n;}#]*(?=\n|$)
+    | [aic](?:[ \t]*\\\n|[ \t]*\\?)(?=[^\n])[^\\\n;}#]*(?=\n|$)
     | [btT][ \t]*(?:[A-Za-z_]\w*)?
     | :[ \t]*[A-Za-z_]\w*
     | s(?P<by>[^\w\s\\;{}#])(?P<from>(?:(?!(?P=by))[^\\\n]|\\[^\n])*)

@@ -115,7 +115,8 @@ LOOSE = word_set(
     " bpftrace stap rr kcov wine wine64 qemu-x86_64 qemu-aarch64 box64 arch xcrun sem env_parallel"
     " pdsh clush dsh ansible salt fab mpirun mpiexec srun sbatch salloc qsub flatpak-spawn"
     " host-spawn with-contenv foreground cargo-watch cronitor startx sandbox-exec kdesu gksudo gksu"
-    " sudo-rs sux"
+    " sudo-rs sux cross-env cross-env-shell env-cmd reflex onchange gow ttyd gotty autossh machinectl"
+    " overmind pm2 forever"
 )
 # The same, behind one of these words.
 LOOSE_AFTER: Mapping[str, frozenset[str]] = {
@@ -240,7 +241,10 @@ PROGRAM_VARIABLES = word_set(
     " GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_PROXY_COMMAND"
     " SSH_ASKPASS SUDO_ASKPASS BROWSER LESSOPEN LESSCLOSE RSYNC_RSH SHELL CC CXX LD AR RUSTC"
     " RUSTC_WRAPPER MAKEFLAGS GOFLAGS TAR_OPTIONS FCEDIT HISTCMD VIMINIT EXINIT"
-    " BASH_ALIASES BASH_CMDS"
+    " BASH_ALIASES BASH_CMDS HGEDITOR HGPAGER TEXEDIT CVS_RSH CVSEDITOR SVN_SSH SVN_EDITOR BORG_RSH"
+    " DELTA_PAGER BAT_PAGER AWS_PAGER GH_PAGER GH_EDITOR GH_BROWSER GLAB_PAGER PSQL_PAGER"
+    " PSQL_EDITOR KUBE_EDITOR BUNDLER_EDITOR SUDO_EDITOR JJ_EDITOR SYSTEMD_PAGER SYSTEMD_EDITOR"
+    " NODE_REPL_EXTERNAL_MODULE"
 )
 # Variables whose values the shell evaluates: as numbers, or as what it shows before a command.
 EVALUATED = PROGRAM_VARIABLES | word_set("RANDOM SECONDS LINENO OPTIND SRANDOM")

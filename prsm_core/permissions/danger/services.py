@@ -31,7 +31,9 @@ _MOUNTED = re.compile(
 )
 _INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
 
-_RAILS_LOSS = "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load"
+_RAILS_LOSS = (
+    "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load"
+)
 
 # By the first words after options: what publishes, deletes, installs for good, or runs code.
 _WORDS: Mapping[str, frozenset[str]] = {

@@ -24,6 +24,7 @@ _VALUES: Mapping[str, re.Pattern[str]] = {
     "-I": re.compile(r"\{\}|%|@"),
     "-d": re.compile(r"\\n|\n"),
 }
+_PLAIN_LINE = re.compile(r"[\w./@:+,=%* -]*")  # without quotes, which it takes away
 _ENDS = frozenset({";", "+"})
 _COUNTS = (0, 1, 2, 3)
 
@@ -31,7 +32,8 @@ _COUNTS = (0, 1, 2, 3)
 def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[Command] | None:
     """Return the commands that xargs may run, given what comes in; None if it cannot be told."""
     words = list(command.words[1:])
-    mark = ""
+    mark = size = ""
+    is_other = False  # the lines do not become words as usual
     own: list[Word] = []
     while words and words[0].text.startswith("-"):
         option = words.pop(0)
@@ -43,8 +45,13 @@ def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[C
         if not option.known or not _VALUES[name].fullmatch(value):
             return None
         mark = value if name == "-I" else mark
+        size = value if name == "-n" else size
+        is_other = is_other or name in {"-L", "-d"}
     if parse(own, _XARGS, place) is None or not words or not all(word.exact for word in words):
         return None
+    if incoming.lines:
+        known = None if own or is_other else _known(words, incoming.lines, mark, size)
+        return None if known is None else [replace(command, words=tuple(each)) for each in known]
     kind: Kind = incoming.kind if incoming.names is None else Kind.TEXT
     if incoming.names is not None and incoming.names.are_harmless(place, Passage.LINES):
         kind = Kind.NAME
@@ -53,6 +60,21 @@ def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[C
         return [replace(command, words=(*words, *[added] * count)) for count in _COUNTS]
     filled = [_filled(word, mark, added) for word in words]
     return None if None in filled else [replace(command, words=tuple(filter(None, filled)))]
+
+
+def _known(
+    words: Sequence[Word], lines: Sequence[str], mark: str, size: str
+) -> list[list[Word]] | None:
+    """Return what runs for lines that are known, None for those that xargs reads differently."""
+    if not all(map(_PLAIN_LINE.fullmatch, lines)):
+        return None
+    if mark:
+        return [
+            [word.told(word.text.replace(mark, line.lstrip())) for word in words] for line in lines
+        ]
+    items = [Word(item) for line in lines for item in line.split()]
+    step = max(int(size), 1) if size else len(items) or 1
+    return [[*words, *items[at : at + step]] for at in range(0, max(len(items), 1), step)]
 
 
 def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Command]] | None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from prsm_core.permissions.shell.words import Word
 
 _DIFF_LONG = word_set(
-    "dirstat dirstat= stat stat= numstat shortstat compact-summary name-only name-status summary patch no-patch"
-    " unified= color color= no-color word-diff word-diff= color-words cached staged minimal"
+    "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"
+    " patch no-patch unified= color color= no-color word-diff word-diff= color-words cached staged minimal"
     " ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
     " histogram diff-algorithm= find-renames find-renames= no-renames relative exit-code quiet raw"
     " check diff-filter= no-ext-diff no-textconv text full-index abbrev abbrev= function-context"

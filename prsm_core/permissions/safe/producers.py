@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.names import Names, simple_pattern
+from prsm_core.permissions.safe.tools import paths_of
 from prsm_core.permissions.shell.words import Kind, Word, word_set
 
 if TYPE_CHECKING:
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command prints: one text of a kind, or `many`; for names, of which files."""
+    """What a command prints: one text of a kind, or `many`; for names, of which files.
+
+    `lines` are all that it prints, if that is known and there are few.
+    """
 
     kind: Kind = Kind.TEXT
     names: Names | None = None
     many: bool = False
+    lines: tuple[str, ...] = ()
 
 
 ANYTHING = Output()
@@ -64,7 +70,8 @@ def output_of(command: Command, place: Place, incoming: Output) -> Output:
         return ANYTHING
     name, words = command.name, command.words[1:]
     if name in _LINE_FILTERS and incoming is not ANYTHING and not command.reads:
-        return incoming if _is_filter(name, words) else _counted(name, words)
+        # Which of the lines are left, and in what order, is not followed.
+        return replace(incoming, lines=()) if _is_filter(name, words) else _counted(name, words)
     find = _PRODUCERS.get(name)
     return find(words, place) if find is not None else ANYTHING
 
@@ -146,8 +153,10 @@ def _ls(words: Sequence[Word], place: Place) -> Output:
         return ANYTHING
     if not operands:
         return Output(Kind.NAME, Names(place.folders, hidden=False))
-    if not operands[0].glob or "-d" not in options:
+    if not operands[0].glob:
         return ANYTHING
+    if "-d" not in options:
+        return _files(operands[0], place)
     return _matching(operands[0].text, place)
 
 
@@ -205,7 +214,8 @@ def _grep(words: Sequence[Word], place: Place) -> Output:
         return _NUMBERS if words and _counts_one(words, 2) else ANYTHING
     included = [text[10:] for text in texts if text.startswith("--include=")]
     known = included and all(map(simple_pattern, included))
-    return Output(Kind.NAME, Names(place.folders, tuple(included) if known else None))
+    roots = _roots("grep", words, place)
+    return Output(Kind.NAME, Names(roots, tuple(included) if known else None))
 
 
 def _rg(words: Sequence[Word], place: Place) -> Output:
@@ -217,7 +227,8 @@ def _rg(words: Sequence[Word], place: Place) -> Output:
     globs = [after for before, after in pairwise(texts) if before in _GLOB]
     known = globs and all(_STAR_ENDING.fullmatch(text) and "/" not in text for text in globs)
     hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
-    return Output(Kind.NAME, Names(place.folders, tuple(globs) if known else None, hidden))
+    roots = _roots("rg", words, place)
+    return Output(Kind.NAME, Names(roots, tuple(globs) if known else None, hidden))
 
 
 def _fd(words: Sequence[Word], place: Place) -> Output:
@@ -228,11 +239,48 @@ def _fd(words: Sequence[Word], place: Place) -> Output:
     known = endings and all(re.fullmatch(r"\w+", text) for text in endings)
     patterns = tuple(f"*.{text}" for text in endings) if known else None
     hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
-    return Output(Kind.NAME, Names(place.folders, patterns, hidden))
+    return Output(Kind.NAME, Names(_roots("fd", words, place), patterns, hidden))
 
 
 _GLOB = frozenset({"-g", "--glob"})
 _ENDING = frozenset({"-e", "--extension"})
+
+
+_MAX_LINES = 50
+_SIMPLE_ROOT = re.compile(r"(?!-)[\w./@+-]+")
+
+
+def _roots(name: str, words: Sequence[Word], place: Place) -> tuple[str, ...]:
+    """Return the folders that a search goes through; all where it may run if that is not told."""
+    paths = paths_of(name, words, place)
+    if not paths or not all(word.known and _SIMPLE_ROOT.fullmatch(word.text) for word in paths):
+        return place.folders
+    return tuple(
+        os.path.normpath(f"{folder}/{word.text}") for word in paths for folder in place.folders
+    )
+
+
+def _echo(words: Sequence[Word], _place: Place) -> Output:
+    if not all(word.known for word in words) or (words and words[0].text.startswith("-")):
+        return ANYTHING
+    return Output(lines=(" ".join(word.text for word in words),))
+
+
+def _printf(words: Sequence[Word], _place: Place) -> Output:
+    is_list = 1 < len(words) <= _MAX_LINES and words[0].text == "%s\\n"
+    is_list = is_list and all(word.known for word in words)
+    return Output(lines=tuple(word.text for word in words[1:])) if is_list else ANYTHING
+
+
+def _files(word: Word, place: Place) -> Output:
+    """Return the files that a pattern stands for, as long as no folder is among them."""
+    filled = place.filled((word,))
+    if filled is None or len(place.folders) != 1:
+        return ANYTHING
+    names = [each.text for each in filled[0][0]]
+    if len(names) > _MAX_LINES or any(Path(place.folders[0], name).is_dir() for name in names):
+        return ANYTHING
+    return Output(lines=tuple(names))
 
 
 def _numbers(_words: Sequence[Word], _place: Place) -> Output:
@@ -253,6 +301,8 @@ def _date(words: Sequence[Word], _place: Place) -> Output:
 
 
 _PRODUCERS: Mapping[str, Callable[[Sequence[Word], Place], Output]] = {
+    "echo": _echo,
+    "printf": _printf,
     "find": _find,
     "ls": _ls,
     "git": _git,

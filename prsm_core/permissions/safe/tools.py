@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _GREP_LONG = word_set(
     "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
-    " file= only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
-    " basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
+    " only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
+    " file= basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
     " color color= colour colour= include= exclude= exclude-dir= context= after-context="
     " before-context= max-count= regexp= binary-files="
 )
@@ -213,6 +213,15 @@ _SYNTAX: Mapping[str, Syntax] = {
     ),
     **MACHINE,
 }
+
+
+def paths_of(name: str, arguments: Sequence[Word], place: Place) -> Sequence[Word]:
+    """Return the operands of a tool that are paths, nothing where its arguments are not known."""
+    rules = _SYNTAX[name]
+    parsed = parse(arguments, rules, place)
+    if parsed is None:
+        return ()
+    return parsed.operands[0 if parsed.options & rules.all_paths else rules.texts :]
 
 
 def _fits(name: str) -> Check:

@@ -66,9 +66,9 @@ NOWHERE = "/dev/null"
 class _Draft:
     """A command that is being read.
 
-    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it, `behind`
-    that it stands before it. By
-    the tree a list with a redirection at its end can be one side of a pipeline as a whole.
+    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it,
+    `behind` that one stands before it. By the tree a list with a redirection at its end can be one
+    side of a pipeline as a whole.
     """
 
     piped: bool = False
@@ -230,9 +230,7 @@ class _Reader:
     # Simple commands.
 
     def _statement(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
-        draft = self._drafts[node.id] = self._last = _Draft(
-            piped, self._is_beside, self._is_beside
-        )
+        draft = self._drafts[node.id] = self._last = _Draft(piped, self._is_beside, self._is_beside)
         self._is_beside = False
         parts = list(map(Part.of, _parts(kind, children)))
         self._check_lines(parts)

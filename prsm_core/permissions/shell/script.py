@@ -23,8 +23,7 @@ class Command:
 
     `reads` are the files its input comes from, `writes` those its output goes to, `feeds` texts
     that are its input. `piped` says that it stands in a pipeline, `via` what runs it if that is
-    another program, `behind` that its input surely is what the command before it in a plain pipeline
-    prints.
+    another program, `behind` that its input is for sure what the command before it prints.
     """
 
     words: tuple[Word, ...]

@@ -115,8 +115,8 @@ LOOSE = word_set(
     " bpftrace stap rr kcov wine wine64 qemu-x86_64 qemu-aarch64 box64 arch xcrun sem env_parallel"
     " pdsh clush dsh ansible salt fab mpirun mpiexec srun sbatch salloc qsub flatpak-spawn"
     " host-spawn with-contenv foreground cargo-watch cronitor startx sandbox-exec kdesu gksudo gksu"
-    " sudo-rs sux cross-env cross-env-shell env-cmd reflex onchange gow ttyd gotty autossh machinectl"
-    " overmind pm2 forever"
+    " sudo-rs sux cross-env cross-env-shell env-cmd reflex onchange gow ttyd gotty autossh"
+    " machinectl overmind pm2 forever"
 )
 # The same, behind one of these words.
 LOOSE_AFTER: Mapping[str, frozenset[str]] = {

@@ -59,7 +59,12 @@ def test_adding_an_allow_rule_never_lifts_a_denial_or_a_rule_that_asks(
     assert STRENGTH[after] <= STRENGTH[before]
 
 
-CHAINED = sorted({*SIMPLE, *lines("safe_commands.txt"), *lines("ordinary_commands.txt")})
+# Behind a comment nothing is in the chain.
+CHAINED = sorted(
+    line
+    for line in {*SIMPLE, *lines("safe_commands.txt"), *lines("ordinary_commands.txt")}
+    if " # " not in line
+)
 
 
 @given(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _DIFF_LONG = word_set(
     "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"
-    " patch no-patch unified= color color= no-color word-diff word-diff= color-words cached staged minimal"
-    " ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
+    " patch no-patch unified= color color= no-color word-diff word-diff= color-words cached staged"
+    " minimal ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
     " histogram diff-algorithm= find-renames find-renames= no-renames relative exit-code quiet raw"
     " check diff-filter= no-ext-diff no-textconv text full-index abbrev abbrev= function-context"
     " merge-base no-prefix find-copies find-copies= find-copies-harder"

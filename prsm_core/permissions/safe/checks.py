@@ -119,7 +119,7 @@ _RUN_BY_NAME = frozenset({"yarn", "pnpm"})
 _SILENT = frozenset({"--silent", "-s"})
 _TEST_OPTION = re.compile(
     r"--(?:watch(?:All)?=false|no-watch|coverage|no-coverage|ci|run|bail|silent|verbose|runInBand"
-    r"|reporter=(?:dot|spec|verbose|default))"
+    r"|reporter=(?:dot|spec|verbose|default)|(?:testPathPatterns?|testNamePattern|grep)=[\w./ -]+)"
 )
 _MAKE_TARGETS = word_set(
     "test tests lint check typecheck type-check format-check fmt-check check-format unit-test"

@@ -1,4 +1,4 @@
-"""The command policy against a second list of rows, written from its model and not from its code.
+"""The command policy against a second list of rows: evasions, secrets, dangers, everyday work.
 
 The rows are judged in a workspace that holds what such folders hold: ordinary files, secrets,
 links that leave it, names that look like options, and repositories that start programs.

@@ -31,6 +31,7 @@ _COUNTS = (0, 1, 2, 3)
 
 def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[Command] | None:
     """Return the commands that xargs may run, given what comes in; None if it cannot be told."""
+    command = replace(command, behind=False)  # what it runs does not read what comes in
     words = list(command.words[1:])
     mark = size = ""
     is_other = False  # the lines do not become words as usual

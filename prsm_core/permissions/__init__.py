@@ -3,11 +3,15 @@
 broker     the rules in order            checks     the checks of plugins
 policy     rules on shell commands       rules      how rules are compared with commands
 shell      what a text runs              cover      what allow rules cover
+extent     … behind their words          lookups    the class of what services tell
 safe       commands that need no rule    danger     commands that are always asked about
+offers     rules that answers make       replay     recorded commands, judged by other rules
 guard      repeated commands             grants     what was allowed "always"
 results    what is the same result       polling    what only reads or looks, by text
-paths      what is protected, secret     redaction  secrets out of text
-known      programs that are understood
+names      names of secrets              paths      where a command may read and write
+patterns   what patterns stand for       tree       what lies below a folder, kept
+known      programs that are understood  renamed    programs under other names
+redaction  secrets out of text           secret_places  what the sandbox hides
 """
 
 from __future__ import annotations

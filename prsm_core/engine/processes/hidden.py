@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.names import protected_names, secret_part
 from prsm_core.permissions.paths import is_within
-from prsm_core.permissions.places import (
+from prsm_core.permissions.secret_places import (
     HOME_PLACES,
     SYSTEM_PLACES,
     is_secret_of_workspace,

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.safe.names import Passage
+from prsm_core.permissions.safe.listed import Passage
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.producers import names_of_find
 from prsm_core.permissions.shell.script import Command

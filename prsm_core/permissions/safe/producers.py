@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.safe.names import Names, simple_pattern
+from prsm_core.permissions.safe.listed import Names, simple_pattern
 from prsm_core.permissions.safe.tools import paths_of
 from prsm_core.permissions.shell.words import Kind, Word, word_set
 

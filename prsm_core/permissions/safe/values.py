@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.safe.names import Names, Passage, simple_pattern
+from prsm_core.permissions.safe.listed import Names, Passage, simple_pattern
 from prsm_core.permissions.safe.producers import ANYTHING, Output
 from prsm_core.permissions.shell.tree import Literal, Number, Substitution, Variable
 from prsm_core.permissions.shell.words import Kind, Word, bare, word_set

@@ -1,6 +1,6 @@
 """Where secrets lie on a machine, beyond what the names of files tell: the table of the sandbox.
 
-Names that give a secret away wherever they are found are those of `paths.secret_part`.
+Names that give a secret away wherever they are found are those of `names.secret_part`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from prsm_core.builtin.asking import Desk
 from prsm_core.builtin.follow import follow_run, start_task
 from prsm_core.builtin.lines import LineReader
 from prsm_core.builtin.liveness import Liveness
-from prsm_core.builtin.render import Ink, Renderer
+from prsm_core.builtin.render import Ink, Renderer, hanging
 from prsm_core.builtin.screen import Screen
 from prsm_core.builtin.text import escape_prose, format_duration, format_usage
 from prsm_core.engine.clocks import SystemClock
@@ -99,7 +99,7 @@ class ConsoleFrontend(Frontend):
             *([f"${cost:.4f}"] if cost is not None else []),
         ]
         if result.error:
-            self._screen.print_lines([f"error: {escape_prose(result.error)}"])
+            self._screen.print_lines(hanging("error: ", escape_prose(result.error)))
         self._screen.print_lines([", ".join(parts)])
         if result.summary:
             self._out.write(escape_prose(result.summary).rstrip("\n") + "\n")

@@ -128,8 +128,7 @@ class Renderer:
         text = data.prose("text").strip("\n")
         if data.raw("role") != "assistant" or not text.strip():
             return ()
-        first, *rest = text.split("\n")
-        return (f"{self.name(event.agent)}: {first}", *(f"  {line}" for line in rest))
+        return hanging(f"{self.name(event.agent)}: ", text, bar="  ")
 
     def _call(self, event: Event, data: _Fields) -> Sequence[str]:
         tool = data.exact("tool")
@@ -170,12 +169,13 @@ class Renderer:
 
     def _check_denied(self, event: Event, data: _Fields) -> Sequence[str]:
         who, tool = self.name(event.agent), data.exact("tool")
-        return (f"the check {data.exact('check')} forbids {who} {tool}: {data.prose('reason')}",)
+        head = f"the check {data.exact('check')} forbids {who} {tool}: "
+        return hanging(head, data.prose("reason"))
 
     def _question(self, event: Event, data: _Fields) -> Sequence[str]:
         options = [escape_exact(str(option)) for option in data.raw("options") or ()]
         return (
-            f"{self.name(event.agent)} asks you: {data.prose('question')}",
+            *hanging(f"{self.name(event.agent)} asks you: ", data.prose("question")),
             *(f"  {number}. {option}" for number, option in enumerate(options, start=1)),
         )
 
@@ -211,7 +211,7 @@ class Renderer:
 
     def _notice(self, event: Event, data: _Fields) -> Sequence[str]:
         who = f"{self.name(event.agent)}: " if event.agent else ""
-        return (f"{data.exact('level')}: {who}{data.prose('text')}",)
+        return hanging(f"{data.exact('level')}: {who}", data.prose("text"))
 
     def _sink(self, event: Event, data: _Fields) -> Sequence[str]:
         return (f"warning: sink {data.exact('sink')} lost {data.exact('count')} events",)
@@ -219,6 +219,12 @@ class Renderer:
     def _plugin(self, event: Event, data: _Fields) -> Sequence[str]:
         why = data.line("error", _LONG)
         return (f"warning: plugin {data.exact('plugin')} is not used: {why}",)
+
+
+def hanging(head: str, text: str, *, bar: str = "  | ") -> Sequence[str]:
+    """Return a text behind its head, further lines with a bar, so that none looks like ours."""
+    first, *rest = text.split("\n")
+    return (f"{head}{first}", *(f"{bar}{line}" for line in rest))
 
 
 class _Fields:

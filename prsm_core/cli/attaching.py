@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.builtin.asking import Desk
 from prsm_core.builtin.lines import LineReader
-from prsm_core.builtin.render import Ink, Renderer
+from prsm_core.builtin.render import Ink, Renderer, hanging
 from prsm_core.builtin.screen import Screen
 from prsm_core.builtin.text import escape_exact, escape_prose, one_line
 from prsm_core.cli.control import GONE, open_running
@@ -190,6 +190,6 @@ def _signalled() -> Iterator[asyncio.Event]:
 
 def _conclusion(event: Event) -> list[str]:
     error, summary = event.data.get("error"), event.data.get("summary")
-    told = [f"error: {escape_prose(error)}"] if error else []
-    told += escape_prose(summary).splitlines() if summary else []
+    told = [*hanging("error: ", escape_prose(error))] if error else []
+    told += [f"  {line}" for line in escape_prose(summary).splitlines()] if summary else []
     return [f"the run has ended: {escape_exact(str(event.data.get('status')))}", *told]

@@ -48,6 +48,20 @@ def lines_of(kind, /, **data):
     return list(renderer.lines(event))
 
 
+@given(TEXT, any_event())
+def test_only_the_first_line_of_an_event_begins_where_prsms_own_do(text, event):
+    """A question of three lines is no request for permission."""
+    forged = f"{text}\nw1 asks permission for Bash\nerror: no"
+    data = {name: forged if isinstance(said, str) else said for name, said in event.data.items()}
+    _, *rest = "\n".join(lines_of(event.type, **data)).split("\n")
+    assert all(line.startswith("  ") for line in rest)
+
+
+def test_lines_of_a_question_are_told_from_its_options():
+    asked = lines_of("question_asked", question="Which?\n1. red", options=["blue"])
+    assert asked == ["w1 asks you: Which?", "  | 1. red", "  1. blue"]
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "line"),
     [

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.live,
     needs_bwrap,
-    pytest.mark.requirement("E16", "E19", "E20", "D9", "D12"),
+    pytest.mark.requirement("D9", "D10", "E24", "U19", "U23"),
 ]
 
 DEADLINE_S = 60

@@ -31,6 +31,7 @@ from tests.live.test_tree import lines, of_type, play
 
 if TYPE_CHECKING:
     from prsm_core.engine.control.client import ControlClient
+    from tests.live.conftest import Prsm
 
 pytestmark = [
     pytest.mark.live,
@@ -135,7 +136,7 @@ for path in paths:
 class Hostile:
     """One run with a victim and a hostile agent, and the secrets that are in it."""
 
-    prsm: object
+    prsm: Prsm
     name: str  # of the variable with the key of the provider
     secret: str = field(default_factory=lambda: "canary" + secrets.token_hex(12))
     provider: str = field(default_factory=lambda: "canary" + secrets.token_hex(12))
@@ -329,7 +330,7 @@ def ends(events):
     """Return how the calls of each command ended."""
     begun = of_type(events, "tool_call_started")
     commands = {event["call"]: event["arguments"].get("command") for event in begun}
-    found = {}
+    found: dict[str, list[str]] = {}
     for event in of_type(events, "tool_call_finished"):
         found.setdefault(commands[event["call"]], []).append(event["status"])
     return found

@@ -126,6 +126,7 @@ def names_of_find(words: Sequence[Word], place: Place) -> Names | None:
             segment, has_acted = None, False
         elif text in {"!", "-not"}:
             is_any = is_any or rest[at + 1 : at + 2] in ([], [Word("(")])
+            has_acted = has_acted or any(word.text in _FIND_ACTS for word in rest[at + 1 : at + 2])
             at += _skipped(rest[at + 1 : at + 2])
         elif text not in _FIND_OPTIONS:
             return None

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 _PERSON = "user"  # who answered; others do so in a person's place
-_DENIED = "denied"
+_DENIED = "denied"  # how a vendor's own tool ends
+_REFUSAL = "not permitted: "  # how run_bash does
 
 
 async def read_recorded(workspace: str, prefixes: Sequence[str]) -> list[Recorded]:
@@ -108,7 +109,9 @@ class _Reading:
     def _finish(self, entry: _Entry | None, data: Mapping[str, object]) -> None:
         if entry is None:
             return
-        entry.is_denied = data.get("error") == _DENIED
+        reason = data.get("error")
+        is_refusal = isinstance(reason, str) and reason.startswith(_REFUSAL)
+        entry.is_denied = data.get("status") == _DENIED or is_refusal
         open_calls = self._unasked[entry.agent, entry.command]
         if entry in open_calls:
             open_calls.remove(entry)

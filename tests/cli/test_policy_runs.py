@@ -79,7 +79,9 @@ def run_of(ledger, workspace):
 
 def day(told):
     told.ran("ls -la")
-    told.ran("make all", status="failed", error="denied")
+    told.ran("make all", status="denied", error="plan mode runs safe commands only")
+    told.ran("make any", status="failed", error="not permitted: plan mode")
+    told.ran("make some", status="failed", error="exit code 2")
     told.asked("npm run build", "once")
     told.asked("npm run build -- --prod", "always", asked_first=True)
     told.asked("npm run build", "allow_global")
@@ -94,11 +96,13 @@ def test_recorded_commands_are_judged_by_the_rules_in_force(prsm, run_of):
     done = prsm("policy", "replay", "--json")
     found = json.loads(done.out)
     assert found["counts"] == {
-        "then": {"ran": 1, "denied": 1, "approved": 4, "refused": 2},
-        "now": {"runs": 1, "asks": 7},
+        "then": {"ran": 2, "denied": 2, "approved": 4, "refused": 2},
+        "now": {"runs": 1, "asks": 9},
     }
     assert [(row["command"], row["then"], row["now"]) for row in found["rows"]] == [
-        ("make all", "denied", "asks")
+        ("make all", "denied", "asks"),
+        ("make any", "denied", "asks"),
+        ("make some", "ran", "asks"),
     ]
 
 
@@ -133,7 +137,7 @@ def test_sessions_are_chosen_by_the_beginning_of_their_ids(prsm, run_of):
         row["command"] for row in json.loads(prsm("policy", "replay", "t", "--json").out)["rows"]
     ]
     both = json.loads(prsm("policy", "replay", "--json").out)["counts"]["then"]
-    assert both["ran"] == 2
+    assert both["ran"] == 3
     assert prsm("policy", "replay", "x").code != 0
 
 

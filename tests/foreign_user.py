@@ -21,7 +21,11 @@ try:
     peer.shutdown(socket.SHUT_WR)
 except OSError:
     pass  # it is closed already
-sys.stdout.buffer.write(peer.makefile("rb").read())
+try:
+    while chunk := peer.recv(4096):
+        sys.stdout.buffer.write(chunk)
+except ConnectionResetError:
+    pass  # it was closed before all that was sent was read
 """
 
 

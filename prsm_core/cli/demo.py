@@ -22,9 +22,9 @@ def demo(launch: Launch, ui: str | None, as_json: bool, keep: bool) -> int:
     permissions, the ledger, the edits and the test run. It needs no provider, no key and no
     network, and takes seconds. The project is a copy in a temporary folder.
 
-    On a terminal you are asked for a permission; if you do not answer, the demo does. Exits with
-    0 when every agent has completed its task. A demo that is interrupted leaves nothing behind,
-    unless it is to be kept.
+    On a terminal you are asked for a permission, and the team waits for your answer; where nobody
+    can be asked the demo answers. Exits with 0 when every agent has completed its task. A demo
+    that is interrupted leaves nothing behind, unless it is to be kept.
     """
     if as_json and ui not in {None, "json"}:
         raise click.UsageError(f"--json and --ui {ui} exclude each other")

@@ -24,26 +24,23 @@ from prsm_core.cli.sample import changes, lend_sample, sweep
 from prsm_core.cli.setup import Setup
 from prsm_core.config import Settings
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.interfaces.frontend import Frontend, RunOptions
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.frontend import AppHandle, FrontendSpec
+    from prsm_core.interfaces.frontend import Frontend, FrontendSpec
 
 TASK = "Customers who order for exactly 50.00 pay shipping. Mend it."
-PATIENCE_SECONDS = 5.0  # for a person to answer; then the demonstration does
 
 _INTRO = (
     "A scripted team mends a sample project. No model is asked; the engine, the tools, the "
     "permissions, the ledger and the edits are real."
 )
-_ASKED = f"You will be asked for a permission; after {PATIENCE_SECONDS:.0f} s the demo answers."
+_ASKED = "You will be asked for a permission: the team waits for your answer."
 
 
 def run_demo(launch: Launch, *, ui: str | None, keep: bool) -> int:
@@ -60,47 +57,14 @@ def run_demo(launch: Launch, *, ui: str | None, keep: bool) -> int:
     return asyncio.run(_run(plugins, spec, state, keep=keep))
 
 
-class PatientFrontend(Frontend):
-    """Allows once what a person does not answer for a while."""
-
-    def __init__(self, inner: Frontend, clock: Clock, *, seconds: float) -> None:
-        self._inner = inner
-        self._clock = clock
-        self._seconds = seconds
-        self.has_answered = False
-
-    async def run(self, app: AppHandle) -> int:
-        """Run the frontend that the person sees."""
-        async with asyncio.TaskGroup() as group:
-            watch = group.create_task(self._watch(app))
-            code = await self._inner.run(app)
-            watch.cancel()
-        return code
-
-    async def _watch(self, app: AppHandle) -> None:
-        async with asyncio.TaskGroup() as group:
-            async for event in app.events():
-                if event.type == "permission_requested":
-                    _ = group.create_task(self._answer(app, event.data["request"]))
-
-    async def _answer(self, app: AppHandle, request: str) -> None:
-        await self._clock.sleep(self._seconds)
-        if await app.resolve_permission(request, "once"):
-            self.has_answered = True
-
-
 async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep: bool) -> int:
     with interruptible(), lend_sample(state, keep=keep) as folder:
         if spec.name != "json":
             paragraphs = [_INTRO, *([_ASKED] if spec.interactive else [])]
             click.echo("\n".join(map(click.wrap_text, paragraphs)) + "\n", err=True)
         frontend = build_frontend(plugins, spec)
-        if spec.interactive:
-            frontend = PatientFrontend(frontend, SystemClock(), seconds=PATIENCE_SECONDS)
         code = await _play(plugins, spec, frontend, folder)
         failed = await _unfinished(folder)
-        if isinstance(frontend, PatientFrontend) and frontend.has_answered:
-            click.echo("Nobody answered in time, so the demo allowed the test run.", err=True)
         if failed:
             click.echo(f"prsm: not completed: {', '.join(failed)}", err=True)
         click.echo(_closing(folder, keep=keep), err=spec.name == "json")

@@ -1,6 +1,5 @@
 """prsm demo: the whole of it in a process of its own, without a provider, a key or a network."""
 
-import asyncio
 import fcntl
 import json
 import os
@@ -17,19 +16,15 @@ import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from prsm_core.cli.demo_run import PatientFrontend
 from prsm_core.cli.sample import make_sample, remembered, sweep
-from prsm_core.domain.events import Event
 from prsm_core.errors import ConfigError
-from prsm_core.interfaces.frontend import Frontend
-from prsm_core.testing.fake_clock import FakeClock
 from tests.sources import CORE, ROOT
 
 DEADLINE = 60.0
+PATIENCE_OF_A_DEMO = 8.0
 NEEDED = ("bash", "cat", "grep")  # all that the scripted team runs, but for Python itself
 
 
@@ -308,48 +303,24 @@ def test_a_person_decides_whether_the_tests_may_run(
     assert resolved["by"] == "user"
 
 
-class Asking:
-    """An application that asks for one permission; a frontend waits for its end."""
-
-    def __init__(self, *, answered_after):
-        self.answers = []
-        self.ended = asyncio.Event()
-        self.answered_after = answered_after
-
-    async def events(self, after=0):
-        asked = {"request": "r1", "options": ["once", "deny"]}
-        yield Event(type="permission_requested", session="s", run="r", ts=0.0, data=asked)
-        await asyncio.Event().wait()
-
-    async def resolve_permission(self, request, verdict):
-        self.answers.append((request, verdict))
-        self.ended.set()
-        return len(self.answers) == 1
+def test_the_team_waits_for_a_person_who_is_there(start_prsm, terminal, project, prsm_process):
+    controller, program = terminal
+    process = start_prsm("demo", "--ui", "console", stdin=program, stderr=program)
+    read_until(process, controller, "[d]eny: ")
+    # Longer than any patience that a demonstration could have and still be one.
+    ended, _, _ = select.select([pidfd(process)], [], [], PATIENCE_OF_A_DEMO)
+    assert not ended, "it went on by itself"
+    os.write(controller, b"o\n")
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    events = events_of(prsm_process("events", "-C", str(project()), "--json").out)
+    [resolved] = only(events, "permission_resolved")
+    assert (resolved["verdict"], resolved["by"], resolved["via"]) == ("once", "user", "")
 
 
-class Person(Frontend):
-    def __init__(self, clock):
-        self.clock = clock
-
-    async def run(self, app):
-        if app.answered_after is not None:
-            await self.clock.sleep(app.answered_after)
-            await app.resolve_permission("r1", "deny")
-        await app.ended.wait()
-        return 7
-
-
-@pytest.mark.parametrize(
-    ("answered_after", "verdict", "by_demo"), [(None, "once", True), (3.0, "deny", False)]
-)
-async def test_the_demo_answers_when_nobody_does(answered_after, verdict, by_demo):
-    clock = FakeClock()
-    frontend = PatientFrontend(Person(clock), clock, seconds=5.0)
-    app: Any = Asking(answered_after=answered_after)
-    assert await frontend.run(app) == 7
-    assert app.answers == [("r1", verdict)]
-    assert frontend.has_answered is by_demo
-    assert clock.now() == (5.0 if by_demo else 3.0)
+def pidfd(process):
+    """Return a descriptor that can be read once the process has ended."""
+    return os.pidfd_open(process.pid)
 
 
 # --- what is shipped -----------------------------------------------------------------------------

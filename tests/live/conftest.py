@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.live.install_cli import CODEX, GEMINI
+
 DEADLINE_S = 60
 
 
@@ -121,7 +123,7 @@ def codex() -> str:
     """Return the path of the real Codex."""
     path = os.environ.get("PRSM_LIVE_CODEX", "")
     if not Path(path).is_file():
-        pytest.skip("the codex CLI is not installed: npm is missing or cannot reach its registry")
+        pytest.skip(CODEX.why_missing(Path(path)))
     return path
 
 
@@ -130,7 +132,7 @@ def gemini() -> str:
     """Return the path of the real Gemini CLI."""
     path = os.environ.get("PRSM_LIVE_GEMINI", "")
     if not Path(path).is_file():
-        pytest.skip("the gemini CLI is not installed: npm is missing or has no registry")
+        pytest.skip(GEMINI.why_missing(Path(path)))
     return path
 
 

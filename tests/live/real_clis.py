@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.live.install_cli import CLIS
+
 if TYPE_CHECKING:
     from prsm_core.testing.model_server import ModelServer
 
@@ -90,7 +92,7 @@ def find_clis(name: str) -> dict[str, str]:
     found = {cli: _bundled() if cli == "claude" else _told(cli) for cli in _real(name).needs}
     for cli, path in found.items():
         if path is None or not path.is_file():
-            pytest.skip(f"the {cli} CLI is not installed")
+            pytest.skip(_why_missing(cli))
     return {cli: str(path) for cli, path in found.items()}
 
 
@@ -110,6 +112,12 @@ def _real(name: str) -> Real:
 
 def _told(name: str) -> Path:
     return Path(os.environ.get(f"PRSM_LIVE_{name.upper()}", ""))
+
+
+def _why_missing(name: str) -> str:
+    if name == "claude":
+        return "the claude CLI is not installed: claude-agent-sdk is missing"
+    return CLIS[name].why_missing(_told(name))
 
 
 def _bundled() -> Path | None:

@@ -60,7 +60,12 @@ def why_not_region(
     region: tuple[str, ...] | None,
     leased: Sequence[tuple[str, str]],
 ) -> str | None:
-    """Return why a path is not the agent's to write, by its region and those of others."""
+    """Return why a path is not the agent's to write, by its region and those of others.
+
+    Regions are paths, and a file with a second name may be in two of them.
+    """
+    if region is None and not leased:
+        return None
     folder = os.path.realpath(Path(workspace, cwd))
     for resolved in _meanings(path, folder):
         if region is not None and not any(is_within(resolved, own) for own in region):
@@ -68,7 +73,18 @@ def why_not_region(
         for other, owner in leased:
             if is_within(resolved, other):
                 return f"{resolved} is in the region of {owner}"
+        if has_second_name(resolved):
+            return f"{resolved} has a second name (a hard link), maybe in another region"
     return None
+
+
+def has_second_name(path: str) -> bool:
+    """Return whether a path is an ordinary file that another path leads to as well."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False  # nothing is there, or nothing that can be written
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def why_not_read(path: str, cwd: str, workspace: str) -> str | None:

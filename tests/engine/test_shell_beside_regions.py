@@ -258,6 +258,68 @@ async def test_in_the_sandbox_run_bash_is_not_asked_about_and_writes_in_no_regio
 
 
 @needs_bwrap
+@pytest.mark.parametrize("side", ["of others", "own"])
+async def test_where_a_file_of_a_region_has_a_second_name_outside_the_sandbox_does_not_count(
+    regional, side
+):
+    """A mount closes the path, and the other name leads to the same bytes."""
+
+    async def other(agent):
+        if side == "of others":
+            await tries(agent)
+        await agent.complete()
+
+    async def owner(agent):
+        if side == "own":
+            await tries(agent)
+        await hold(agent)
+
+    async def tries(agent):
+        writes = f"echo x > {'alias' if side == 'of others' else 'src/kept'}"
+        assert await agent.refused("run_bash", command=writes) == "permission_denied"
+        assert "mine" in (await agent.call("run_bash", command="cat src/kept"))["stdout"]
+
+    async with regional(settings={"sandbox": "auto"}) as team:
+        kept = team.workspace / "src" / "kept"
+        kept.write_text("mine")
+        (team.workspace / "alias").hardlink_to(kept)
+        await team.run("do it", IN_BYPASS, master=lead, owner=owner, other=other)
+    assert kept.read_text() == "mine"
+
+
+async def test_a_file_tool_asks_about_a_second_name_beside_regions_and_only_there(regional):
+    def edit(agent, path):
+        cwd = agent.session.request.cwd
+        return agent.host.authorize(
+            PermissionRequest(agent_id=agent.id, tool="Edit", paths=(path,), cwd=cwd)
+        )
+
+    async def other(agent):
+        for name in ("alias", "link", "sub/../alias"):
+            assert isinstance(await edit(agent, name), Deny), name
+        assert isinstance(await edit(agent, "a"), Allow)
+        await agent.complete()
+
+    async def early(agent):
+        assert isinstance(await edit(agent, "alias"), Allow)
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="early", wait=True)
+        await lead(agent)
+
+    async with regional() as team:
+        kept = team.workspace / "src" / "kept"
+        kept.write_text("mine")
+        (team.workspace / "alias").hardlink_to(kept)
+        (team.workspace / "link").symlink_to("alias")
+        behaviours = {"early": early, "owner": hold, "other": other}
+        await team.run("do it", IN_BYPASS, master=master, **behaviours)
+    assert all("has a second name" in why for why in reasons(team, "other"))
+    assert len(reasons(team, "other")) == 3
+
+
+@needs_bwrap
 async def test_the_shell_of_a_vendor_is_not_in_the_sandbox_and_asks(regional):
     async def other(agent):
         assert isinstance(await bash(agent, "cp a src/x"), Deny)

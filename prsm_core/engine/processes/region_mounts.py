@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ from prsm_core.permissions.paths import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+MAX_ENTRIES = 100_000  # of one region, looked at before each command beside it
 
 
 def opened(folders: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
@@ -45,6 +49,40 @@ def sealed(writable: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
         yield from ("--bind", pin, pin)
     for folder in sorted(inside, key=len):
         yield from ("--ro-bind", folder, folder)
+
+
+def is_reached_from_outside(folder: str, *, limit: int = MAX_ENTRIES) -> bool:
+    """Return whether a file below a folder has a name outside of it, or may have.
+
+    Mounts close paths, not files: such a file is written by its other name. A folder of more than
+    `limit` entries, or one that cannot be read, counts as one that has such a file.
+    """
+    inside: Counter[tuple[int, int]] = Counter()
+    names: dict[tuple[int, int], int] = {}
+    try:
+        for count, status in enumerate(_statuses(folder)):
+            if count >= limit:
+                return True
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                file = (status.st_dev, status.st_ino)
+                inside[file] += 1
+                names[file] = status.st_nlink
+    except OSError:
+        return os.path.lexists(folder)  # what is not there yet has no files
+    return any(inside[file] < links for file, links in names.items())
+
+
+def _statuses(folder: str) -> Iterator[os.stat_result]:
+    """Yield the status of a folder, or a file, and of all below it; links are not followed."""
+    status = os.lstat(folder)
+    yield status
+    waiting = [folder] if stat.S_ISDIR(status.st_mode) else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
 
 def _between(area: str, folder: str) -> list[str]:

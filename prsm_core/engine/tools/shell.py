@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.engine.calls import Reply
+from prsm_core.engine.processes.region_mounts import is_reached_from_outside
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.engine.spawning import resolve_cwd
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
@@ -28,7 +30,8 @@ async def run_bash(call: Call) -> Reply:
         agent_id=record.agent_id, tool="Bash", arguments=call.args, cwd=cwd, command=command
     )
     host, sandbox = call.session.host, await runtime.sandbox.prepare()
-    authorize = host.authorize_sandboxed if sandbox.is_active else host.authorize
+    is_sealed = sandbox.is_active and not await _leaks(call)
+    authorize = host.authorize_sandboxed if is_sealed else host.authorize
     verdict = await authorize(request)
     if isinstance(verdict, Deny):
         raise OrchestrationError(
@@ -54,6 +57,16 @@ async def run_bash(call: Call) -> Reply:
             "truncated": result.truncated,
         }
     )
+
+
+async def _leaks(call: Call) -> bool:
+    """Return whether mounts do not keep the command to the regions: a file has two names."""
+    own = call.record.descriptor.grant.region or ()
+    others = [folder for folder, _ in call.manager.leases.beside(call.record.agent_id)]
+    for folder in (*own, *others):
+        if await asyncio.to_thread(is_reached_from_outside, folder):
+            return True
+    return False
 
 
 async def _run(call: Call, command: str, cwd: str) -> ShellResult:

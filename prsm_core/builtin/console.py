@@ -16,7 +16,7 @@ from prsm_core.builtin.lines import LineReader
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.render import Ink, Renderer, hanging
 from prsm_core.builtin.screen import Screen
-from prsm_core.builtin.text import escape_prose, format_duration, format_usage
+from prsm_core.builtin.text import escape_prose, format_duration
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.interfaces.frontend import Frontend
 
@@ -90,13 +90,11 @@ class ConsoleFrontend(Frontend):
         return result
 
     def _conclude(self, result: RunResult, duration_s: float) -> None:
-        cost = self._finished.get("cost_usd")
         parts = [
             result.status
             + (f" ({result.evidence})" if result.evidence not in {None, "claimed"} else "")
             + f" in {format_duration(duration_s)}",
-            format_usage(result.usage),
-            *([f"${cost:.4f}"] if cost is not None else []),
+            result.spent.text,
         ]
         if result.error:
             self._screen.print_lines(hanging("error: ", escape_prose(result.error)))

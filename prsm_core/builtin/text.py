@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from prsm_core.domain.usage import TokenUsage
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _HARMFUL = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -71,17 +67,6 @@ def format_duration(seconds: float | None) -> str:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
-
-
-def format_usage(usage: TokenUsage) -> str:
-    """Return the tokens in words; a count that nobody told is "unknown"."""
-    if usage.input_tokens is None and usage.output_tokens is None:
-        return f"{_count(usage.total_tokens)} tokens"
-    return f"tokens: {_count(usage.input_tokens)} in, {_count(usage.output_tokens)} out"
-
-
-def _count(number: int | None) -> str:
-    return "unknown" if number is None else f"{number:,}"
 
 
 def _is_prose(char: str) -> bool:

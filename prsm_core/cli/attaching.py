@@ -16,6 +16,7 @@ from prsm_core.builtin.screen import Screen
 from prsm_core.builtin.text import escape_exact, escape_prose, one_line
 from prsm_core.cli.control import GONE, open_running
 from prsm_core.cli.ledger import open_session
+from prsm_core.domain.usage import Spent
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
@@ -192,4 +193,5 @@ def _conclusion(event: Event) -> list[str]:
     error, summary = event.data.get("error"), event.data.get("summary")
     told = [*hanging("error: ", escape_prose(error))] if error else []
     told += [f"  {line}" for line in escape_prose(summary).splitlines()] if summary else []
-    return [f"the run has ended: {escape_exact(str(event.data.get('status')))}", *told]
+    used = Spent.from_dict({**(event.data.get("usage") or {}), **event.data}).text
+    return [f"the run has ended: {escape_exact(str(event.data.get('status')))}, {used}", *told]

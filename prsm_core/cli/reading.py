@@ -13,6 +13,7 @@ from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.table import print_table
+from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
 
@@ -20,6 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.domain.events import Event
+
+_TREE_HEADERS = (
+    "AGENT",
+    "ID",
+    "STATE",
+    "EVIDENCE",
+    "ROLE",
+    "MODEL",
+    "TIME",
+    "TOKENS",
+    "COST",
+    "LAST TOOL",
+)
 
 
 async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> None:
@@ -34,11 +48,11 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
         return
     status = "interrupted" if owner is None and info.status == "running" else info.status
     click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
-    headers = ("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "TOKENS", "LAST TOOL")
-    print_table(headers, [_tree_row(node) for node in walk_tree(tree["agents"])])
+    print_table(_TREE_HEADERS, [_tree_row(node) for node in walk_tree(tree["agents"])])
 
 
 def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
+    spent = Spent.from_dict(node["usage_subtree"])
     return (
         "  " * node["depth"] + node["name"],
         node["id"][:8],
@@ -47,18 +61,10 @@ def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
         node["role"],
         f"{node['provider']}/{node['model']}",
         None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
-        _tokens(node["usage_subtree"]),
+        spent.tokens_text,
+        spent.cost_text,
         node["last_tool"],
     )
-
-
-def _tokens(usage: Mapping[str, Any]) -> str:
-    """Return how many tokens were used; where some turns told none, it was that many or more."""
-    known = [usage[key] for key in ("input_tokens", "output_tokens") if usage[key] is not None]
-    total = usage["total_tokens"] if usage["total_tokens"] is not None else sum(known)
-    if not (known or total):
-        return "unknown"
-    return f"{'≥ ' if usage['unknown_turns']['tokens'] else ''}{total:,}"
 
 
 async def print_events(

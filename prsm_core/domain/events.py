@@ -25,6 +25,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         "cost_usd",
         "provenance",
         "evidence",
+        "unknown_turns",
     ),
     "agent_spawned": ("name", "parent", "role", "provider", "model", "depth", "prompt"),
     "agent_state_changed": ("from", "to", "reason", "evidence", "evidence_gaps"),

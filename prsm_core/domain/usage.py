@@ -1,10 +1,21 @@
-"""What was used: tokens and cost, as far as a provider tells them, and where they come from."""
+"""What was used: tokens and cost, as far as a provider tells them, and where they come from.
+
+Every sum of what was used, and every line that tells one to a person, is made here: `total` adds
+up turns, agents or subtrees, `Spent.text` says what came out. Neither drops a part: what is known
+is added, what is not known is counted and told beside it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CENT = 0.01
+_DIGITS = 9  # of a dollar: a sum of whole billionths is the same in whatever order it is made
 
 
 def _add(a: int | None, b: int | None) -> int | None:
@@ -21,7 +32,8 @@ def _sub(a: int | None, b: int | None) -> int | None:
 class TokenUsage:
     """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
 
-    A sum takes what is known: adding an unknown count leaves the other as it is.
+    A sum takes what is known: adding an unknown count leaves the other as it is. Its total is that
+    of all parts, also of those that told only input and output.
     """
 
     input_tokens: int | None = None
@@ -32,16 +44,18 @@ class TokenUsage:
     total_tokens: int | None = None
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Return the field-wise sum of what is known."""
-        return TokenUsage(
-            **{name: _add(getattr(self, name), getattr(other, name)) for name in _NAMES}
-        )
+        """Return the sum of what is known."""
+        counts = {name: _add(getattr(self, name), getattr(other, name)) for name in _NAMES}
+        if counts["total_tokens"] is not None:
+            counts["total_tokens"] = _add(self.known_total, other.known_total)
+        return TokenUsage(**counts)
 
     def __sub__(self, other: TokenUsage) -> TokenUsage:
-        """Return the field-wise difference; what is unknown in `self` stays unknown."""
-        return TokenUsage(
-            **{name: _sub(getattr(self, name), getattr(other, name)) for name in _NAMES}
-        )
+        """Return the difference; what is unknown in `self` stays unknown."""
+        counts = {name: _sub(getattr(self, name), getattr(other, name)) for name in _NAMES}
+        if counts["total_tokens"] is not None:
+            counts["total_tokens"] = _sub(self.known_total, other.known_total)
+        return TokenUsage(**counts)
 
     @property
     def known_total(self) -> int | None:
@@ -49,6 +63,13 @@ class TokenUsage:
         if self.total_tokens is not None:
             return self.total_tokens
         return _add(self.input_tokens, self.output_tokens)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `known_total` leaves nothing out: a total was told, or both of its parts."""
+        if self.total_tokens is not None:
+            return True
+        return self.input_tokens is not None and self.output_tokens is not None
 
     def to_dict(self) -> dict[str, int | None]:
         """Return the counts by name, unknown ones as None."""
@@ -78,15 +99,15 @@ _CERTAINTY = tuple(Provenance)
 class Spent:
     """What one turn, one agent or a whole subtree used, and where the numbers come from.
 
-    A sum holds what is known. The turns that told nothing are counted: where there are some, the
-    number is a lower bound.
+    A sum holds what is known, the same in whatever order it is made. The turns that did not tell
+    all are counted: where there are some, the number is a lower bound.
     """
 
     usage: TokenUsage = TokenUsage()
     cost_usd: float | None = None
     tokens_from: Provenance = Provenance.UNKNOWN
     cost_from: Provenance = Provenance.UNKNOWN
-    turns_without_tokens: int = 0
+    turns_without_tokens: int = 0  # of closed turns: those that told none, or only a part
     turns_without_cost: int = 0
 
     @classmethod
@@ -101,11 +122,24 @@ class Spent:
         knows_tokens, knows_cost = usage.known_total is not None, cost_usd is not None
         return cls(
             usage=usage,
-            cost_usd=cost_usd,
+            cost_usd=_rounded(cost_usd),
             tokens_from=(tokens_from or Provenance.MEASURED) if knows_tokens else _UNKNOWN,
             cost_from=(cost_from or Provenance.MEASURED) if knows_cost else _UNKNOWN,
-            turns_without_tokens=int(not knows_tokens),
+            turns_without_tokens=int(not usage.is_whole),
             turns_without_cost=int(not knows_cost),
+        )
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Spent:
+        """Build it from the values of `to_dict`; what they lack is unknown."""
+        unknown, sources = told.get("unknown_turns") or {}, told.get("provenance") or {}
+        return cls(
+            usage=TokenUsage(**{name: told.get(name) for name in _NAMES}),
+            cost_usd=told.get("cost_usd"),
+            tokens_from=Provenance(sources.get("tokens", _UNKNOWN)),
+            cost_from=Provenance(sources.get("cost", _UNKNOWN)),
+            turns_without_tokens=unknown.get("tokens", 0),
+            turns_without_cost=unknown.get("cost", 0),
         )
 
     def __add__(self, other: Spent) -> Spent:
@@ -113,7 +147,7 @@ class Spent:
         cost = other.cost_usd if self.cost_usd is None else self.cost_usd + (other.cost_usd or 0.0)
         return Spent(
             usage=self.usage + other.usage,
-            cost_usd=cost,
+            cost_usd=_rounded(cost),
             tokens_from=_of_sum(self.tokens_from, other.tokens_from),
             cost_from=_of_sum(self.cost_from, other.cost_from),
             turns_without_tokens=self.turns_without_tokens + other.turns_without_tokens,
@@ -125,17 +159,56 @@ class Spent:
         """Where the tokens and the cost come from, as JSON values."""
         return {"tokens": self.tokens_from.value, "cost": self.cost_from.value}
 
+    @property
+    def unknown_turns(self) -> dict[str, int]:
+        """How many turns did not tell all their tokens, and how many no cost, as JSON values."""
+        return {"tokens": self.turns_without_tokens, "cost": self.turns_without_cost}
+
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """The tokens by name, unknown ones as None; the total is all that is known of it."""
+        return {**self.usage.to_dict(), "total_tokens": self.usage.known_total}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the counts by name, the cost, and where they come from, as JSON values."""
         return {
-            **self.usage.to_dict(),
+            **self.counts,
             "cost_usd": self.cost_usd,
             "provenance": self.provenance,
-            "unknown_turns": {
-                "tokens": self.turns_without_tokens,
-                "cost": self.turns_without_cost,
-            },
+            "unknown_turns": self.unknown_turns,
         }
+
+    # --- for people ---------------------------------------------------------------------------
+
+    @property
+    def tokens_text(self) -> str:
+        """The tokens in words: `1,240`, `1,240 + unknown (2 turns)`, `unknown (1 turn)`."""
+        total = self.usage.known_total
+        return _with_unknown(None if total is None else f"{total:,}", self.turns_without_tokens)
+
+    @property
+    def cost_text(self) -> str:
+        """The cost in words: `$0.32`, `$0.32 + unknown (2 turns)`, `unknown (1 turn)`."""
+        known = None if self.cost_usd is None else _dollars(self.cost_usd)
+        return _with_unknown(known, self.turns_without_cost)
+
+    @property
+    def text(self) -> str:
+        """All of it in words: `tokens: 1,240 (1,000 in, 240 out), cost: unknown (1 turn)`.
+
+        Input and output are told where they are all of what is told.
+        """
+        sent, answered = self.usage.input_tokens, self.usage.output_tokens
+        total, tokens = self.usage.known_total, self.tokens_text
+        if sent is not None and answered is not None and sent + answered == total:
+            known, *unknown = tokens.split(" + ", 1)
+            tokens = " + ".join([f"{known} ({sent:,} in, {answered:,} out)", *unknown])
+        return f"tokens: {tokens}, cost: {self.cost_text}"
+
+
+def total(parts: Iterable[Spent]) -> Spent:
+    """Return what all parts used together; no part is dropped, and their order is no matter."""
+    return sum(parts, Spent())
 
 
 _UNKNOWN = Provenance.UNKNOWN
@@ -146,3 +219,21 @@ def _of_sum(one: Provenance, other: Provenance) -> Provenance:
     if one is _UNKNOWN or other is _UNKNOWN:
         return other if one is _UNKNOWN else one
     return one.combine(other)
+
+
+def _rounded(cost: float | None) -> float | None:
+    return None if cost is None else round(cost, _DIGITS)
+
+
+def _dollars(cost: float) -> str:
+    """Return a cost in cents, or as exact as it is where it is less than one."""
+    if cost >= CENT or cost <= 0:
+        return f"${cost:,.2f}"
+    return f"${cost:.4f}" if cost >= CENT / 100 else "< $0.0001"
+
+
+def _with_unknown(known: str | None, turns: int) -> str:
+    unknown = f"unknown ({turns} turn{'' if turns == 1 else 's'})" if turns else "unknown"
+    if known is None:
+        return unknown
+    return f"{known} + {unknown}" if turns else known

@@ -20,7 +20,6 @@ from prsm_core.domain.agents import (
     SpawnRequest,
 )
 from prsm_core.domain.steps import ControlStep
-from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agent_manager import AgentManager
 from prsm_core.engine.assembly import EngineConfig, build_runtime
 from prsm_core.engine.background import Background
@@ -78,7 +77,6 @@ class OrchestrationEngine:
         self._finish_lock = asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
-        self._used_before: tuple[TokenUsage, float | None] = (TokenUsage(), None)
         self._sinks: SinkGroup | None = None
 
     async def _control(self, record: AgentRecord, act: str, **fields: Any) -> None:
@@ -216,12 +214,10 @@ class OrchestrationEngine:
         config = self._config
         if config.settings.sandbox.mode == "require":
             await self.runtime.sandbox.prepare()
-        used_before = await self._usage()
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self._started = config.clock.now()
         self._outcome = asyncio.get_running_loop().create_future()
-        self._used_before = used_before
         try:
             self._journal.begin_run(config.ids.ulid())
             self.runtime.budgets.begin(config.settings.budgets.to_budget())
@@ -343,21 +339,19 @@ class OrchestrationEngine:
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
         self._journal.end_run()
         await self._journal.flush()
-        usage, cost = await self._usage()
-        usage_before, cost_before = self._used_before
-        usage = usage - usage_before
-        cost = cost if cost is None else cost - (cost_before or 0.0)
+        spent = self.runtime.budgets.spent
         began, self._started = self._started or 0.0, None  # from here on it will be written
-        outcome.set_result(replace(end, usage=usage))
+        outcome.set_result(replace(end, usage=spent.usage, spent=spent))
         told = {"status": end.status, "summary": end.summary, "error": end.error}
         finished = self._journal.event(
             "run_finished",
             **told,
             duration_s=round(self._config.clock.now() - began, 3),
-            usage=usage.to_dict(),
-            cost_usd=cost,
-            provenance=self.runtime.budgets.provenance,
+            usage=spent.counts,
+            cost_usd=spent.cost_usd,
+            provenance=spent.provenance,
             evidence=end.evidence,
+            unknown_turns=spent.unknown_turns,
         )
         await self._run_step("run_finished", told, (finished,))
 
@@ -366,15 +360,6 @@ class OrchestrationEngine:
         if sinks is not None:
             self.feed.remove_tap(sinks.publish)
             await sinks.aclose()
-
-    async def _usage(self) -> tuple[TokenUsage, float | None]:
-        """Return what the whole session has used."""
-        usage, cost = TokenUsage(), None
-        for row in await self._config.store.agents(self._config.session_id):
-            usage = usage + row.usage
-            if row.cost_usd is not None:
-                cost = (cost or 0.0) + row.cost_usd
-        return usage, cost
 
     async def _run_step(self, act: str, data: Mapping[str, Any], events: tuple[Any, ...]) -> None:
         step = ControlStep(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended: status completed | failed | killed | interrupted."""
+    """How a run ended: status completed | failed | killed | interrupted.
+
+    `spent` is what it used, and what of that nobody told; `usage` is its tokens alone.
+    """
 
     status: str
     summary: str
@@ -42,6 +45,7 @@ class RunResult:
     usage: TokenUsage = field(default_factory=TokenUsage)
     error: str | None = None
     evidence: str | None = None  # of a completed run: claimed | checked | verified
+    spent: Spent = field(default_factory=Spent)
 
 
 class RunHandle(Protocol):

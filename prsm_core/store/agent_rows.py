@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
 # certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
+# The total is summed as TokenUsage adds: of a turn that told none it is its input and output.
 _AGENTS = """
 SELECT a.*, p.*, s.thread_id, u.*,
   (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
@@ -39,10 +40,15 @@ LEFT JOIN (
     sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
     sum(t.cached_input_tokens) AS cached_input_tokens,
     sum(t.cache_write_tokens) AS cache_write_tokens,
-    sum(t.reasoning_tokens) AS reasoning_tokens, sum(t.total_tokens) AS total_tokens,
+    sum(t.reasoning_tokens) AS reasoning_tokens,
+    iif(count(t.total_tokens), sum(coalesce(t.total_tokens, t.input_tokens + t.output_tokens,
+                                            t.input_tokens, t.output_tokens)), NULL)
+      AS total_tokens,
     max(instr('mre', substr(t.usage_provenance, 1, 1))) AS tokens_from,
     max(instr('mre', substr(t.cost_provenance, 1, 1))) AS cost_from,
-    sum(t.usage_provenance = 'unknown') AS turns_without_usage,
+    sum(t.closed_by IS NOT NULL
+        AND coalesce(t.total_tokens, t.input_tokens + t.output_tokens) IS NULL)
+      AS turns_without_usage,
     sum(t.cost_provenance = 'unknown') AS turns_without_cost
   FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
   GROUP BY t.agent_id
@@ -104,7 +110,7 @@ def _agent_row(row: sqlite3.Row) -> AgentRow:
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
         usage=TokenUsage(**{name: row[name] for name in _COUNTS}),
-        cost_usd=row["cost_usd"],
+        cost_usd=None if row["cost_usd"] is None else round(row["cost_usd"], 9),
         next_turn=row["next_turn"],
         head_turn_id=row["thread_id"],
         started_at=None if first_turn_at is None else first_turn_at / 1000,

@@ -309,7 +309,7 @@ def _total_thread(conn: sqlite3.Connection, step: TurnCloseStep) -> None:
     conn.execute(
         "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
         " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?",
-        (step.result.usage.total_tokens, step.parent_turn_id, step.turn_id),
+        (step.result.usage.known_total, step.parent_turn_id, step.turn_id),
     )
 
 

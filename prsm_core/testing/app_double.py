@@ -33,6 +33,7 @@ COMPLETED = RunResult(
     summary="All done.",
     exit_code=0,
     usage=TokenUsage(input_tokens=1200, output_tokens=None),
+    spent=Spent.of_turn(TokenUsage(input_tokens=1200, output_tokens=None), None),
 )
 
 _REQUESTS = {"permission_requested": "permission", "question_asked": "question"}

@@ -122,7 +122,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "run_finished",
         None,
         {"status": "completed", "summary": "3 lines", "error": None, "duration_s": 74.0}
-        | {"usage": _USAGE, "cost_usd": None, "provenance": _PROVENANCE, "evidence": "checked"},
+        | {"usage": _USAGE, "cost_usd": None, "provenance": _PROVENANCE, "evidence": "checked"}
+        | {"unknown_turns": {"tokens": 0, "cost": 1}},
     ),
 )
 

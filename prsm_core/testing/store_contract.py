@@ -24,7 +24,7 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.steps import Resolution, StateChange
 from prsm_core.domain.turns import StopReason
-from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.steps import Steps
 
@@ -350,6 +350,28 @@ class StoreContract(ABC):
         assert (spent.cost_usd, spent.cost_from) == (0.5, Provenance.MEASURED)
         assert (spent.turns_without_tokens, spent.turns_without_cost) == (1, 2)
         assert (await one_agent(store, "s1", "master")).spent == Spent()
+
+    async def test_the_use_of_an_agent_is_the_total_of_its_turns(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Whichever counts a turn told, and whichever it did not: nothing is dropped."""
+        told = [
+            Spent.of_turn(
+                TokenUsage(input_tokens=whole and 7, output_tokens=answered, total_tokens=sum_), usd
+            )
+            for whole in (1, None)
+            for answered in (3, None)
+            for sum_ in (100, None)
+            for usd in (0.1, None)
+        ]
+        head = None
+        for number, spent in enumerate(told, 1):
+            turn = team.open_turn("w1", number, parent_turn_id=head)
+            await store.commit(turn)
+            result = team.result(usage=spent.usage, cost_usd=spent.cost_usd)
+            await store.commit(team.close_turn(turn, "w1", result=result))
+            head = turn.turn_id
+        assert (await one_agent(store, "s1", "w1")).spent == total(told)
 
     async def test_a_grant_is_kept_with_its_limits(self, store: Store, team: Steps) -> None:
         """What an agent may hand down comes back as it was given."""

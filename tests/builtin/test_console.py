@@ -9,7 +9,7 @@ import pytest
 
 from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.domain.permissions import Answer
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 
@@ -38,21 +38,24 @@ async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, se
         "w1: three",
         "  lines",
         "w1 completed",
-        "completed in 1m 14s, tokens: 1,200 in, unknown out",
+        "completed in 1m 14s, tokens: 1,200 + unknown (1 turn), cost: unknown (1 turn)",
     ]
 
 
-@pytest.mark.requirement("E84")
-async def test_the_end_tells_duration_cost_and_that_tokens_are_unknown(app, settled, running):
-    result = RunResult(status="failed", summary="", exit_code=1, error="no result")
+@pytest.mark.requirement("E84", "N10")
+async def test_the_end_tells_duration_cost_and_what_of_them_is_unknown(app, settled, running):
+    spent = total(
+        [Spent.of_turn(TokenUsage(), 0.25), Spent.of_turn(TokenUsage(total_tokens=7), None)]
+    )
+    result = RunResult(status="failed", summary="", exit_code=1, error="no result", spent=spent)
     async with running() as (task, out, err):
         await start(app, settled)
-        app.finish(result, cost_usd=0.25)
+        app.finish(result)
     assert task.result() == 1
     assert out.getvalue() == ""
     assert err.getvalue().splitlines()[-2:] == [
         "error: no result",
-        "failed in 1m 14s, unknown tokens, $0.2500",
+        "failed in 1m 14s, tokens: 7 + unknown (1 turn), cost: $0.25 + unknown (1 turn)",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Escaping and the words for times and tokens."""
+"""Escaping and the words for times."""
 
 import re
 import unicodedata
@@ -13,10 +13,8 @@ from prsm_core.builtin.text import (
     escape_exact,
     escape_prose,
     format_duration,
-    format_usage,
     one_line,
 )
-from prsm_core.domain.usage import TokenUsage
 
 
 @given(st.text(alphabet=st.characters()))
@@ -116,16 +114,3 @@ def test_one_line_cuts_with_a_mark():
 )
 def test_durations_read_like_a_clock(seconds, text):
     assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("usage", "text"),
-    [
-        (TokenUsage(), "unknown tokens"),
-        (TokenUsage(total_tokens=1234), "1,234 tokens"),
-        (TokenUsage(input_tokens=5, output_tokens=0), "tokens: 5 in, 0 out"),
-        (TokenUsage(output_tokens=7), "tokens: unknown in, 7 out"),
-    ],
-)
-def test_an_unknown_count_is_never_zero(usage, text):
-    assert format_usage(usage) == text

@@ -123,7 +123,18 @@ def test_usage_rolls_up_and_an_unknown_count_stays_unknown():
     assert master["usage_self"]["input_tokens"] == 1
     assert master["usage_subtree"]["input_tokens"] == 111
     assert master["usage_subtree"]["output_tokens"] == 5
-    assert master["usage_subtree"]["total_tokens"] is None
+    assert master["usage_subtree"]["total_tokens"] == 116
+
+
+@pytest.mark.requirement("N10")
+def test_the_total_of_a_subtree_holds_vendors_that_tell_no_total():
+    rows = [
+        make_row("m", usage=TokenUsage(input_tokens=60, output_tokens=40, total_tokens=100)),
+        make_row("w", "m", usage=TokenUsage(input_tokens=900, output_tokens=50)),
+    ]
+    [master] = build_tree("S", "R", rows, 1.0)["agents"]
+    assert master["usage_subtree"]["total_tokens"] == 1050
+    assert master["children"][0]["usage_self"]["total_tokens"] == 950
 
 
 def test_an_agent_that_never_started_has_no_times():

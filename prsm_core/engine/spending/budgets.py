@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
-from prsm_core.domain.usage import Provenance
+from prsm_core.domain.usage import Provenance, Spent, total
 from prsm_core.engine.spending.purses import METERED, Hold, Purse, from_units, to_limits, to_units
 from prsm_core.errors import BudgetExceededError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
-    from prsm_core.domain.usage import Spent
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
@@ -154,6 +153,7 @@ class BudgetLedger:
         hold, _ = self._turns.get(turn_id, (None, ""))
         if hold is None:
             return
+        hold.spent = spent
         for kind, told, source in _told(spent):
             if told is not None and told > hold.used[kind]:
                 hold.charge(kind, told - hold.used[kind], source)
@@ -168,6 +168,8 @@ class BudgetLedger:
         hold, agent_id = self._turns.pop(turn_id, (None, ""))
         if hold is None:
             return
+        for purse in hold.purse.path():
+            purse.spent += spent
         for kind, told, source in _told(spent):
             if told is None:
                 self._settle_untold(hold, kind)
@@ -199,16 +201,25 @@ class BudgetLedger:
         return Budget(**left)
 
     def report(self, agent_id: str) -> dict[str, Any]:
-        """Return the numbers of the run and of the agent's subtree, as JSON values."""
-        return {"run": self.run.report(), "subtree": self._purse(agent_id).report()}
+        """Return the numbers of the run and of the agent's subtree, as JSON values.
+
+        `spent` tells in words what either has used, and what of it is unknown.
+        """
+        scopes = {"run": self.run, "subtree": self._purse(agent_id)}
+        spent = {name: self._spent(purse).text for name, purse in scopes.items()}
+        return {**{name: purse.report() for name, purse in scopes.items()}, "spent": spent}
 
     @property
-    def provenance(self) -> dict[str, str]:
-        """Where the run's tokens and cost come from, as JSON values."""
-        tokens, usd = (self.run.source(kind).value for kind in METERED)
-        return {"tokens": tokens, "cost": usd}
+    def spent(self) -> Spent:
+        """What the run has used so far, the turns that run included."""
+        return self._spent(self.run)
 
     # --- within -------------------------------------------------------------------------------
+
+    def _spent(self, purse: Purse) -> Spent:
+        """Return what was used in a scope, by turns that have ended and by those that run."""
+        running = (hold for hold, _ in self._turns.values() if purse in hold.purse.path())
+        return total([purse.spent, *(hold.spent for hold in running)])
 
     def _purse(self, agent_id: str | None) -> Purse:
         return self.run if agent_id is None else self._purses.get(agent_id, self.run)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.budgets import Budget, BudgetKind
-from prsm_core.domain.usage import Provenance
+from prsm_core.domain.usage import Provenance, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,6 +52,7 @@ class Purse:
     unknown: dict[BudgetKind, int] = field(default_factory=_zeroes)  # turns that told nothing
     sources: dict[BudgetKind, Provenance] = field(default_factory=dict)
     told: set[tuple[str, BudgetKind]] = field(default_factory=set)  # alerts, each given once
+    spent: Spent = field(default_factory=Spent)  # by turns that have ended
 
     def path(self) -> Iterator[Purse]:
         """Yield the purse and those around it, the run's last."""
@@ -116,6 +117,7 @@ class Hold:
     reserved: dict[BudgetKind, int] = field(default_factory=_zeroes)
     used: dict[BudgetKind, int] = field(default_factory=_zeroes)  # told so far
     expected: dict[BudgetKind, int] = field(default_factory=dict)  # reckoned from measured turns
+    spent: Spent = field(default_factory=Spent)  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:
         """Set aside that much more, in every scope."""

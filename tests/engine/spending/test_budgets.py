@@ -181,7 +181,7 @@ def test_what_no_one_told_is_estimated_where_turns_were_measured():
     run_turn(ledger, "m", used(None))
     line = ledger.report("m")["run"]["tokens"]
     assert (line["used"], line["from"]) == (1200, "estimated")
-    assert ledger.provenance == {"tokens": "estimated", "cost": "unknown"}
+    assert ledger.spent.text == "tokens: 600 + unknown (1 turn), cost: unknown (2 turns)"
 
 
 def test_a_sum_is_as_certain_as_its_least_certain_part():

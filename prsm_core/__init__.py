@@ -30,16 +30,8 @@ if TYPE_CHECKING:
     )
     from prsm_core.domain.budgets import Budget, BudgetKind
     from prsm_core.domain.events import Event
-    from prsm_core.domain.messages import (
-        MessageType,
-        RoutedMessage,
-    )
-    from prsm_core.domain.models import (
-        ModelCapability,
-        ModelInfo,
-        ModelTier,
-        TaskProfile,
-    )
+    from prsm_core.domain.messages import MessageType, RoutedMessage
+    from prsm_core.domain.models import ModelCapability, ModelInfo, ModelTier, TaskProfile
     from prsm_core.domain.permissions import (
         Allow,
         Answer,
@@ -51,6 +43,8 @@ if TYPE_CHECKING:
         Verdict,
     )
     from prsm_core.domain.tools import (
+        EDIT_TOOLS,
+        NATIVE_TOOLS,
         McpEndpoint,
         McpServer,
         ToolOutcome,
@@ -77,6 +71,7 @@ if TYPE_CHECKING:
         TurnEnded,
         TurnResult,
         UsageReported,
+        cut_result,
     )
     from prsm_core.domain.usage import Provenance, Spent, TokenUsage
     from prsm_core.errors import (
@@ -105,6 +100,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.hookspecs import hookimpl
     from prsm_core.interfaces.clock import Clock, Timer
+    from prsm_core.interfaces.deadline import deadline
     from prsm_core.interfaces.frontend import (
         AppHandle,
         Frontend,
@@ -113,7 +109,7 @@ if TYPE_CHECKING:
         RunOptions,
         RunResult,
     )
-    from prsm_core.interfaces.hook_gate import HookAsker, HookGate
+    from prsm_core.interfaces.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import (
         AgentHost,
@@ -126,21 +122,29 @@ if TYPE_CHECKING:
         ProviderSpec,
         ProviderStatus,
         SessionRequest,
+        proxy_missing,
+        require_folder,
     )
+    from prsm_core.interfaces.quotation import quote_conversation
     from prsm_core.interfaces.scorer import ModelScorerSpec
-    from prsm_core.interfaces.sink import (
-        EventSink,
-        EventSinkSpec,
-        RunInfo,
+    from prsm_core.interfaces.section import (
+        Parser,
+        parse_argv,
+        parse_choice,
+        parse_environment,
+        parse_flag,
+        parse_models,
+        parse_text,
+        parse_url,
+        parse_words,
+        read_section,
     )
-    from prsm_core.interfaces.store import (
-        AgentRow,
-        SessionInfo,
-        Store,
-    )
-    from prsm_core.interfaces.version import VersionRange
+    from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+    from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
+    from prsm_core.interfaces.version import VersionRange, numbers_of, printed_version, version_in
+    from prsm_core.version import __version__
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "AbortSignal",
     "AgentDescriptor",
     "AgentError",
@@ -169,6 +173,7 @@ __all__ = [
     "ControlError",
     "DeadlockDetectedError",
     "Deny",
+    "EDIT_TOOLS",
     "ErrorKind",
     "Event",
     "EventSink",
@@ -179,6 +184,7 @@ __all__ = [
     "Frontend",
     "FrontendSpec",
     "Grant",
+    "HOOK_COMMAND",
     "HookAsker",
     "HookGate",
     "InvalidTransitionError",
@@ -193,8 +199,10 @@ __all__ = [
     "ModelNotAvailableError",
     "ModelScorerSpec",
     "ModelTier",
+    "NATIVE_TOOLS",
     "Notice",
     "OrchestrationError",
+    "Parser",
     "PermissionCheckSpec",
     "PermissionContext",
     "PermissionMode",
@@ -244,7 +252,25 @@ __all__ = [
     "UsageReported",
     "Verdict",
     "VersionRange",
+    "__version__",
+    "cut_result",
+    "deadline",
     "hookimpl",
+    "numbers_of",
+    "parse_argv",
+    "parse_choice",
+    "parse_environment",
+    "parse_flag",
+    "parse_models",
+    "parse_text",
+    "parse_url",
+    "parse_words",
+    "printed_version",
+    "proxy_missing",
+    "quote_conversation",
+    "read_section",
+    "require_folder",
+    "version_in",
 ]
 
 _HOMES = {
@@ -285,16 +311,8 @@ _HOMES = {
     ),
     "prsm_core.domain.budgets": ("Budget", "BudgetKind"),
     "prsm_core.domain.events": ("Event",),
-    "prsm_core.domain.messages": (
-        "MessageType",
-        "RoutedMessage",
-    ),
-    "prsm_core.domain.models": (
-        "ModelCapability",
-        "ModelInfo",
-        "ModelTier",
-        "TaskProfile",
-    ),
+    "prsm_core.domain.messages": ("MessageType", "RoutedMessage"),
+    "prsm_core.domain.models": ("ModelCapability", "ModelInfo", "ModelTier", "TaskProfile"),
     "prsm_core.domain.permissions": (
         "Allow",
         "Answer",
@@ -306,8 +324,10 @@ _HOMES = {
         "Verdict",
     ),
     "prsm_core.domain.tools": (
+        "EDIT_TOOLS",
         "McpEndpoint",
         "McpServer",
+        "NATIVE_TOOLS",
         "ToolOutcome",
         "ToolSpec",
     ),
@@ -332,9 +352,11 @@ _HOMES = {
         "TurnEnded",
         "TurnResult",
         "UsageReported",
+        "cut_result",
     ),
     "prsm_core.domain.usage": ("Provenance", "Spent", "TokenUsage"),
     "prsm_core.interfaces.clock": ("Clock", "Timer"),
+    "prsm_core.interfaces.deadline": ("deadline",),
     "prsm_core.interfaces.frontend": (
         "AppHandle",
         "Frontend",
@@ -343,7 +365,7 @@ _HOMES = {
         "RunOptions",
         "RunResult",
     ),
-    "prsm_core.interfaces.hook_gate": ("HookAsker", "HookGate"),
+    "prsm_core.interfaces.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
         "AgentHost",
@@ -356,19 +378,27 @@ _HOMES = {
         "ProviderSpec",
         "ProviderStatus",
         "SessionRequest",
+        "proxy_missing",
+        "require_folder",
     ),
+    "prsm_core.interfaces.quotation": ("quote_conversation",),
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
-    "prsm_core.interfaces.sink": (
-        "EventSink",
-        "EventSinkSpec",
-        "RunInfo",
+    "prsm_core.interfaces.section": (
+        "Parser",
+        "parse_argv",
+        "parse_choice",
+        "parse_environment",
+        "parse_flag",
+        "parse_models",
+        "parse_text",
+        "parse_url",
+        "parse_words",
+        "read_section",
     ),
-    "prsm_core.interfaces.store": (
-        "AgentRow",
-        "SessionInfo",
-        "Store",
-    ),
-    "prsm_core.interfaces.version": ("VersionRange",),
+    "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
+    "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
+    "prsm_core.interfaces.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
+    "prsm_core.version": ("__version__",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

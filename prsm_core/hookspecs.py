@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 hookspec = pluggy.HookspecMarker("prsm")
 hookimpl = pluggy.HookimplMarker("prsm")
+"""Marks a function of a plugin as the hook of its name."""
 
 
 @hookspec

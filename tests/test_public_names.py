@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import pytest
 
 import prsm_core
 import prsm_core.testing
-from tests.sources import CORE, package_files, parsed, where
+from tests.sources import CORE, PLUGINS, package_files, parsed, where
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 PACKAGES = (prsm_core, prsm_core.testing)
@@ -96,6 +98,54 @@ def test_every_public_class_of_the_contract_is_a_public_name():
             if inspect.isclass(value) and value.__module__ == module and not name.startswith("_"):
                 missing += [f"{module}.{name}"] if name not in prsm_core.__all__ else []
     assert not missing
+
+
+def _imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
+    """Yield each import of the core: where it stands, of which module, and the name."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "prsm_core":
+            yield from ((node, str(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            yield from ((node, name, "") for name in names if name.split(".")[0] == "prsm_core")
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
+    """Also for type checkers: what ours need, those of others get, wherever it lives."""
+    strange = [
+        f"{where(path, node)} {module}:{name}"
+        for path in sorted((plugin / plugin.name).rglob("*.py"))
+        for node, module, name in _imports_of_the_core(path)
+        if module != "prsm_core" or name not in prsm_core.__all__
+    ]
+    assert not strange
+
+
+def _is_text(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _described(module: str) -> set[str]:
+    """Return the names of a module that have a docstring; a constant's is the text below it."""
+    body = parsed(CORE.joinpath(*module.split(".")[1:]).with_suffix(".py")).body
+    found = {
+        node.name
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and ast.get_docstring(node)
+    }
+    for node, below in pairwise(body):
+        if isinstance(node, ast.Assign) and _is_text(below):
+            found |= {ast.unparse(target) for target in node.targets}
+    return found
+
+
+def test_every_public_name_says_what_it_is():
+    homes = _homes(prsm_core)
+    assert not [name for name, home in homes.items() if name not in _described(home)]
 
 
 @each_package

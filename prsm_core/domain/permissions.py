@@ -80,6 +80,7 @@ class Deny:
 
 
 Verdict = Allow | Ask | Deny
+"""What a check answers; the strongest of all wins, and a denial is the strongest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
 EDIT_TOOLS = frozenset({"Edit", "Write"})
+"""The canonical names of the vendors' tools that change files."""
 NATIVE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"Bash", "WebFetch", "WebSearch"}
+"""The canonical names of all tools that vendors bring along: what `native_tools` may hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

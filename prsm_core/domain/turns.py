@@ -163,6 +163,7 @@ ProviderEvent = (
     | Notice
     | TurnEnded
 )
+"""What a provider tells during a turn; `TurnEnded` is the last, and comes once."""
 
 
 # --- what a turn starts from -----------------------------------------------------------------

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 HOOK_CLIENT = Path(__file__).with_name("hook_client.py")
 ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
 
-# Vendors let a call run when its hook fails, be it killed or not to be found. An exit code of 2
-# with a text on stderr refuses. The same text for every engine: a vendor may ask to trust it.
 HOOK_COMMAND = (
     """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
     """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
 )
+"""The command line that a vendor's program is given as its hook; what it needs is environment.
+
+Vendors let a call run when its hook fails, be it killed or not to be found; an exit code of 2 with
+a text on stderr refuses. The text is the same for every engine: a vendor may ask to trust it. See
+`HookGate.admit` for the environment.
+"""
 
 MAX_ASKED = 256  # events of one asker that wait for an answer
 MAX_READ = 512  # connections that have not said yet what they ask

@@ -1,8 +1,9 @@
 """Reading a provider's section of the configuration, with errors that name the place.
 
-    values = read_section("providers.mine", settings, {"base_url": text, "command": argv})
+A section is read by a table of parsers, one a key:
 
-A parser takes the place and a value, and returns what the plugin wants or raises ConfigError.
+    parsers = {"base_url": parse_url, "command": parse_argv, "region": parse_choice("eu", "us")}
+    values = read_section("providers.mine", settings, parsers)
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError
 
 Parser = Callable[[str, Any], Any]
+"""Takes the place in the configuration and a value; returns what the plugin wants of it.
+
+It raises ConfigError, with the place, for a value that is wrong.
+"""
 
 ENGINE_KEYS = frozenset({"kind", "profiles"})  # the engine has acted on them already
 _MODEL_KEYS = ("context_window", "display_name", "hidden", "reasoning_efforts")
@@ -44,16 +49,16 @@ def _nearest(key: str, known: Mapping[str, Parser]) -> str:
     return f"Did you mean `{near[0]}`?" if near else f"Known keys: {', '.join(sorted(known))}."
 
 
-def text(where: str, value: Any) -> str:
+def parse_text(where: str, value: Any) -> str:
     """Take a text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{where}: a text is needed, not {value!r}")
     return value
 
 
-def server_url(where: str, value: Any) -> str:
+def parse_url(where: str, value: Any) -> str:
     """Take the address of a server: http or https, and a host."""
-    address = text(where, value)
+    address = parse_text(where, value)
     if not _is_server_url(address):
         raise ConfigError(
             f"{where}: the address of a server is needed, not {value!r}",
@@ -72,19 +77,19 @@ def _is_server_url(address: str) -> bool:
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and has_port and not has_blank
 
 
-def flag(where: str, value: Any) -> bool:
+def parse_flag(where: str, value: Any) -> bool:
     """Take true or false."""
     if not isinstance(value, bool):
         raise ConfigError(f"{where}: true or false is needed, not {value!r}")
     return value
 
 
-def argv(where: str, value: Any) -> tuple[str, ...]:
+def parse_argv(where: str, value: Any) -> tuple[str, ...]:
     """Take a program and its arguments: a list, or text that is split as a shell would."""
     return _split(where, value, "a program and its arguments are needed")
 
 
-def words(where: str, value: Any) -> tuple[str, ...]:
+def parse_words(where: str, value: Any) -> tuple[str, ...]:
     """Take one word or more: a list, or text that is split as a shell would."""
     return _split(where, value, "a list of words is needed")
 
@@ -93,17 +98,17 @@ def _split(where: str, value: Any, needed: str) -> tuple[str, ...]:
     found = shlex.split(value) if isinstance(value, str) else value
     if not isinstance(found, (list, tuple)) or not found:
         raise ConfigError(f"{where}: {needed}, not {value!r}")
-    return tuple(text(where, word) for word in found)
+    return tuple(parse_text(where, word) for word in found)
 
 
-def environment(where: str, value: Any) -> dict[str, str]:
+def parse_environment(where: str, value: Any) -> dict[str, str]:
     """Take variables and their values."""
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where}: a mapping of variables is needed, not {value!r}")
-    return {text(where, name): str(setting) for name, setting in value.items()}
+    return {parse_text(where, name): str(setting) for name, setting in value.items()}
 
 
-def one_of(*known: str) -> Parser:
+def parse_choice(*known: str) -> Parser:
     """Return the parser of a word that must be one of these."""
 
     def parse(where: str, value: Any) -> str:
@@ -114,10 +119,10 @@ def one_of(*known: str) -> Parser:
     return parse
 
 
-def models(where: str, value: Any) -> tuple[ModelInfo, ...]:
+def parse_models(where: str, value: Any) -> tuple[ModelInfo, ...]:
     """Take model names: a list, or a mapping from each to what is known of it."""
     if isinstance(value, (list, tuple)):
-        value = {text(where, name): {} for name in value}
+        value = {parse_text(where, name): {} for name in value}
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where}: a list of model names is needed, not {value!r}")
     return tuple(_model(f"{where}.{name}", name, details) for name, details in value.items())
@@ -129,3 +134,8 @@ def _model(where: str, name: str, details: Any) -> ModelInfo:
         raise ConfigError(f"{where}: known keys are {', '.join(_MODEL_KEYS)}, not {details!r}")
     efforts = tuple(details.get("reasoning_efforts", ()))
     return ModelInfo(model_id=name, **{**details, "reasoning_efforts": efforts})
+
+
+# The names that these had before they were public; a name that worked goes on working.
+argv, environment, flag, models = parse_argv, parse_environment, parse_flag, parse_models
+one_of, server_url, text, words = parse_choice, parse_url, parse_text, parse_words

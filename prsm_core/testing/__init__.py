@@ -174,6 +174,8 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
+EXTRA = ("pytest", "pytest_asyncio")  # the modules of the extra `testing`: contracts run on them
+
 
 if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
 
@@ -181,11 +183,26 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
         module = _HOME_OF.get(name)
         if module is None:
             raise AttributeError(f"module 'prsm_core.testing' has no attribute {name!r}")
-        import importlib
-
-        value = getattr(importlib.import_module(module), name)
+        value = getattr(_imported(module, name), name)
         globals()[name] = value
         return value
+
+
+def _imported(module: str, name: str) -> object:
+    """Return the home of a name; raise ImportError that names the extra where that is missing."""
+    import importlib
+
+    needed = [*EXTRA, module] if name.endswith("Contract") else [module]
+    try:
+        return [importlib.import_module(each) for each in needed][-1]
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA:
+            raise
+        package = error.name.replace("_", "-")
+        raise ImportError(
+            f"prsm_core.testing.{name} needs {package}, which is not installed: "
+            "pip install 'prsm-core[testing]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.section import (
+from prsm_core import (
     Parser,
-    environment,
-    models,
+    parse_environment,
+    parse_models,
+    parse_text,
+    parse_url,
+    parse_words,
     read_section,
-    server_url,
-    text,
-    words,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.models import ModelInfo
+    from prsm_core import ModelInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,14 @@ class AcpConfig:
 
 
 _PARSERS: dict[str, Parser] = {
-    "agent": text,
-    "api_key_env": text,
-    "auth_method": text,
-    "base_url": server_url,
-    "command": words,
-    "env": environment,
-    "home": text,
-    "mode": text,
-    "models": models,
-    "pass_env": words,
+    "agent": parse_text,
+    "api_key_env": parse_text,
+    "auth_method": parse_text,
+    "base_url": parse_url,
+    "command": parse_words,
+    "env": parse_environment,
+    "home": parse_text,
+    "mode": parse_text,
+    "models": parse_models,
+    "pass_env": parse_words,
 }

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
 from prsm_acp.transport import ProcessTransport
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.interfaces.provider import Process, ProviderServices
+    from prsm_core import (
+        Process,
+        ProviderServices,
+    )
 
 _log = logging.getLogger("prsm.acp")
 

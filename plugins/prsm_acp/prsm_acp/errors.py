@@ -7,8 +7,13 @@ import re
 from signal import Signals
 from typing import Any
 
-from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
-from prsm_core.errors import ProcessError
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+    ProcessError,
+    StopReason,
+    TurnEnded,
+)
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602

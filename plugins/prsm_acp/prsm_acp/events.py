@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_acp import tools
 from prsm_acp.usage import UsageMeter
-from prsm_core.domain.turns import (
+from prsm_core import (
     AssistantMessage,
     Notice,
     ProviderEvent,

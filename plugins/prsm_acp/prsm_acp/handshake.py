@@ -10,10 +10,13 @@ from prsm_acp import tools
 from prsm_acp.errors import AUTH_REQUIRED, AcpClosedError, AcpError
 from prsm_acp.manifest import DEFAULT_MODEL, ModelChoice
 from prsm_acp.prompt import SERVER
-from prsm_core.domain.models import ModelInfo
-from prsm_core.domain.tools import McpServer
-from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError
-from prsm_core.version import __version__
+from prsm_core import (
+    McpServer,
+    ModelInfo,
+    ModelNotAvailableError,
+    ProviderNotAvailableError,
+    __version__,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from prsm_acp.config import AcpConfig
     from prsm_acp.connection import Connection
     from prsm_acp.manifest import Manifest
-    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core import McpEndpoint
 
 PROTOCOL = 1
 _START_SECONDS = 60.0

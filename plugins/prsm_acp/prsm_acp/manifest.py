@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
-    from prsm_core.domain.agents import PermissionMode
-    from prsm_core.domain.tools import McpServer
+    from prsm_core import (
+        McpServer,
+        PermissionMode,
+    )
 
 DEFAULT_MODEL = "default"  # the agent's own choice
 NPM = "npm install -g "

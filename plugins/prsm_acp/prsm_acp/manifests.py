@@ -14,8 +14,10 @@ from prsm_acp.manifest import (
     SettingsFile,
     UsageFrom,
 )
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.errors import ConfigError
+from prsm_core import (
+    ConfigError,
+    PermissionMode,
+)
 
 
 def _always(mode: str) -> dict[PermissionMode, str]:

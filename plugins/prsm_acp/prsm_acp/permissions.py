@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp import tools
-from prsm_core.domain.permissions import PermissionRequest
+from prsm_core import PermissionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

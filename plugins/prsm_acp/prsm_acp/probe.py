@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.version import numbers_of, printed_version, version_in
+from prsm_core import (
+    numbers_of,
+    printed_version,
+    version_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_acp.manifest import Manifest
-    from prsm_core.interfaces.provider import ProviderServices
+    from prsm_core import ProviderServices
 
 GAPS = (
     "the agent itself decides which of its tools it asks leave for",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.quotation import quote_conversation
+from prsm_core import quote_conversation
 
 if TYPE_CHECKING:
-    from prsm_core.domain.turns import AssembledContext
+    from prsm_core import AssembledContext
 
 SERVER = "prsm"  # the name of the MCP server with PRSM's own tools
 _GO_ON = "Continue where the conversation stopped."

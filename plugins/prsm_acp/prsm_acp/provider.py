@@ -18,15 +18,25 @@ from prsm_acp.launch import Launch, discard, prepare
 from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice, SettingsFile
 from prsm_acp.manifests import find_manifest
 from prsm_acp.session import AcpSession
-from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
-from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+from prsm_core import (
+    ConfigError,
+    ModelNotAvailableError,
+    Provider,
+    ProviderCapabilities,
+    ProviderNotAvailableError,
+    ProviderStatus,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from prsm_core.domain.models import ModelInfo
-    from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        McpEndpoint,
+        ModelInfo,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _SECRET_BYTES = 24
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_acp import files, permissions, tools
 from prsm_acp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, AcpError
-from prsm_core.domain.permissions import Deny, PermissionRequest
+from prsm_core import (
+    Deny,
+    PermissionRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
     from prsm_acp.events import Translator
     from prsm_acp.manifest import Manifest
     from prsm_acp.turn import Turn
-    from prsm_core.interfaces.provider import AgentHost, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        SessionRequest,
+    )
 
     Json = dict[str, Any]
 

@@ -14,18 +14,20 @@ from prsm_acp.manifest import McpPlace
 from prsm_acp.prompt import SERVER, prompt_text
 from prsm_acp.responder import Responder
 from prsm_acp.turn import Turn
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     ErrorKind,
     Notice,
+    OrchestrationError,
     ProviderEvent,
+    ProviderNotAvailableError,
+    ProviderSession,
     StepEnded,
     StopReason,
     TurnEnded,
+    deadline,
+    proxy_missing,
 )
-from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import ProviderSession, proxy_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -34,9 +36,14 @@ if TYPE_CHECKING:
     from prsm_acp.config import AcpConfig
     from prsm_acp.launch import Launch
     from prsm_acp.manifest import Manifest
-    from prsm_core.domain.tools import McpEndpoint, McpServer
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        McpEndpoint,
+        McpServer,
+        ProviderServices,
+        SessionRequest,
+    )
 
     MakeLaunch = Callable[[SessionRequest | None, Path, McpEndpoint | None], Launch]
 

@@ -9,7 +9,7 @@ from prsm_acp.prompt import SERVER
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from prsm_core.domain.tools import McpServer
+    from prsm_core import McpServer
 
     Json = dict[str, Any]
 

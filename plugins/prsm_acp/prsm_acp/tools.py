@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from prsm_acp.prompt import SERVER
-from prsm_core.domain.turns import cut_result
+from prsm_core import cut_result
 
 Json = Mapping[str, Any]
 

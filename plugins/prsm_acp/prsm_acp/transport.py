@@ -15,11 +15,16 @@ from prsm_acp.errors import (
     one_line,
     readable_tail,
 )
-from prsm_core.errors import ProcessError
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    ProcessError,
+    deadline,
+)
 
 if TYPE_CHECKING:
-    from prsm_core.interfaces.provider import Process, ProviderServices
+    from prsm_core import (
+        Process,
+        ProviderServices,
+    )
 
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.turns import ProviderEvent, TurnEnded
+from prsm_core import (
+    ProviderEvent,
+    TurnEnded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
+    from prsm_core import (
+        BackgroundTask,
+        ProviderServices,
+    )
 
 _MAX_EVENTS = 1000  # then the agent waits for the reader
 

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_acp.manifest import UsageFrom
 from prsm_acp.tools import mapping
-from prsm_core.domain.turns import UsageReported
-from prsm_core.domain.usage import Provenance, TokenUsage
+from prsm_core import (
+    Provenance,
+    TokenUsage,
+    UsageReported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

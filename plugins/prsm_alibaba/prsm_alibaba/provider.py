@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice
 
-from prsm_core.errors import ConfigError, ProviderNotAvailableError
+from prsm_core import (
+    ConfigError,
+    ProviderNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.interfaces.provider import Provider, ProviderServices
+    from prsm_core import (
+        Provider,
+        ProviderServices,
+    )
 
     Models = Mapping[str, Mapping[str, Any]]
 

@@ -11,15 +11,17 @@ import claude_agent_sdk
 
 from prsm_claude import naming
 from prsm_claude.home import LOGIN_VARIABLES
-from prsm_core.errors import ConfigError
+from prsm_core import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
-    from prsm_core.domain.tools import McpServer
-    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_core import (
+        McpServer,
+        SessionRequest,
+    )
 
 DEFAULT_MODEL = "default"  # Claude chooses
 _CALL_MS = 7 * 24 * 3600 * 1000  # the engine's own clocks end a call

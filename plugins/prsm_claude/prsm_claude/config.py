@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.section import (
+from prsm_core import (
     Parser,
-    argv,
-    environment,
-    flag,
-    models,
+    parse_argv,
+    parse_environment,
+    parse_flag,
+    parse_models,
+    parse_text,
+    parse_url,
     read_section,
-    server_url,
-    text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.models import ModelInfo
+    from prsm_core import ModelInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class ClaudeConfig:
 
 
 _PARSERS: dict[str, Parser] = {
-    "api_key_env": text,
-    "base_url": server_url,
-    "bearer": flag,
-    "command": argv,
-    "env": environment,
-    "home": text,
-    "models": models,
+    "api_key_env": parse_text,
+    "base_url": parse_url,
+    "bearer": parse_flag,
+    "command": parse_argv,
+    "env": parse_environment,
+    "home": parse_text,
+    "models": parse_models,
 }

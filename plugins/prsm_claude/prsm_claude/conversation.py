@@ -11,7 +11,7 @@ from prsm_claude import command
 from prsm_claude.home import find_transcript, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core import ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from prsm_claude.link import Listener
     from prsm_claude.transport import ToolAnswer
     from prsm_claude.usage import UsageMeter
-    from prsm_core.interfaces.provider import ProviderServices, SessionRequest
+    from prsm_core import (
+        ProviderServices,
+        SessionRequest,
+    )
 
 
 class Conversation:

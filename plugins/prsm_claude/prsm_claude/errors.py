@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from prsm_core.domain.turns import AgentError, ErrorKind
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+)
 
 _OVERFLOW = "prompt_too_long"
 _LASTING_REASONS = frozenset({"max_turns", "budget_exhausted", "blocking_limit"})

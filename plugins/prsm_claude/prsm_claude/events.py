@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_claude import naming
 from prsm_claude.errors import one_line
 from prsm_claude.messages import blocks, mapping, text, word
-from prsm_core.domain.turns import (
+from prsm_core import (
     AssistantMessage,
     Notice,
     ProviderEvent,

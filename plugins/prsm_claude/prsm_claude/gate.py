@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from claude_agent_sdk import HookMatcher, PermissionResultAllow, PermissionResultDeny
 
 from prsm_claude import naming
-from prsm_core.domain.permissions import Deny
+from prsm_core import Deny
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from prsm_claude.events import Translator
     from prsm_claude.tools import ToolServer
     from prsm_claude.turn import Turn
-    from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ProviderServices,
+        SessionRequest,
+        ToolOutcome,
+    )
 
     Json = dict[str, Any]
 

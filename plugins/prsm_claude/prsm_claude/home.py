@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core import ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

@@ -12,13 +12,19 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from prsm_claude.errors import one_line
 from prsm_claude.transport import CliEndedError, CliTransport
-from prsm_core.errors import ProviderNotAvailableError, PrsmError
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    ProviderNotAvailableError,
+    PrsmError,
+    deadline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
+    from prsm_core import (
+        BackgroundTask,
+        ProviderServices,
+    )
 
     Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from prsm_core.domain.models import ModelInfo
+from prsm_core import ModelInfo
 
 _NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
 _OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.permissions import PermissionRequest, Question
-from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core import (
+    NATIVE_TOOLS,
+    PermissionRequest,
+    Question,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_core.domain.permissions import Answer
+    from prsm_core import Answer
 
 SERVER = "prsm"  # the name of the MCP server that holds the orchestration tools
 _PREFIX = f"mcp__{SERVER}__"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import claude_agent_sdk
 
-from prsm_core.interfaces.version import VersionRange
+from prsm_core import VersionRange
 
 if TYPE_CHECKING:
     from prsm_claude.config import ClaudeConfig

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.quotation import quote_conversation
+from prsm_core import quote_conversation
 
 if TYPE_CHECKING:
-    from prsm_core.domain.turns import AssembledContext
+    from prsm_core import AssembledContext
 
 GO_ON = "Continue where the conversation stopped."
 

@@ -14,20 +14,24 @@ from prsm_claude.config import ClaudeConfig
 from prsm_claude.link import Link
 from prsm_claude.session import ClaudeSession
 from prsm_claude.transport import CliTransport
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import (
+from prsm_core import (
     Provider,
     ProviderCapabilities,
+    ProviderNotAvailableError,
     ProviderStatus,
+    deadline,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.models import ModelInfo
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ModelInfo,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _LISTING_SECONDS = 12.0  # to greet, of the 20 that a survey waits: a scan takes the rest
 _LOGIN = "Run `claude` and log in, or set `api_key_env`."

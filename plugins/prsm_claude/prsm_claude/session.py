@@ -16,18 +16,19 @@ from prsm_claude.prompt import GO_ON, turn_text
 from prsm_claude.tools import ToolServer
 from prsm_claude.turn import Turn
 from prsm_claude.usage import UsageMeter
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     ErrorKind,
     Notice,
+    OrchestrationError,
+    Provenance,
     ProviderEvent,
+    ProviderSession,
+    PrsmError,
     StopReason,
     TurnEnded,
+    deadline,
 )
-from prsm_core.domain.usage import Provenance
-from prsm_core.errors import OrchestrationError, PrsmError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,8 +37,12 @@ if TYPE_CHECKING:
     from prsm_claude.config import ClaudeConfig
     from prsm_claude.link import Link
     from prsm_claude.transport import CliEndedError
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _INTERRUPT_SECONDS = 2.0
 _PARK_SECONDS = 5.0

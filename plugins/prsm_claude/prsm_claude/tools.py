@@ -16,7 +16,10 @@ from prsm_claude.naming import SERVER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core import (
+        ToolOutcome,
+        ToolSpec,
+    )
 
     Json = dict[str, Any]
 

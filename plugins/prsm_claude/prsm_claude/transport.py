@@ -11,13 +11,18 @@ from claude_agent_sdk import Transport
 
 from prsm_claude.errors import readable_tail
 from prsm_claude.naming import SERVER
-from prsm_core.errors import ProcessError
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    ProcessError,
+    deadline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
-    from prsm_core.interfaces.provider import Process, ProviderServices
+    from prsm_core import (
+        Process,
+        ProviderServices,
+    )
 
     Json = dict[str, Any]
     ToolAnswer = Callable[[Json], Json]  # of JSON-RPC messages

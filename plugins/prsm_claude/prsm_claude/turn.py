@@ -7,7 +7,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core.domain.turns import ProviderEvent, StopReason, TurnEnded
+from prsm_core import (
+    ProviderEvent,
+    StopReason,
+    TurnEnded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable

@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from prsm_core.domain.turns import UsageReported
-from prsm_core.domain.usage import Provenance, TokenUsage
+from prsm_core import (
+    Provenance,
+    TokenUsage,
+    UsageReported,
+)
 
 Json = Mapping[str, Any]
 Counts = dict[str, int]

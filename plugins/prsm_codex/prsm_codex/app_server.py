@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import command, hooks
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    ProviderNotAvailableError,
+    deadline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_core.interfaces.hook_gate import HookGate
-    from prsm_core.interfaces.provider import Process, ProviderServices
+    from prsm_core import (
+        HookGate,
+        Process,
+        ProviderServices,
+    )
 
 _START_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0

@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from prsm_core.domain.permissions import Answer, PermissionRequest, Question
+from prsm_core import (
+    Answer,
+    PermissionRequest,
+    Question,
+)
 
 ACCEPT = {"decision": "accept"}
 DECLINE = {"decision": "decline"}

@@ -6,9 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import hooks
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core import (
+    EDIT_TOOLS,
+    NATIVE_TOOLS,
+    PermissionMode,
+    ProviderNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +19,12 @@ if TYPE_CHECKING:
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_core.domain.tools import McpEndpoint, McpServer, ToolSpec
-    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_core import (
+        McpEndpoint,
+        McpServer,
+        SessionRequest,
+        ToolSpec,
+    )
 
 TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
 SERVER = "prsm"  # the name of the model provider that we define in Codex

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import ConfigError
-from prsm_core.interfaces.section import (
+from prsm_core import (
+    ConfigError,
     Parser,
-    argv,
-    environment,
-    flag,
-    models,
-    one_of,
+    parse_argv,
+    parse_choice,
+    parse_environment,
+    parse_flag,
+    parse_models,
+    parse_text,
+    parse_url,
     read_section,
-    server_url,
-    text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.models import ModelInfo
+    from prsm_core import ModelInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +73,14 @@ class CodexConfig:
 
 
 _PARSERS: dict[str, Parser] = {
-    "api_key_env": text,
-    "backend": one_of("app-server", "exec"),
-    "base_url": server_url,
-    "command": argv,
-    "enforcement": one_of("auto", "pre_tool", "approval"),
-    "env": environment,
-    "home": text,
-    "lean": flag,
-    "models": models,
-    "network": flag,
+    "api_key_env": parse_text,
+    "backend": parse_choice("app-server", "exec"),
+    "base_url": parse_url,
+    "command": parse_argv,
+    "enforcement": parse_choice("auto", "pre_tool", "approval"),
+    "env": parse_environment,
+    "home": parse_text,
+    "lean": parse_flag,
+    "models": parse_models,
+    "network": parse_flag,
 }

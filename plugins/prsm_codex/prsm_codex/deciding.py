@@ -6,15 +6,23 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, hooks
-from prsm_core.domain.permissions import Deny, PermissionRequest
-from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    Deny,
+    PermissionRequest,
+    ToolCallFinished,
+    ToolCallStarted,
+    deadline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prsm_codex.turn import Turn
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ProviderServices,
+        SessionRequest,
+    )
 
 HAS_COMPLETED = "This agent has completed; nothing more is done for it."
 _NO_TURN = "no turn of this agent is running"

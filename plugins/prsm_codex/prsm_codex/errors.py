@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from signal import Signals
 from typing import Any
 
-from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+    StopReason,
+)
 
 _RETRY_AFTER = re.compile(r"try again in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}

@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from prsm_codex import approvals
-from prsm_core.domain.turns import (
+from prsm_core import (
     AssistantMessage,
     Notice,
+    Provenance,
     ProviderEvent,
     StepEnded,
     TextDelta,
     ThinkingDelta,
+    TokenUsage,
     ToolCallFinished,
     ToolCallStarted,
     UsageReported,
     cut_result,
 )
-from prsm_core.domain.usage import Provenance, TokenUsage
 
 Json = Mapping[str, Any]
 _DENIED = "declined"

@@ -9,17 +9,18 @@ from typing import Any
 from prsm_codex import approvals
 from prsm_codex.command import TOOL_SERVER
 from prsm_codex.errors import agent_error
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     AssistantMessage,
     Notice,
+    Provenance,
     ProviderEvent,
+    TokenUsage,
     ToolCallFinished,
     ToolCallStarted,
     UsageReported,
     cut_result,
 )
-from prsm_core.domain.usage import Provenance, TokenUsage
 
 Json = Mapping[str, Any]
 _MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum

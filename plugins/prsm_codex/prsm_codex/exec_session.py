@@ -13,18 +13,21 @@ from prsm_codex.errors import SIGNALLED, agent_error, ended_how, readable_tail, 
 from prsm_codex.exec_events import ExecTranslator, allowed_key, parse
 from prsm_codex.prompt import prompt_of, turn_text
 from prsm_codex.turn import Turn
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     AssistantMessage,
     ErrorKind,
     Notice,
+    OrchestrationError,
+    ProcessError,
     ProviderEvent,
+    ProviderSession,
+    PrsmError,
     StopReason,
     TurnEnded,
+    deadline,
+    proxy_missing,
 )
-from prsm_core.errors import OrchestrationError, ProcessError, PrsmError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import ProviderSession, proxy_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -33,10 +36,15 @@ if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
     from prsm_codex.prompt import Said
-    from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.hook_gate import HookGate
-    from prsm_core.interfaces.provider import AgentHost, Process, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        HookGate,
+        McpEndpoint,
+        Process,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _INTERRUPT_SECONDS = 2.0
 _STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prsm_codex import patches
-from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.interfaces.hook_gate import HOOK_COMMAND
+from prsm_core import (
+    HOOK_COMMAND,
+    PermissionRequest,
+)
 
 _CODEX_SECONDS = 7 * 24 * 3600  # later than the client: Codex lets a call run, it refuses
 _EVENT = "preToolUse"

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex.rpc import RpcError
-from prsm_core.domain.models import ModelInfo
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core import (
+    ModelInfo,
+    ProviderNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

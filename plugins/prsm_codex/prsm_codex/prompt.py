@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.quotation import quote_conversation
+from prsm_core import quote_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.domain.turns import AssembledContext
+    from prsm_core import AssembledContext
 
 # Codex tells the model that "the user interrupted the previous turn on purpose".
 COMPLETED_NOTE = "Your task_complete was accepted; nothing was interrupted.\n\n"

@@ -16,11 +16,11 @@ from prsm_codex.features import Features
 from prsm_codex.hooks import denial
 from prsm_codex.probe import VERSIONS
 from prsm_codex.session import CodexSession
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.hook_gate import HookGate
-from prsm_core.interfaces.provider import (
+from prsm_core import (
+    HookGate,
     Provider,
     ProviderCapabilities,
+    ProviderNotAvailableError,
     ProviderSession,
     ProviderStatus,
     require_folder,
@@ -29,8 +29,12 @@ from prsm_core.interfaces.provider import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from prsm_core.domain.models import ModelInfo
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ModelInfo,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _LOGIN = "Run `codex login`, or set `api_key_env`."
 _NEWER = "Update Codex, or set `enforcement: auto` to do without its tool hook."

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex import approvals
 from prsm_codex.deciding import HAS_COMPLETED
 from prsm_codex.rpc import METHOD_NOT_FOUND, ServerRequest
-from prsm_core.domain.permissions import Answer, Deny, PermissionRequest
+from prsm_core import (
+    Answer,
+    Deny,
+    PermissionRequest,
+)
 
 if TYPE_CHECKING:
     from prsm_codex.events import Translator
     from prsm_codex.features import Features
     from prsm_codex.turn import Turn
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ProviderServices,
+        SessionRequest,
+    )
 
 Json = dict[str, Any]
 _NO_TERMINAL = (

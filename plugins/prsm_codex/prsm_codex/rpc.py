@@ -9,13 +9,18 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex.errors import ended_how, one_line, readable_tail
-from prsm_core.errors import ProcessError
-from prsm_core.interfaces.deadline import deadline
+from prsm_core import (
+    ProcessError,
+    deadline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.interfaces.provider import Process, ProviderServices
+    from prsm_core import (
+        Process,
+        ProviderServices,
+    )
 
 REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on

@@ -13,17 +13,19 @@ from prsm_codex.prompt import COMPLETED_NOTE, turn_text
 from prsm_codex.responder import Responder
 from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
 from prsm_codex.turn import Turn
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     ErrorKind,
     Notice,
+    OrchestrationError,
     ProviderEvent,
+    ProviderNotAvailableError,
+    ProviderSession,
+    PrsmError,
     StopReason,
     TurnEnded,
+    deadline,
 )
-from prsm_core.errors import OrchestrationError, ProviderNotAvailableError, PrsmError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import ProviderSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -31,8 +33,12 @@ if TYPE_CHECKING:
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        ProviderServices,
+        SessionRequest,
+    )
 
 _THREAD_SECONDS = 120.0  # MCP servers start meanwhile
 _INTERRUPT_SECONDS = 2.0

@@ -7,13 +7,16 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from prsm_codex import approvals
-from prsm_core.domain.turns import ProviderEvent, TurnEnded
+from prsm_core import (
+    ProviderEvent,
+    TurnEnded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prsm_codex.rpc import ServerRequest
-    from prsm_core.interfaces.provider import BackgroundTask
+    from prsm_core import BackgroundTask
 
 _MAX_EVENTS = 1000  # then the app-server waits for the reader
 

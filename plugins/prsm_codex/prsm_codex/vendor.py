@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prsm_codex.command import DEFAULT_MODEL
 from prsm_codex.config import CodexConfig
 from prsm_codex.provider import CodexProvider
-from prsm_core.domain.agents import AgentRole
-from prsm_core.errors import ConfigError
-from prsm_core.interfaces.provider import (
+from prsm_core import (
+    AgentRole,
+    ConfigError,
     Provider,
     ProviderCapabilities,
     ProviderServices,
@@ -22,8 +22,12 @@ from prsm_core.interfaces.provider import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from prsm_core.domain.models import ModelInfo
-    from prsm_core.interfaces.provider import AgentHost, ProviderSession, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        ModelInfo,
+        ProviderSession,
+        SessionRequest,
+    )
 
 T = TypeVar("T")
 Build = Callable[[Mapping[str, Any], ProviderServices], Provider]

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from prsm_acp import Manifest
 
-    from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.interfaces.provider import ProviderServices, SessionRequest
+    from prsm_core import (
+        McpEndpoint,
+        ProviderServices,
+        SessionRequest,
+    )
     from prsm_gemini.config import GeminiConfig
 
 

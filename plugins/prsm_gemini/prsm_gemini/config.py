@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import ConfigError
-from prsm_core.interfaces.section import (
+from prsm_core import (
+    ConfigError,
     Parser,
-    argv,
-    environment,
-    models,
+    parse_argv,
+    parse_environment,
+    parse_models,
+    parse_text,
+    parse_url,
     read_section,
-    server_url,
-    text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.models import ModelInfo
+    from prsm_core import ModelInfo
 
 
 class Backend(StrEnum):
@@ -74,11 +74,11 @@ def _backend(where: str, value: Any) -> Backend:
 
 _SECTION = "providers.gemini"
 _PARSERS: dict[str, Parser] = {
-    "api_key_env": text,
+    "api_key_env": parse_text,
     "backend": _backend,
-    "base_url": server_url,
-    "command": argv,
-    "env": environment,
-    "home": text,
-    "models": models,
+    "base_url": parse_url,
+    "command": parse_argv,
+    "env": parse_environment,
+    "home": parse_text,
+    "models": parse_models,
 }

@@ -6,7 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.turns import AgentError, ErrorKind
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from prsm_core.domain.turns import (
+from prsm_core import (
     AssistantMessage,
     Notice,
     ProviderEvent,
     TextDelta,
+    TokenUsage,
     ToolCallFinished,
     ToolCallStarted,
     UsageReported,
     cut_result,
 )
-from prsm_core.domain.usage import TokenUsage
 from prsm_gemini.tools import SHELL, canonical
 
 Json = Mapping[str, Any]

@@ -8,9 +8,17 @@ import uuid
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.turns import AgentError, ErrorKind, ProviderEvent, StopReason, TurnEnded
-from prsm_core.errors import OrchestrationError, ProcessError, ProviderNotAvailableError
-from prsm_core.interfaces.provider import ProviderSession
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+    OrchestrationError,
+    ProcessError,
+    ProviderEvent,
+    ProviderNotAvailableError,
+    ProviderSession,
+    StopReason,
+    TurnEnded,
+)
 from prsm_gemini import home as homes
 from prsm_gemini.chat import Chat, text_of
 from prsm_gemini.home import Home
@@ -22,11 +30,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.hook_gate import HookGate
-    from prsm_core.interfaces.provider import (
+    from prsm_core import (
         AgentHost,
+        AssembledContext,
+        HookGate,
+        McpEndpoint,
         Process,
         ProviderServices,
         SessionRequest,

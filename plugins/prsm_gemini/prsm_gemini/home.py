@@ -10,16 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.hook_gate import HOOK_COMMAND
+from prsm_core import (
+    HOOK_COMMAND,
+    ProviderNotAvailableError,
+)
 from prsm_gemini.policy import policy
 from prsm_gemini.tools import COMPLETE, SERVER, offered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.domain.tools import McpEndpoint, McpServer
-    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_core import (
+        McpEndpoint,
+        McpServer,
+        SessionRequest,
+    )
     from prsm_gemini.config import GeminiConfig
 
 DEFAULT_MODEL = "default"

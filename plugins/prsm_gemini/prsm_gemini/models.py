@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.models import ModelInfo
+from prsm_core import ModelInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_core.interfaces.version import VersionRange
+from prsm_core import VersionRange
 
 PACKAGE = "@google/gemini-cli"
 VERSIONS = VersionRange(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.quotation import quote_conversation
+from prsm_core import quote_conversation
 
 if TYPE_CHECKING:
-    from prsm_core.domain.turns import AssembledContext
+    from prsm_core import AssembledContext
 
 GO_ON = "Continue where the conversation stopped."
 # Gemini puts the file that is called so, or most like it, into the prompt.

@@ -8,10 +8,15 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import ProviderNotAvailableError, PrsmError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.hook_gate import HookGate
-from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+from prsm_core import (
+    HookGate,
+    Provider,
+    ProviderCapabilities,
+    ProviderNotAvailableError,
+    ProviderStatus,
+    PrsmError,
+    deadline,
+)
 from prsm_gemini import home as homes
 from prsm_gemini import probe
 from prsm_gemini.config import Backend, GeminiConfig
@@ -22,9 +27,9 @@ from prsm_gemini.turn import refusal
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from prsm_core.domain.models import ModelInfo
-    from prsm_core.interfaces.provider import (
+    from prsm_core import (
         AgentHost,
+        ModelInfo,
         ProviderServices,
         ProviderSession,
         SessionRequest,

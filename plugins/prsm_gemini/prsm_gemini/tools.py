@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.domain.tools import EDIT_TOOLS
+from prsm_core import (
+    EDIT_TOOLS,
+    PermissionMode,
+    PermissionRequest,
+)
 
 if TYPE_CHECKING:
-    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_core import SessionRequest
 
 Json = Mapping[str, Any]
 

@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.permissions import Allow
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
+    Allow,
     ErrorKind,
+    LineTooLongError,
     Notice,
+    ProcessError,
     ProviderEvent,
+    ProviderNotAvailableError,
     StopReason,
     TurnEnded,
+    deadline,
+    proxy_missing,
 )
-from prsm_core.errors import LineTooLongError, ProcessError, ProviderNotAvailableError
-from prsm_core.interfaces.deadline import deadline
-from prsm_core.interfaces.provider import proxy_missing
 from prsm_gemini.errors import ended, failed, readable_tail
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
@@ -28,8 +30,13 @@ from prsm_gemini.tools import COMPLETE, permission_request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.interfaces.provider import AgentHost, Process, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        McpEndpoint,
+        Process,
+        ProviderServices,
+        SessionRequest,
+    )
 
 Json = Mapping[str, Any]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.hookspecs import hookimpl
-from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core import (
+    ProviderSpec,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

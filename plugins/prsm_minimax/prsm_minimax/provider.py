@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice
 
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core import ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.interfaces.provider import Provider, ProviderServices
+    from prsm_core import (
+        Provider,
+        ProviderServices,
+    )
 
 NAME = "minimax"
 KEY = "MINIMAX_API_KEY"

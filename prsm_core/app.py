@@ -307,6 +307,20 @@ def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManag
     if provider is not None:
         plugins.check_not_refused(ProviderSpec, provider)
     check_required(settings, plugins)
+    _check_no_guard_is_lost(plugins)
+
+
+def _check_no_guard_is_lost(plugins: PluginManager) -> None:
+    """Refuse to run while a plugin is quarantined that is known to bring permission checks."""
+    lost = [record for record in plugins.quarantined if record.brings_checks]
+    if lost:
+        names = [record.name for record in lost]
+        raise PluginError(
+            "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.fault}" for r in lost),
+            hint=f"mend it, or run without it: {' '.join(f'--without-plugin {n}' for n in names)}, "
+            f"or for good plugins.disabled: [{', '.join(names)}]",
+            code="check_is_missing",
+        )
 
 
 def check_required(settings: Settings, plugins: PluginManager) -> None:
@@ -359,6 +373,10 @@ def _plugged_in(plugins: PluginManager) -> dict[str, Any]:
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),
         "sink_settings": _sink_settings(),
+        "told_at_start": [
+            ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
+            for record in plugins.quarantined
+        ],
     }
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.run_options import without_plugin_option
+
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
@@ -14,8 +16,11 @@ if TYPE_CHECKING:
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")
 @click.option("--keep", is_flag=True, help="Keep the project when the next demo begins.")
+@without_plugin_option
 @click.pass_obj
-def demo(launch: Launch, ui: str | None, as_json: bool, keep: bool) -> int:
+def demo(
+    launch: Launch, ui: str | None, as_json: bool, keep: bool, without: tuple[str, ...]
+) -> int:
     """Watch a scripted team mend a small Python project.
 
     What the agents say is written down; everything else is real: the engine, the tools, the
@@ -30,4 +35,4 @@ def demo(launch: Launch, ui: str | None, as_json: bool, keep: bool) -> int:
         raise click.UsageError(f"--json and --ui {ui} exclude each other")
     from prsm_core.cli.demo_run import run_demo
 
-    return run_demo(launch, ui="json" if as_json else ui, keep=keep)
+    return run_demo(launch, ui="json" if as_json else ui, keep=keep, without=without)

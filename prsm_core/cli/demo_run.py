@@ -21,20 +21,22 @@ from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.reading import print_tree
 from prsm_core.cli.running import PRIVATE, build_frontend, choose_frontend, drive, interruptible
 from prsm_core.cli.sample import changes, lend_sample, sweep
-from prsm_core.cli.setup import Setup
-from prsm_core.config import Settings
+from prsm_core.cli.setup import Setup, tell_quarantined
+from prsm_core.config import Settings, load_settings
 from prsm_core.domain.agents import AgentState
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
     from prsm_core.interfaces.frontend import Frontend, FrontendSpec
 
 TASK = "Customers who order for exactly 50.00 pay shipping. Mend it."
+OUR_FRONTENDS = ("console", "json")  # for which no plugin is loaded
 
 _INTRO = (
     "A scripted team mends a sample project. No model is asked; the engine, the tools, the "
@@ -43,18 +45,30 @@ _INTRO = (
 _ASKED = "You will be asked for a permission: the team waits for your answer."
 
 
-def run_demo(launch: Launch, *, ui: str | None, keep: bool) -> int:
+def run_demo(launch: Launch, *, ui: str | None, keep: bool, without: Sequence[str] = ()) -> int:
     """Run the demonstration and return the exit code; see the command."""
     os.umask(PRIVATE)
     configure_logging(debug=launch.debug)
-    plugins = PluginManager.load(
-        environ=os.environ, builtins=BUILTINS, enabled=launch.load_plugins and ui is not None
-    )
+    plugins = _load_plugins(launch, ui, without)
     spec = choose_frontend(plugins, ui)
+    tell_quarantined(plugins)
     state = workspace_paths(os.sep).state  # the same for all; the current folder may be gone
     sweep(state)
     install_child_watcher()
     return asyncio.run(_run(plugins, spec, state, keep=keep))
+
+
+def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:
+    """Load the plugins if a frontend of theirs is wanted; the user's own settings count then."""
+    if ui in {None, *OUR_FRONTENDS} or not launch.load_plugins:
+        return PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=False)
+    settings = load_settings(paths=workspace_paths(os.sep), environ=os.environ, trusted=False)
+    return PluginManager.load(
+        environ=os.environ,
+        builtins=BUILTINS,
+        disabled=settings.settings.plugins.disabled,
+        without=without,
+    )
 
 
 async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep: bool) -> int:

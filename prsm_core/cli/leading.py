@@ -13,7 +13,7 @@ from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.running import PRIVATE, ending_signals, run_log
-from prsm_core.cli.setup import load_setup
+from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.calls import with_notice
 from prsm_core.engine.processes.launcher import install_child_watcher
@@ -62,6 +62,7 @@ class Lead:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 def lead(launch: Launch, request: Lead) -> int:
@@ -70,7 +71,10 @@ def lead(launch: Launch, request: Lead) -> int:
     wire = take_stdio()
     patience_s = request.patience_s or _patience(os.environ)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
-    setup = load_setup(launch, request.workspace, sets=request.sets, flags=flags)
+    setup = load_setup(
+        launch, request.workspace, sets=request.sets, flags=flags, without=request.without
+    )
+    tell_quarantined(setup.plugins)
     install_child_watcher()
     return asyncio.run(_lead(setup, request, wire, patience_s))
 

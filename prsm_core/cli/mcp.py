@@ -14,6 +14,7 @@ from prsm_core.cli.run_options import (
     mode_option,
     on_ask_option,
     set_option,
+    without_plugin_option,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ its own tools is its own business: PRSM decides only what the agents may do.
 )
 @budget_usd_option
 @budget_tokens_option
+@without_plugin_option
 @set_option
 @click.pass_obj
 def mcp(launch: Launch, /, **options: Any) -> int:

@@ -25,7 +25,6 @@ def plugins(launch: Launch, workspace: str, as_json: bool) -> int:
     """
     from prsm_core.cli.setup import load_setup
     from prsm_core.cli.table import print_table
-    from prsm_core.plugins import PluginState
 
     records = load_setup(launch, workspace).plugins.records
     if as_json:
@@ -37,8 +36,7 @@ def plugins(launch: Launch, workspace: str, as_json: bool) -> int:
             for r in records
         ]
         print_table(headers, rows)
-    failed = {PluginState.BROKEN, PluginState.INCOMPATIBLE}
-    return 1 if any(record.state in failed for record in records) else 0
+    return 1 if any(record.is_quarantined for record in records) else 0
 
 
 def _values(record: PluginRecord) -> dict[str, object]:

@@ -71,10 +71,11 @@ def check(
     judged all the same.
     """
     from prsm_core.app import check_required
-    from prsm_core.cli.setup import load_setup
+    from prsm_core.cli.setup import load_setup, tell_quarantined
 
     setup = load_setup(launch, workspace)
     check_required(setup.settings, setup.plugins)
+    tell_quarantined(setup.plugins)
     given = _given(command, tool, arguments)
     if given is None:
         if not as_json:

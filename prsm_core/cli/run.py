@@ -16,6 +16,7 @@ from prsm_core.cli.run_options import (
     on_ask_option,
     set_option,
     trust_option,
+    without_plugin_option,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def _read_stdin() -> str:
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
 @on_ask_option
 @trust_option
+@without_plugin_option
 @click.option(
     "--timeout",
     "timeout_s",

@@ -31,6 +31,13 @@ trust_option = click.option(
     is_flag=True,
     help="Let the workspace's own .prism count in this run, as `prsm trust` does for good.",
 )
+without_plugin_option = click.option(
+    "--without-plugin",
+    "without",
+    multiple=True,
+    metavar="NAME",
+    help="Leave out a plugin, and the permission checks that it brings.",
+)
 budget_usd_option = click.option(
     "--budget-usd",
     type=float,

@@ -15,7 +15,7 @@ from prsm_core.app import open_app
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
-from prsm_core.cli.setup import load_setup
+from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
@@ -54,6 +54,7 @@ class Request:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 def run_task(launch: Launch, request: Request) -> int:
@@ -65,9 +66,16 @@ def run_task(launch: Launch, request: Request) -> int:
     os.umask(PRIVATE)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
-        launch, request.workspace, sets=request.sets, flags=flags, trust=request.trust
+        launch,
+        request.workspace,
+        sets=request.sets,
+        flags=flags,
+        trust=request.trust,
+        without=request.without,
     )
     spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
+    if spec.name != "console":  # which tells it by the run's events
+        tell_quarantined(setup.plugins)
     install_child_watcher()
     return asyncio.run(_run(setup, request, spec))
 
@@ -82,8 +90,8 @@ def choose_frontend(
     by name and stdin is no terminal: then it counts as not interactive.
     """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if ui is None and on_terminal:
-        offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.interactive]
+    offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.interactive]
+    if ui is None and on_terminal and offered:
         spec = max(offered, key=lambda spec: spec.priority)
     else:
         spec = plugins.get(FrontendSpec, ui or "console")

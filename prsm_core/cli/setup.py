@@ -52,11 +52,13 @@ def load_setup(
     sets: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
     trust: bool = False,
+    without: Sequence[str] = (),
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
     the workspace's own configuration count, whether or not the user has trusted it for good.
+    Plugins that are named by `without` are left out.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -77,17 +79,13 @@ def load_setup(
     plugins = PluginManager.load(
         environ=os.environ,
         disabled=first.settings.plugins.disabled,
+        without=without,
         builtins=BUILTINS,
         enabled=launch.load_plugins,
     )
     # Once more: only the plugins know which providers may have a section.
     loaded = load(known_plugins=provider_names(plugins) if launch.load_plugins else None)
-    for key, source in loaded.sources.items():
-        _log.debug("%s is set by %s", key, source)
-    for record in plugins.records:
-        _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
-    for notice in (*loaded.notices, *plugins.notices):
-        click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
+    _tell(loaded, plugins)
     return Setup(
         paths=paths,
         settings=loaded.settings,
@@ -95,6 +93,22 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
+
+
+def _tell(loaded: LoadedSettings, plugins: PluginManager) -> None:
+    for key, source in loaded.sources.items():
+        _log.debug("%s is set by %s", key, source)
+    for record in plugins.records:
+        _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
+    for notice in (*loaded.notices, *plugins.notices):
+        click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
+
+
+def tell_quarantined(plugins: PluginManager) -> None:
+    """Say on stderr which plugins are not used though nobody left them out."""
+    for record in plugins.quarantined:
+        text = f"plugin {record.name} ({record}) is not used, it is {record.state}: {record.fault}"
+        click.echo(f"prsm: warning: {escape_prose(text)}", err=True)
 
 
 def _load(**given: Any) -> LoadedSettings:

@@ -72,6 +72,7 @@ class EngineConfig:
     scorers: Sequence[ModelScorerSpec] = ()
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    told_at_start: Sequence[tuple[str, Mapping[str, Any]]] = ()  # events of each run: type, fields
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     plugins_off: bool = False

@@ -252,7 +252,8 @@ class OrchestrationEngine:
     async def _tell_start(self, task: str, warnings: Sequence[str]) -> None:
         data: dict[str, Any] = {"task": task, "workspace": self._config.workspace}
         started = self._journal.event("run_started", **data)
-        told = [self._journal.event("notice", level="warning", text=text) for text in warnings]
+        told = [self._journal.event(kind, **fields) for kind, fields in self._config.told_at_start]
+        told += [self._journal.event("notice", level="warning", text=text) for text in warnings]
         identity = process_identity(os.getpid())
         if identity is not None:
             data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)

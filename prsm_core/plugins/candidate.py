@@ -11,6 +11,8 @@ import pluggy
 
 from prsm_core import hookspecs
 from prsm_core.errors import PluginError
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.pins import core_version, satisfies
 from prsm_core.plugins.records import (
     CORE,
@@ -21,12 +23,16 @@ from prsm_core.plugins.records import (
     PluginRecord,
     PluginState,
     Spec,
+    nearest,
     one_line,
     unknown,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+CHECKS = "prsm_permission_checks"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +50,7 @@ class Candidate:
     specs: dict[Key, Spec] = field(default_factory=dict)
     error: str | None = None
     failure: BaseException | None = None
+    brings_checks: bool | None = None  # see PluginRecord
 
     def reject(self, state: PluginState, reason: str, failure: BaseException | None = None) -> None:
         """Use nothing of it, for this reason."""
@@ -60,12 +67,14 @@ class Candidate:
             state=self.state,
             hooks=self.hooks,
             error=self.error,
+            brings_checks=self.brings_checks,
         )
 
     def activated(self, seconds: float) -> Candidate:
         """Return it imported and asked, or rejected: also when that takes more than `seconds`.
 
-        Whatever it raises but Ctrl-C rejects it. Built-ins have no deadline: they need no thread.
+        Whatever it raises but Ctrl-C rejects it. What it prints meanwhile, or too late, goes to
+        stderr. Built-ins have no deadline: they need no thread.
         """
         attempt = replace(self, specs={})
         if self.is_builtin:
@@ -73,12 +82,14 @@ class Candidate:
             return attempt
         interrupts: list[KeyboardInterrupt] = []
         thread = Thread(target=attempt._attempt, args=[interrupts], daemon=True)
-        thread.start()
-        thread.join(seconds)
+        with beside_stdout(self.name, thread):
+            thread.start()
+            thread.join(seconds)
         if thread.is_alive():
             # Nothing can end the thread. What it still finds out goes to a copy nobody reads.
             late = PluginError(f"did not answer within {seconds:g} s")
             self.hooks, self.specs = attempt.hooks, dict(attempt.specs)
+            self.brings_checks = attempt.brings_checks
             self.reject(PluginState.BROKEN, late.message, late)
             return self
         if interrupts:
@@ -94,7 +105,9 @@ class Candidate:
     def _activate(self) -> None:
         try:
             self._check_pins()
-            implementations = _implementations(self.load(), self.name)
+            plugin = self.load()
+            self.brings_checks = _brings_checks(plugin)
+            implementations = _implementations(plugin, self.name)
             self.hooks = tuple(sorted({hook for hook, _ in implementations}))
             for hook, function in implementations:
                 self._ask(hook, function)
@@ -116,11 +129,34 @@ class Candidate:
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"{hook} is async; hooks are plain functions")
         for spec in function():
+            if isinstance(spec, PermissionCheckSpec):
+                self.brings_checks = True  # whatever hook it came from
             if not isinstance(spec, kind):
                 raise TypeError(f"{hook} gave a {type(spec).__name__}, not a {kind.__name__}")
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec
+
+
+def _brings_checks(plugin: object) -> bool | None:
+    """Return whether what was imported means to contribute permission checks.
+
+    None where it has a hook that this core does not know, and that looks like no other.
+    """
+    if callable(getattr(plugin, CHECKS, None)):
+        return True
+    marks = pluggy.PluginManager(hookspecs.hookspec.project_name)
+    hooks = [
+        options.get("specname") or name
+        for name in dir(plugin)
+        if (options := marks.parse_hookimpl_opts(plugin, name)) is not None
+    ]
+    # Without the prefix, which makes all of them look alike.
+    known = {hook.removeprefix("prsm_"): hook for hook in HOOKS}
+    meant = {known.get(nearest(hook.removeprefix("prsm_"), list(known)) or "") for hook in hooks}
+    if CHECKS in meant:
+        return True
+    return None if None in meant else False
 
 
 def _implementations(plugin: object, name: str) -> list[tuple[str, Callable[..., Any]]]:

@@ -52,19 +52,27 @@ def installed(entry_points: Iterable[EntryPoint] | None) -> list[Candidate]:
 
 
 def apply_lists(
-    plugins: Sequence[Candidate], environ: Mapping[str, str], disabled: Collection[str]
+    plugins: Sequence[Candidate],
+    environ: Mapping[str, str],
+    disabled: Collection[str],
+    without: Collection[str],
 ) -> list[str]:
-    """Reject what the lists exclude; return notices on names that no plugin has."""
+    """Reject what the lists exclude; return notices on names that no plugin has.
+
+    A name that an installed plugin shares with a built-in one means the installed one.
+    """
     only = _names(environ["PRSM_PLUGINS"]) if "PRSM_PLUGINS" in environ else None
     blocked = {
         "plugins.disabled": set(disabled),
         "PRSM_DISABLED_PLUGINS": _names(environ.get("PRSM_DISABLED_PLUGINS", "")),
+        "--without-plugin": set(without),
     }
+    found = {plugin.name for plugin in plugins if not plugin.is_builtin}
     for plugin in plugins:
         if only is not None and plugin.name not in only and not plugin.is_builtin:
             plugin.reject(PluginState.DISABLED, "not in PRSM_PLUGINS")
         for source, names in blocked.items():
-            if plugin.name in names:
+            if plugin.name in names and not (plugin.is_builtin and plugin.name in found):
                 plugin.reject(PluginState.DISABLED, f"disabled by {source}")
     known = [plugin.name for plugin in plugins]
     return [

@@ -61,6 +61,7 @@ class PluginManager:
                 self._refused[plugin.name] = (record, plugin.failure)
                 self._lost.update(dict.fromkeys(plugin.specs, plugin.name))
         self.records = tuple(records)
+        self.quarantined = tuple(record for record in records if record.is_quarantined)
 
     @classmethod
     def load(
@@ -68,6 +69,7 @@ class PluginManager:
         *,
         environ: Mapping[str, str],
         disabled: Collection[str] = (),
+        without: Collection[str] = (),
         builtins: Iterable[tuple[str, str]] = (),
         enabled: bool = True,
         entry_points: Iterable[EntryPoint] | None = None,
@@ -82,6 +84,7 @@ class PluginManager:
                 PRSM_PLUGIN_TIMEOUT is how many seconds each may take (default 5);
                 PRSM_TRACE_PLUGINS=1 logs at INFO what is done.
             disabled: More names not to load: `plugins.disabled` of the configuration.
+            without: More of them: `--without-plugin` of the command line.
             builtins: (name, module) of the plugins that the core brings along.
             enabled: False loads the built-in plugins only and looks for no others.
             entry_points: Instead of those that are installed.
@@ -93,7 +96,7 @@ class PluginManager:
         plugins = [builtin(name, module) for name, module in builtins]
         if enabled:
             plugins += installed(entry_points)
-        notices = apply_lists(plugins, environ, disabled)
+        notices = apply_lists(plugins, environ, disabled, without)
         _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
         plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]
         _refuse_clashes(plugins, lambda plugin: [(WORDS[k], name) for k, name in plugin.specs])

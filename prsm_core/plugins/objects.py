@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from prsm_core.errors import PluginError
+from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.records import one_line
 
 
@@ -20,7 +22,7 @@ def load_object(reference: object, *, plugin: str) -> Any:
     if not (module and attribute):
         raise PluginError(f"plugin {plugin}: {reference!r} is not written package.module:attribute")
     try:
-        value: Any = importlib.import_module(module)
+        value: Any = sys.modules.get(module) or _imported(module, plugin)
         for part in attribute.split("."):
             value = getattr(value, part)
     except KeyboardInterrupt:
@@ -31,3 +33,8 @@ def load_object(reference: object, *, plugin: str) -> Any:
             hint=f"reinstall the plugin, or disable it: PRSM_DISABLED_PLUGINS={plugin}",
         ) from error
     return value
+
+
+def _imported(module: str, plugin: str) -> Any:
+    with beside_stdout(plugin):
+        return importlib.import_module(module)

@@ -58,9 +58,25 @@ class PluginRecord:
     state: PluginState
     hooks: tuple[str, ...] = ()
     error: str | None = None
+    brings_checks: bool | None = None  # permission checks; None: it did not come far enough to say
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
+
+    @property
+    def is_quarantined(self) -> bool:
+        """Whether something is wrong with it; one that was switched off is not wrong."""
+        return self.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE}
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it, and what that means for permission checks."""
+        missing = {
+            None: "; permission checks may be missing: it did not come far enough to say",
+            True: "; its permission checks are missing",
+            False: "",
+        }
+        return f"{self.error}{missing[self.brings_checks]}"
 
 
 class IncompatibleError(PluginError):
@@ -70,7 +86,7 @@ class IncompatibleError(PluginError):
 def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
     """Return the error of whoever asks for something of a plugin that is not active."""
     hint = (
-        "take it off that list"
+        "leave out that option, or take it off that list"
         if record.state is PluginState.DISABLED
         else "`prsm plugins` lists all plugins; --debug shows the traceback"
     )
@@ -87,14 +103,19 @@ def unknown(
 
     With `switched_off` a plugin that was not looked for may have it.
     """
-    from difflib import get_close_matches
-
-    nearest = get_close_matches(name, known, n=1)
+    near = nearest(name, known)
     return PluginError(
-        f"there is no {word} {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else ""),
+        f"there is no {word} {name!r}" + (f"; did you mean {near!r}?" if near else ""),
         hint=f"installed: {', '.join(sorted(known)) or 'none'}"
         + (f"; {SWITCHED_OFF}" if switched_off else ""),
     )
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is much like `name`."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, n=1)), None)
 
 
 def one_line(error: BaseException) -> str:

@@ -237,6 +237,104 @@ def test_a_built_in_plugin_keeps_its_name_and_takes_no_third_one_down(site):
     assert "is registered by prsm-core" in error_of(manager, "rival")
 
 
+def test_a_list_means_the_installed_plugin_where_a_built_in_one_has_the_same_name(site):
+    core = site.builtin("core", provider("json"))
+    site.add("core", provider("x"))
+    manager = site.load({"PRSM_DISABLED_PLUGINS": "core"}, builtins=[core])
+    assert [(record.distribution, record.state) for record in manager.records] == [
+        ("prsm-core", "active"),
+        ("prsm-core", "disabled"),
+    ]
+    assert list(manager.collect(ProviderSpec)) == ["json"]
+
+
+def test_what_is_left_out_by_the_command_line_is_disabled_and_no_quarantine(site):
+    module = site.add("bad", "raise RuntimeError('boom')")
+    manager = site.load(without=["bad", "bat"])
+    assert error_of(manager, "bad") == "disabled by --without-plugin"
+    assert (manager.quarantined, module in sys.modules) == ((), False)
+    assert manager.notices == ("--without-plugin: there is no plugin 'bat'; did you mean 'bad'?",)
+
+
+CHECK = """
+async def check(request, context):
+    return None
+@hookimpl
+def prsm_permission_checks():
+    yield PermissionCheckSpec(name={!r}, summary="", priority=1, check=check)
+"""
+OF_NO_USE = "@hookimpl\ndef prsm_event_sinks():\n    return [1]\n"
+# What became of a plugin's import: its code, and whether it is known to bring permission checks.
+LOST = {
+    "the hook of its checks fails": ("@hookimpl\ndef prsm_permission_checks():\n    boom", True),
+    "another hook fails before": (f"{CHECK.format('a')}{OF_NO_USE}", True),
+    "its checks are not marked": ("def prsm_permission_checks():\n    return []", True),
+    "its checks go by another name": (
+        f"{OF_NO_USE}@hookimpl(specname='prsm_permission_checks')\ndef guard():\n    return []",
+        True,
+    ),
+    "its hook is misspelt": ("@hookimpl\ndef prsm_permission_check():\n    return []", True),
+    "a check comes from another hook": (
+        CHECK.format("a").replace("prsm_permission_checks", "prsm_providers"),
+        True,
+    ),
+    "a check is given twice": (CHECK.format("a") + "    yield from [None]", True),
+    "it cannot be imported": (f"{CHECK.format('a')}\nboom", None),
+    "it has a hook of a later core": ("@hookimpl\ndef prsm_zones():\n    return []", None),
+    "it brings other things alone": (OF_NO_USE, False),
+    "it brings nothing": ("x = 1", False),
+}
+
+
+@pytest.mark.requirement("C6", "F12")
+@pytest.mark.parametrize("fault", LOST)
+def test_it_is_known_whether_checks_are_lost_where(site, fault):
+    code, brings = LOST[fault]
+    site.add("bad", code)
+    (record,) = site.load().quarantined
+    assert record.brings_checks is brings
+    said = {
+        True: "; its permission checks are missing",
+        None: "; permission checks may be missing: it did not come far enough to say",
+        False: "",
+    }
+    assert record.fault == f"{record.error}{said[brings]}"
+
+
+@pytest.mark.requirement("C6", "F12")
+def test_two_plugins_with_one_check_lose_it_both_and_this_is_known(site):
+    site.add("one", CHECK.format("same"))
+    site.add("two", CHECK.format("same"))
+    manager = site.load()
+    assert [(r.name, r.brings_checks) for r in manager.quarantined] == [
+        ("one", True),
+        ("two", True),
+    ]
+
+
+def test_a_plugin_that_was_never_imported_cannot_say_whether_it_brings_checks(site):
+    site.add("old", CHECK.format("a"), requires=["prsm-core<0.1"])
+    site.add("same", CHECK.format("b"), distribution="first")
+    site.add("same", CHECK.format("c"), distribution="second")
+    manager = site.load()
+    assert [record.brings_checks for record in manager.quarantined] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("environ", "options"),
+    [
+        ({"PRSM_PLUGINS": ""}, {}),
+        ({"PRSM_DISABLED_PLUGINS": "bad"}, {}),
+        ({}, {"disabled": ["bad"]}),
+        ({}, {"without": ["bad"]}),
+        ({}, {"enabled": False}),
+    ],
+)
+def test_a_plugin_that_somebody_left_out_is_in_no_quarantine(site, environ, options):
+    site.add("bad", f"{CHECK.format('a')}{OF_NO_USE}")
+    assert site.load(environ, **options).quarantined == ()
+
+
 @pytest.mark.parametrize(
     ("environ", "options", "active"),
     [
@@ -360,6 +458,7 @@ print(json.dumps([asdict(r) for r in PluginManager.load(environ=environ).records
         "state": "active",
         "hooks": ["prsm_providers"],
         "error": None,
+        "brings_checks": False,
     }
     assert (found["aa-bad"]["state"], found["aa-bad"]["error"]) == ("broken", "SystemExit: 9")
 

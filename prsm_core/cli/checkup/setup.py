@@ -103,7 +103,7 @@ def _check_trust(paths: Paths) -> tuple[Standing | None, Finding]:
 
 def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Finding]:
     for record in plugins.records:
-        if record.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE}:
+        if record.is_quarantined:
             yield _refused(record)
     for name in settings.permissions.required:
         if name not in plugins.collect(PermissionCheckSpec):
@@ -118,9 +118,10 @@ def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Fin
 
 
 def _refused(record: PluginRecord) -> Finding:
+    # A run says it too, and refuses to start if checks are known to be missing.
     mend = "update" if record.state is PluginState.INCOMPATIBLE else "reinstall"
     return broken(
         "plugins",
-        f"{record.name} ({record}) is {record.state}: {record.error}",
+        f"{record.name} ({record}) is {record.state}: {record.fault}",
         f"{mend} {record.distribution}, or leave it out: PRSM_DISABLED_PLUGINS={record.name}",
     )

@@ -116,6 +116,7 @@ class Renderer:
         line = f"{self.name(event.agent)} {_STATES[state]}{evidence}"
         line += f": {reason}" if reason else ""
         gaps = [f"  not confirmed: {one_line(str(g))}" for g in data.raw("evidence_gaps") or ()]
+        gaps += [f"  confirmed: {one_line(str(g))}" for g in data.raw("evidence_by") or ()]
         return (line if state in {"failed", "killed"} else self._ink.dim(line), *gaps)
 
     def _turn_finished(self, event: Event, data: _Fields) -> Sequence[str]:

@@ -134,6 +134,7 @@ class AgentResult:
     duration: float = 0.0  # seconds
     evidence: str = "claimed"  # claimed | checked | verified
     evidence_gaps: tuple[str, ...] = ()  # what was claimed and could not be confirmed
+    evidence_by: tuple[str, ...] = ()  # what of it agents below it did, and which of them
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -147,12 +148,14 @@ class AgentResult:
             "duration": self.duration,
             "evidence": self.evidence,
             "evidence_gaps": list(self.evidence_gaps),
+            "evidence_by": list(self.evidence_by),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AgentResult:
         """Build a result from the values of `to_dict`."""
-        lists = {name: tuple(data.get(name, ())) for name in ("artifacts", "evidence_gaps")}
+        names = ("artifacts", "evidence_gaps", "evidence_by")
+        lists = {name: tuple(data.get(name, ())) for name in names}
         return cls(**{**data, **lists})
 
 

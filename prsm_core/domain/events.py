@@ -28,12 +28,15 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         "unknown_turns",
     ),
     "agent_spawned": ("name", "parent", "role", "provider", "model", "depth", "prompt"),
-    "agent_state_changed": ("from", "to", "reason", "evidence", "evidence_gaps"),
+    "agent_state_changed": (
+        *("from", "to", "reason"),
+        *("evidence", "evidence_gaps", "evidence_by"),
+    ),
     "turn_started": ("turn", "n"),
     "turn_finished": ("turn", "stop_reason", "usage", "error", "cost_usd", "provenance", "context"),
     "message_completed": ("turn", "role", "text", "thinking"),
     "tool_call_started": ("call", "tool", "arguments", "orchestration"),
-    "tool_call_finished": ("call", "status", "result", "error", "duration_s"),
+    "tool_call_finished": ("call", "status", "result", "error", "duration_s", "exit_code"),
     "message_routed": ("mid", "kind", "from", "to", "correlation_id"),
     "permission_requested": (
         "request",

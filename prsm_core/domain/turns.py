@@ -104,6 +104,8 @@ class ToolCallFinished:
 
     `is_whole` is False where status and result do not say all that the model is told: an exit code
     that is missing, an output that was left out. Two of these are never taken for the same.
+    `exit_code` is that of a shell command, None where the vendor does not tell it: a command that
+    ended so proves nothing, whatever its status.
     """
 
     call_id: str
@@ -111,6 +113,7 @@ class ToolCallFinished:
     result: str | None = None
     error: str | None = None
     is_whole: bool = True
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,7 @@ class Call:
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
             duration_s=(self.session.now_ms() - self.started_at_ms) / 1000,
+            exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
         )
 
 

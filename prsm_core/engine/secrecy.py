@@ -46,7 +46,7 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     AgentDescriptor: ("prompt", "system_prompt", "mcp_servers"),
     AgentError: ("message",),
     AgentMessage: ("content", "thinking"),
-    AgentResult: ("summary", "artifacts", "error", "evidence_gaps"),
+    AgentResult: ("summary", "artifacts", "error", "evidence_gaps", "evidence_by"),
     AgentToolCall: ("tool_name", "params", "result", "error"),
     CallClose: ("result",),
     CompactionResult: ("summary",),

@@ -370,6 +370,7 @@ class TurnRun:
             result=None if event.result is None else cut_result(event.result),
             error=event.error,
             duration_s=self.fold.call_seconds(event.call_id),
+            exit_code=event.exit_code,
         )
         await self._session.calls_changed()
 

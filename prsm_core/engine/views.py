@@ -96,8 +96,12 @@ def _evidence(row: AgentRow) -> dict[str, Any]:
     """Return how far the agent's success was looked into; a failure has no evidence."""
     result = row.result
     if result is None or not result.success or not row.descriptor.state.is_terminal:
-        return {"evidence": None, "evidence_gaps": []}
-    return {"evidence": result.evidence, "evidence_gaps": list(result.evidence_gaps)}
+        return {"evidence": None, "evidence_gaps": [], "evidence_by": []}
+    return {
+        "evidence": result.evidence,
+        "evidence_gaps": list(result.evidence_gaps),
+        "evidence_by": list(result.evidence_by),
+    }
 
 
 def _elapsed(row: AgentRow, now: float, *, still_runs: bool) -> float | None:

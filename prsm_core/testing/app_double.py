@@ -305,4 +305,5 @@ _NODE: Mapping[str, Any] = {
     "silent_s": None,
     "evidence": None,
     "evidence_gaps": [],
+    "evidence_by": [],
 }

@@ -44,6 +44,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "reason": "task_complete",
             "evidence": "checked",
             "evidence_gaps": [],
+            "evidence_by": ["`make` was run by w1"],
         },
     ),
     ("turn_started", MASTER, {"turn": "t1", "n": 1}),
@@ -93,7 +94,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "tool_call_finished",
         MASTER,
-        {"call": "c1", "status": "completed", "result": "ok", "error": None, "duration_s": 0.25},
+        {"call": "c1", "status": "completed", "result": "ok", "error": None, "duration_s": 0.25}
+        | {"exit_code": 0},
     ),
     (
         "message_routed",

@@ -115,8 +115,10 @@ class Actor:
     async def start_tool(self, call_id="v1", tool="Bash", **arguments) -> None:
         await self.tell(ToolCallStarted(call_id, tool, arguments))
 
-    async def end_tool(self, call_id="v1", status="completed", result="ok", error=None) -> None:
-        await self.tell(ToolCallFinished(call_id, status, result, error))
+    async def end_tool(
+        self, call_id="v1", status="completed", result="ok", error=None, exit_code=None
+    ) -> None:
+        await self.tell(ToolCallFinished(call_id, status, result, error, exit_code=exit_code))
 
     async def outcome(self, tool, arguments, *, call_id=None, step=True, patience_s=None):
         """Call an orchestration tool as the last thing of a model response."""

@@ -38,6 +38,7 @@ NODE_KEYS = [
     "silent_s",
     "evidence",
     "evidence_gaps",
+    "evidence_by",
     "children",
 ]
 

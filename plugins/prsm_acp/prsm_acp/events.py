@@ -161,10 +161,7 @@ class Translator:
             events += self._start(call_id, known)
             result = tools.result_of(known)
             error = _last_line(result) if status == "failed" else None
-            ended = self._end(
-                call_id, str(status), result=result, error=error, is_whole=tools.is_whole(known)
-            )
-            return [*events, *ended]
+            return [*events, *self._end(call_id, str(status), known, result=result, error=error)]
         if status == "in_progress" or tools.knows_arguments(known):
             events += self._start(call_id, known)
         return events
@@ -190,18 +187,23 @@ class Translator:
         self,
         call_id: str,
         status: str,
+        known: Json | None = None,
         *,
         result: str | None = None,
         error: str | None = None,
-        is_whole: bool = True,
     ) -> list[ProviderEvent]:
         self._calls.pop(call_id, None)
         self._ended.add(call_id)
         if call_id not in self._started:
             return []  # one of PRSM's own, or one that never began
         self._started.discard(call_id)
-        ended = ToolCallFinished(call_id, status, result=result, error=error, is_whole=is_whole)
-        return [ended]
+        is_whole = known is None or tools.is_whole(known)
+        code = None if known is None else tools.exit_code(known)
+        return [
+            ToolCallFinished(
+                call_id, status, result=result, error=error, is_whole=is_whole, exit_code=code
+            )
+        ]
 
     def _is_hidden(self, call: Json) -> bool:
         """Whether the engine records the call itself, as one of PRSM's own.

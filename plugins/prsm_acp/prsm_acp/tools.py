@@ -161,10 +161,19 @@ def is_whole(call: Json) -> bool:
     """
     if _kind(call) != _EXECUTE:
         return True
+    code = exit_code(call)
+    return code is not None and (call.get("status") == "failed" or code == 0)
+
+
+def exit_code(call: Json) -> int | None:
+    """Return the exit code of a command; None where the agent does not tell it.
+
+    Where it is told in several places that differ, the one that is not 0 counts.
+    """
     raw = mapping(call.get("rawOutput"))
     told = (raw.get("exit_code"), raw.get("exitCode"), mapping(raw.get("metadata")).get("exit"))
     codes = [code for code in told if type(code) is int]
-    return bool(codes) and (call.get("status") == "failed" or not any(codes))
+    return next(filter(None, codes), 0) if codes and _kind(call) == _EXECUTE else None
 
 
 def _kind(call: Json) -> str:

@@ -103,26 +103,28 @@ def test_a_call_begins_when_its_arguments_are_known(translator):
 
 @pytest.mark.requirement("E16")
 @pytest.mark.parametrize(
-    ("status", "raw", "is_whole"),
+    ("status", "raw", "is_whole", "exit_code"),
     [
-        ("completed", None, False),
-        ("completed", "text", False),
-        ("completed", {"output": "text"}, False),
-        ("completed", {"exit_code": 0}, True),
-        ("completed", {"exitCode": 0}, True),
-        ("completed", {"metadata": {"exit": 0}}, True),
-        ("completed", {"exit_code": None}, False),
-        ("completed", {"exit_code": 1}, False),
-        ("failed", {"exit_code": 1}, True),
-        ("failed", None, False),
+        ("completed", None, False, None),
+        ("completed", "text", False, None),
+        ("completed", {"output": "text"}, False, None),
+        ("completed", {"exit_code": 0}, True, 0),
+        ("completed", {"exitCode": 0}, True, 0),
+        ("completed", {"metadata": {"exit": 0}}, True, 0),
+        ("completed", {"exit_code": None}, False, None),
+        ("completed", {"exit_code": True}, False, None),
+        ("completed", {"exit_code": 1}, False, 1),
+        ("completed", {"exit_code": 0, "exitCode": 2}, False, 2),
+        ("failed", {"exit_code": 1}, True, 1),
+        ("failed", None, False, None),
     ],
 )
 def test_the_result_of_a_command_is_whole_where_its_exit_code_is_told(
-    translator, status, raw, is_whole
+    translator, status, raw, is_whole, exit_code
 ):
     feed(translator, {**call("in_progress"), "rawInput": {"command": "ls"}})
     (ended,) = feed(translator, update(status, rawOutput=raw))
-    assert (ended.status, ended.is_whole) == (status, is_whole)
+    assert (ended.status, ended.is_whole, ended.exit_code) == (status, is_whole, exit_code)
 
 
 def test_a_call_that_is_told_at_its_end_only_has_a_beginning_too(translator):

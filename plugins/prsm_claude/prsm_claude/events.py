@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_claude import naming
 from prsm_claude.errors import one_line
-from prsm_claude.messages import blocks, mapping, text, word
+from prsm_claude.messages import blocks, exit_code, mapping, text, word
 from prsm_core import (
     AssistantMessage,
     Notice,
@@ -69,7 +69,8 @@ class Translator:
             case "assistant":
                 return self._message(message)
             case "user":
-                return [event for block in blocks(message) for event in self._result(block)]
+                code = exit_code(message)
+                return [event for block in blocks(message) for event in self._result(block, code)]
             case "system":
                 return self._news(str(message.get("subtype")), message)
             case "rate_limit_event":
@@ -174,7 +175,7 @@ class Translator:
 
     # --- tools -----------------------------------------------------------------------------
 
-    def _result(self, block: Json) -> list[ProviderEvent]:
+    def _result(self, block: Json, code: int | None) -> list[ProviderEvent]:
         if block.get("type") != "tool_result":
             return []
         call_id = str(block.get("tool_use_id"))
@@ -187,16 +188,17 @@ class Translator:
         if call_id not in self._open:
             return events
         self._open.discard(call_id)
-        return [*events, self._finished(call_id, block)]
+        return [*events, self._finished(call_id, block, code)]
 
-    def _finished(self, call_id: str, block: Json) -> ToolCallFinished:
+    def _finished(self, call_id: str, block: Json, code: int | None) -> ToolCallFinished:
         denied = self.reasons.pop(call_id, None)
         if denied is not None:
             return ToolCallFinished(call_id, "denied", error=denied)
         result = cut_result(text(block.get("content")))
         if block.get("is_error"):
-            return ToolCallFinished(call_id, "failed", result=result, error=one_line(result))
-        return ToolCallFinished(call_id, "completed", result=result)
+            why = one_line(result)
+            return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)
+        return ToolCallFinished(call_id, "completed", result=result, exit_code=code)
 
     # --- news ------------------------------------------------------------------------------
 

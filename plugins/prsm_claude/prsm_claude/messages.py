@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Json = Mapping[str, Any]
+
+_EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
+# What the CLI says of a command beside its output where it is no plain success: it takes exit code
+# 1 of grep, diff and others for an answer, and a command may go on behind the scenes.
+_NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,18 @@ def blocks(message: Json) -> Iterator[Json]:
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
             yield block
+
+
+def exit_code(message: Json) -> int | None:
+    """Return the exit code of the command that a message ends; None where it is not told."""
+    ended = [block for block in blocks(message) if block.get("type") == "tool_result"]
+    if len(ended) != 1:
+        return None
+    if ended[0].get("is_error"):
+        code = _EXIT_CODE.match(text(ended[0].get("content")))
+        return int(code[1]) if code else None
+    told = mapping(message.get("tool_use_result"))
+    return 0 if "stdout" in told and not any(told.get(name) for name in _NO_SUCCESS) else None
 
 
 def text(content: object) -> str:

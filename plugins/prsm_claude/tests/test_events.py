@@ -46,9 +46,12 @@ def used(call_id: str, name: str = "Bash", **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
+def answer(call_id: str, text: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": text, **fields}
+
+
 def result(call_id: str, text: Any, **fields: Any) -> dict[str, Any]:
-    block = {"type": "tool_result", "tool_use_id": call_id, "content": text, **fields}
-    return told("user", message={"content": [block]})
+    return told("user", message={"content": [answer(call_id, text, **fields)]})
 
 
 def events(translator: Translator, *messages: dict[str, Any]) -> list[Any]:
@@ -75,7 +78,7 @@ def test_a_recorded_turn_becomes_its_events():
         ToolCallStarted("call_s__2", "Bash", {"command": "echo hi"})
     ]
     assert only(ToolCallFinished, found) == [
-        ToolCallFinished("call_s__2", "completed", result="hi")
+        ToolCallFinished("call_s__2", "completed", result="hi", exit_code=0)
     ]
     assert len(only(StepEnded, found)) == 2
     first, second, whole = only(UsageReported, found)
@@ -180,6 +183,43 @@ def test_a_result_is_a_text(content, text):
     assert events(translated, result("a", content)) == [
         ToolCallFinished("a", "completed", result=text)
     ]
+
+
+OUTPUT = {"stdout": "hi", "stderr": "", "interrupted": False, "isImage": False}
+FAILED = {"is_error": True}
+
+
+@pytest.mark.requirement("U13")
+@pytest.mark.parametrize(
+    ("block", "beside", "exit_code"),
+    [
+        (answer("a", "hi"), OUTPUT, 0),
+        (answer("a", "hi"), {**OUTPUT, "returnCodeInterpretation": "Files differ"}, None),
+        (answer("a", "hi"), {**OUTPUT, "backgroundTaskId": "b1"}, None),
+        (answer("a", "hi"), {**OUTPUT, "interrupted": True}, None),
+        (answer("a", "hi"), "hi", None),
+        (answer("a", "hi"), None, None),
+        (answer("a", "Exit code 3\noh", **FAILED), "Error: Exit code 3\noh", 3),
+        (answer("a", "Exit code 143", **FAILED), None, 143),
+        (answer("a", "Exit code 3 is bad", **FAILED), None, None),
+        (answer("a", "InputValidationError", **FAILED), OUTPUT, None),
+    ],
+)
+def test_a_command_has_succeeded_where_the_cli_says_so_and_nothing_else(block, beside, exit_code):
+    translated = translator()
+    translated.started("a", "Bash", {"command": "diff a b"})
+    ended = told("user", message={"content": [block]}, tool_use_result=beside)
+    (finished,) = events(translated, ended)
+    assert finished.exit_code == exit_code
+
+
+def test_two_results_in_one_message_have_no_exit_code():
+    translated = translator()
+    for call_id in "ab":
+        translated.started(call_id, "Bash", {"command": "ls"})
+    blocks = [answer("a", "hi"), answer("b", "hi")]
+    ended = told("user", message={"content": blocks}, tool_use_result=OUTPUT)
+    assert [event.exit_code for event in events(translated, ended)] == [None, None]
 
 
 def test_a_long_result_is_cut():

@@ -152,9 +152,11 @@ class Translator:
             return ToolCallFinished(call_id, "denied", error=denied or "denied")
         result = _result(item)
         text = cut_result(result) if result is not None else None
+        code = _exit_code(item)
         if status == "completed":
-            return ToolCallFinished(call_id, "completed", result=text)
-        return ToolCallFinished(call_id, "failed", result=text, error=_failure(item))
+            return ToolCallFinished(call_id, "completed", result=text, exit_code=code)
+        why = _failure(item)
+        return ToolCallFinished(call_id, "failed", result=text, error=why, exit_code=code)
 
     def _raw_item(self, params: Json) -> list[ProviderEvent]:
         item = _mapping(params.get("item"))
@@ -249,6 +251,11 @@ def _result(item: Json) -> str | None:
     if output is None and item.get("exitCode") is not None:
         return ""  # it ended and wrote nothing
     return str(output) if output is not None else None
+
+
+def _exit_code(item: Json) -> int | None:
+    code = item.get("exitCode")
+    return code if type(code) is int else None
 
 
 def _failure(item: Json) -> str:

@@ -198,9 +198,10 @@ def _finished(call_id: str, item: Json) -> ToolCallFinished:
         parts = _mapping(item.get("result")).get("content") or ()
         output = "\n".join(str(_mapping(part).get("text", "")) for part in parts)
     result = cut_result(str(output)) if output is not None else None
+    told = item.get("exit_code")
+    code = told if type(told) is int else None
     if item.get("status", "completed") == "completed":
-        return ToolCallFinished(call_id, "completed", result=result)
+        return ToolCallFinished(call_id, "completed", result=result, exit_code=code)
     error = _mapping(item.get("error")).get("message")
-    code = item.get("exit_code")
     why = str(error) if error else f"exit code {code}" if code is not None else "failed"
-    return ToolCallFinished(call_id, "failed", result=result, error=why)
+    return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)

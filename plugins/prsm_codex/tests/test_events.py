@@ -85,7 +85,7 @@ def test_the_vendors_own_tools_have_canonical_names():
         {"paths": ["/work/new.txt"], "diff": "hello\n"},
     )
     assert only(ToolCallFinished, events) == [
-        ToolCallFinished(shell.call_id, "completed", result="hi\n"),
+        ToolCallFinished(shell.call_id, "completed", result="hi\n", exit_code=0),
         ToolCallFinished(patch.call_id, "completed"),
     ]
 
@@ -161,7 +161,17 @@ def test_a_call_that_failed_tells_its_exit_code_and_output():
         "aggregatedOutput": "oops",
     }
     (_, finished) = feed(Translator(), "item/completed", {"item": item})
-    assert finished == ToolCallFinished("c", "failed", result="oops", error="exit code 1")
+    assert finished == ToolCallFinished(
+        "c", "failed", result="oops", error="exit code 1", exit_code=1
+    )
+
+
+@pytest.mark.requirement("U13")
+@pytest.mark.parametrize("told", [None, True, "0"])
+def test_an_exit_code_that_is_not_told_is_not_known(told):
+    item = {"type": "commandExecution", "id": "c", "command": "true", "status": "completed"}
+    (_, finished) = feed(Translator(), "item/completed", {"item": {**item, "exitCode": told}})
+    assert (finished.status, finished.exit_code) == ("completed", None)
 
 
 @pytest.mark.requirement("E16")

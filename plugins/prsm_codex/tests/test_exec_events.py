@@ -61,7 +61,7 @@ def test_a_command_is_the_text_the_model_wrote_and_its_id_is_unique():
     )
     assert events == [
         ToolCallStarted("t1/item_1", "Bash", {"command": "ls; exit 3"}),
-        ToolCallFinished("t1/item_1", "failed", result="a\n", error="exit code 3"),
+        ToolCallFinished("t1/item_1", "failed", result="a\n", error="exit code 3", exit_code=3),
     ]
     assert translator.began == ["Bash ls; exit 3"]
 

@@ -161,9 +161,15 @@ def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
     """Return the end of a call; a command's exit code is told only where it wrote nothing."""
     code = _EXIT_CODE.fullmatch(text or "") if name == SHELL else None
     if code is not None:
-        return ToolCallFinished(call_id, "failed", result="", error=f"exit code {code[1]}")
-    is_whole = name != SHELL or text == ""
-    return ToolCallFinished(call_id, "completed", result=text, is_whole=is_whole)
+        number = int(code[1])
+        why = f"exit code {number}"
+        return ToolCallFinished(call_id, "failed", result="", error=why, exit_code=number)
+    is_silent = name == SHELL and text == ""  # which it is told to be with exit code 0 only
+    is_whole = name != SHELL or is_silent
+    exit_code = 0 if is_silent else None
+    return ToolCallFinished(
+        call_id, "completed", result=text, is_whole=is_whole, exit_code=exit_code
+    )
 
 
 def _usage(stats: Any) -> TokenUsage | None:

@@ -59,9 +59,9 @@ def test_a_vendors_call_has_its_canonical_name_and_outcome():
 @pytest.mark.requirement("E16")
 def test_the_exit_code_of_a_command_is_known_where_it_wrote_nothing():
     for output, ended in {
-        "": ToolCallFinished("c", "completed", result=""),
+        "": ToolCallFinished("c", "completed", result="", exit_code=0),
         "Command exited with code: 3": ToolCallFinished(
-            "c", "failed", result="", error="exit code 3"
+            "c", "failed", result="", error="exit code 3", exit_code=3
         ),
         "Command exited with code: 3\nx": ToolCallFinished(
             "c", "completed", result="Command exited with code: 3\nx", is_whole=False

@@ -40,13 +40,20 @@ class Outcome:
     result: str | None = None  # of a native tool, for people
     reason: str | None = None  # why it is not completed
     ends_turn: bool = False
+    exit_code: int | None = None  # of a command
 
 
 def _outcome(
     status: str, *, result: str | None = None, reason: str | None = None, **data: Any
 ) -> Outcome:
     said = {"status": status, **({"reason": reason} if reason is not None else {}), **data}
-    return Outcome(text=json.dumps(said), status=status, result=result, reason=reason)
+    return Outcome(
+        text=json.dumps(said),
+        status=status,
+        result=result,
+        reason=reason,
+        exit_code=data.get("exit_code"),
+    )
 
 
 class Acts:
@@ -71,7 +78,9 @@ class Acts:
         """Return the event that ends what `started` announced."""
         if call.kind not in {"shell", "edit"}:
             return None
-        return ToolCallFinished(call_id, outcome.status, outcome.result, outcome.reason)
+        return ToolCallFinished(
+            call_id, outcome.status, outcome.result, outcome.reason, exit_code=outcome.exit_code
+        )
 
     async def carry_out(self, call: Call, call_id: str) -> Outcome:
         """Do what a call says; what goes wrong is its outcome."""

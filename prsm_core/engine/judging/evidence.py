@@ -18,7 +18,7 @@ from prsm_core.interfaces.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.events import Event
@@ -36,10 +36,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What speaks for a result, and what of it could not be confirmed."""
+    """What speaks for a result, what of it could not be confirmed, and what others did for it."""
 
     level: Level = Level.CLAIMED
     gaps: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
 
 
 class Proof:
@@ -58,7 +59,8 @@ class Proof:
         if not (artifacts or commands):
             return Evidence()
         runtime, record = self._session.manager.runtime, self._session.record
-        gaps = [*await self._file_gaps(artifacts), *await self._command_gaps(commands)]
+        log = await self._command_log(commands)
+        gaps = [*await self._file_gaps(artifacts), *log.gaps()]
         verdicts = await runtime.gates.run(record.descriptor.role) if artifacts else []
         failed = [verdict for verdict in verdicts if verdict.problem is not None]
         self._tell(failed)
@@ -67,7 +69,8 @@ class Proof:
         if level is Level.CHECKED and verdicts and not failed:
             level = Level.VERIFIED
         gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
-        return Evidence(level=level, gaps=tuple(runtime.journal.redact(gaps)))
+        gaps, others = runtime.journal.redact(gaps), runtime.journal.redact(log.others())
+        return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
 
     async def _file_gaps(self, names: Sequence[str]) -> list[str]:
         if not names:
@@ -82,15 +85,26 @@ class Proof:
             gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
 
-    async def _command_gaps(self, commands: Sequence[str]) -> list[str]:
-        """Read the agent's calls in the ledger, which the open call has brought up to date."""
-        if not commands:
-            return []
-        runtime, agent_id = self._session.manager.runtime, self._session.record.agent_id
+    async def _command_log(self, commands: Sequence[str]) -> CommandLog:
+        """Read the calls of the agent and all below it in the ledger, which is up to date.
+
+        The open call has brought it there for the agent; others may do more meanwhile.
+        """
+        runtime = self._session.manager.runtime
         log = CommandLog(runtime.journal.redact(list(commands)))
-        async for event in runtime.conversations.events(agent_id):
-            log.read(event)
-        return log.gaps()
+        for agent_id, who in self._family() if commands else ():
+            async for event in runtime.conversations.events(agent_id):
+                log.read(event, who)
+        return log
+
+    def _family(self) -> Iterator[tuple[str, str]]:
+        """Yield the agent and all that were ever below it, with their paths: `w1/w2`."""
+        manager, below = self._session.manager, [(self._session.record, "")]
+        while below:
+            record, path = below.pop(0)
+            yield record.agent_id, path
+            children = [manager.get(child) for child in record.children]
+            below += [(c, f"{path}/{c.descriptor.name}".lstrip("/")) for c in children]
 
     def _tell(self, failed: Sequence[GateVerdict]) -> None:
         runtime, record = self._session.manager.runtime, self._session.record
@@ -121,4 +135,5 @@ def with_evidence(events: Sequence[Event], result: AgentResult) -> tuple[Event, 
     if not result.success:
         return (*others, last)
     told = {"evidence": result.evidence, "evidence_gaps": list(result.evidence_gaps)}
-    return (*others, replace(last, data={**last.data, **told}))
+    by = {"evidence_by": list(result.evidence_by)} if result.evidence_by else {}
+    return (*others, replace(last, data={**last.data, **told, **by}))

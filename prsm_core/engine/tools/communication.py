@@ -210,8 +210,8 @@ def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
             answer["error"] = result["error"]
         if result["success"]:
             answer["evidence"] = result["evidence"]
-        if result.get("evidence_gaps"):
-            answer["evidence_gaps"] = result["evidence_gaps"]
+        lists = ("evidence_gaps", "evidence_by")
+        answer |= {name: result[name] for name in lists if result.get(name)}
         return answer
     told = {"type": "user_prompt", "from": message.source or "user"}
     if message.source is not None:

@@ -51,6 +51,7 @@ async def task_complete(call: Call) -> Reply:
         artifacts=tuple(artifacts),
         evidence=evidence.level.value,
         evidence_gaps=evidence.gaps,
+        evidence_by=evidence.by,
     )
     reply = _accepted(result)
     outcome = success(reply.data, ends_turn=True)
@@ -76,6 +77,8 @@ def _accepted(result: AgentResult) -> Reply:
         data["evidence"] = result.evidence
     if result.evidence_gaps:
         data["evidence_gaps"] = list(result.evidence_gaps)
+    if result.evidence_by:
+        data["evidence_by"] = list(result.evidence_by)
     return Reply(data, ends_turn=True)
 
 

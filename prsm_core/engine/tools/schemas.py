@@ -113,7 +113,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
             ("summary",),
             summary={"type": "string", "description": "what you did and how it was checked"},
             artifacts={"type": "array", "items": _STR, "description": "files made or changed"},
-            commands={"type": "array", "items": _STR, "description": "commands you ran to check"},
+            commands={"type": "array", "items": _STR, "description": "commands run to check"},
         ),
     ),
     "ask_user": (

@@ -63,9 +63,9 @@ async def run_child(team, child, **others):
     return next(message for message in told if message["name"] == "a")
 
 
-async def shell(agent, command, call_id="v1", **end):
+async def shell(agent, command, call_id="v1", exit_code=0, **end):
     await agent.start_tool(call_id, "Bash", command=command)
-    await agent.end_tool(call_id, **end)
+    await agent.end_tool(call_id, exit_code=exit_code, **end)
 
 
 # --- claimed and checked -------------------------------------------------------------------------
@@ -108,6 +108,7 @@ async def test_what_a_run_s_master_has_shown_is_in_the_run_s_result(team):
         ({"commands": ["echo hi", "make"]}, "`make` was not run"),
         ({"commands": ["make test"]}, "`make test` did not succeed"),
         ({"commands": ["echo no; exit 3"]}, "`echo no; exit 3` did not succeed"),
+        ({"commands": ["make all"]}, "`make all` ended, but its exit code is not known"),
     ],
 )
 @pytest.mark.requirement("U13", "F9")
@@ -115,7 +116,8 @@ async def test_a_claim_that_does_not_hold_is_taken_and_said_to_be_no_more(team, 
     (team.workspace / "link").symlink_to("../ledger.db")
 
     async def before(agent):
-        await shell(agent, "make test", status="failed", result="no", error="exit code 2")
+        await shell(agent, "make test", exit_code=2, status="failed", error="exit code 2")
+        await shell(agent, "make all", "v2", exit_code=None)
         await agent.call("run_bash", command="echo hi")
         await agent.call("run_bash", command="echo no; exit 3")
 
@@ -144,6 +146,72 @@ async def test_a_command_of_another_agent_does_not_count(team):
     child = works(before=lambda _: team.b_has_run.wait(), commands=["echo hi"])
     told = await run_child(team, child, b=b)
     assert told["evidence_gaps"] == ["`echo hi` was not run"]
+
+
+@pytest.mark.requirement("U13", "F9")
+async def test_what_agents_below_it_ran_counts_and_is_told_by_whom(team):
+    async def b(agent):
+        await shell(agent, "make deep")
+        await agent.complete()
+
+    async def a(agent):
+        await shell(agent, "make test", exit_code=None)
+        await agent.call("run_bash", command="echo hi")
+        await agent.spawn(name="b")
+        await agent.collect()
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        claimed = ["echo hi", "make deep", "make test", "make"]
+        await works(commands=claimed, files=("made.py",))(agent)
+
+    result = await team.run("do it", master=master, a=a, b=b)
+    assert (result.status, result.evidence) == ("completed", "claimed")
+    end = team.ledger.events("agent_state_changed", "master")[-1]
+    assert end["evidence_by"] == ["`echo hi` was run by a", "`make deep` was run by a/b"]
+    unsure = "`make test` ended, but its exit code is not known, run by a"
+    assert end["evidence_gaps"] == [unsure, "`make` was not run"]
+
+
+@pytest.mark.requirement("U13", "F9")
+async def test_a_master_whose_team_ran_the_commands_is_checked(team):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await works(files=(), artifacts=[], commands=["make"])(agent)
+
+    async def a(agent):
+        await shell(agent, "make")
+        await agent.complete()
+
+    result = await team.run("do it", master=master, a=a)
+    assert (result.status, result.evidence) == ("completed", "checked")
+    told = team.provider.memory[team["master"].agent_id]["answer"].data
+    assert told["evidence_by"] == ["`make` was run by a"]
+
+
+async def test_what_a_team_ran_in_an_earlier_life_does_not_count(team):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.call("restart_child", child_id="a", prompt="again")
+        [told] = await agent.collect()
+        assert told["evidence_gaps"] == ["`make` was not run"]
+        await agent.complete()
+
+    async def a(agent):
+        if agent.turn == 1:
+            await agent.spawn(name="b")
+            await agent.collect()
+        await works(commands=["make"])(agent)
+
+    async def b(agent):
+        await shell(agent, "make")
+        await agent.complete()
+
+    assert (await team.run("do it", master=master, a=a, b=b)).status == "completed"
 
 
 async def test_a_command_of_an_earlier_life_does_not_count(team):

@@ -35,6 +35,11 @@ _MESSAGES = {
     "user_prompt": "prompts",
 }
 _TELLING = ("command", "file_path", "path", "pattern", "query", "url", "prompt", "question")
+_NO_PERSON = {  # by what a question has ended that nobody has answered
+    "headless": "nobody is there to ask",
+    "timeout": "nobody answered in time",
+    "unattended": "nobody was attached",
+}
 _LONG = 300  # characters of an error in one line
 
 
@@ -181,7 +186,15 @@ class Renderer:
         )
 
     def _answered(self, event: Event, data: _Fields) -> Sequence[str]:
-        return (f"the question of {self.name(event.agent)} is closed (by {data.answerer()})",)
+        subject = f"the question of {self.name(event.agent)}"
+        by = data.answerer()
+        if by in _NO_PERSON:
+            return (f"{subject} has no answer: {_NO_PERSON[by]}",)
+        if by == "on_ask":  # it stands in for a person, who has not seen it
+            answer = data.raw("answer") or {}
+            taken = ", ".join(map(str, answer.get("choices", ()))) or "an empty text"
+            return (f"{subject} is answered with {one_line(taken)} (by --on-ask allow)",)
+        return (f"{subject} is closed (by {by})",)
 
     def _progress(self, event: Event, data: _Fields) -> Sequence[str]:
         share = f"{data.exact('percent')}% " if data.raw("percent") is not None else ""

@@ -24,7 +24,7 @@ mode_option = click.option(
 on_ask_option = click.option(
     "--on-ask",
     type=click.Choice(["deny", "allow"]),
-    help="Answer permission requests so, without asking a person.",
+    help="Answer requests so, and questions, without asking a person.",
 )
 trust_option = click.option(
     "--trust",

@@ -19,6 +19,7 @@ from prsm_core.engine.human import (
     ALLOWING,
     NO_ANSWER,
     NO_HUMAN,
+    ON_ASK,
     UNATTENDED,
     WHY_UNANSWERED,
 )
@@ -192,7 +193,7 @@ class SessionHost:
         return Deny(why, check=ask.check)
 
     async def ask_user(self, question: Question) -> Answer:
-        """Ask a person; without one the answer's text says so."""
+        """Ask a person, or what stands in for one; without an answer its text says so."""
         if self._session.is_over:
             return Answer(text=ENDED)
         runtime, record = self._session.manager.runtime, self._session.record
@@ -200,7 +201,8 @@ class SessionHost:
             answer, by = await runtime.desk.question(record, runtime.ids.request(), fit(question))
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
-        runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
+        if by != ON_ASK:
+            runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
         return answer
 
     def mcp_endpoint(

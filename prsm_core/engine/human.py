@@ -2,7 +2,8 @@
 
 Every request has an id, an event, a deadline and one end: an answer, the agent's death, or the
 deadline (then it is denied, or has no answer). Without a person it ends at once, by the rule the
-user chose, and the run remembers that something was refused for lack of one.
+user chose: to deny, which leaves a question unanswered, or to allow, which takes the first option
+of a question, or an empty text. The run remembers that something was refused for lack of a person.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 REMEMBERED = 1000  # ended requests, for those who answer too late
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
 NO_ANSWER = "nobody answered in time"
+NOBODY_CHOSE = "no person is attached: the first option or an empty text stands in for an answer"
 UNATTENDED = "nobody was attached; `prsm attach` in a terminal lets a person answer"
 WHY_UNANSWERED = {"headless": NO_HUMAN, "unattended": UNATTENDED}
+ON_ASK = "on_ask"  # who answered, where the user's rule stood in for a person
 
 
 class Commit(Protocol):
@@ -62,6 +65,7 @@ class _Open:
     record: AgentRecord
     kind: str
     options: tuple[str, ...] = ()  # verdicts that may be given
+    choices: tuple[str, ...] = ()  # what a question offers
     ask: Ask | None = None
     again: Callable[[], Awaitable[Verdict]] | None = None  # decides it once more
     answer: dict[str, Any] | None = None
@@ -135,7 +139,7 @@ class HumanDesk:
             rules=self._rules.rules(ask),
             **_asker(ask),
         )
-        opened = _Open(record, "permission", options, ask, again)
+        opened = _Open(record, "permission", options, ask=ask, again=again)
         if not self._policy.interactive:
             self._stand_in(opened)
         answer = await self._ask(request_id, opened, asked)
@@ -152,7 +156,7 @@ class HumanDesk:
             question=question.text,
             options=list(question.options),
         )
-        opened = _Open(record, "question")
+        opened = _Open(record, "question", choices=question.options)
         if not self._policy.interactive:
             self._stand_in(opened)
         answer = await self._ask(request_id, opened, asked)
@@ -226,10 +230,14 @@ class HumanDesk:
 
     def _stand_in(self, request: _Open) -> None:
         """Answer at once, since no person will."""
-        if self._policy.on_ask == "allow" and "once" in request.options:
-            request.settle({"verdict": "once"}, "on_ask")
+        is_question, allows = request.kind == "question", self._policy.on_ask == "allow"
+        if allows and is_question:
+            first = list(request.choices[:1])
+            request.settle({"choices": first, "text": None if first else ""}, ON_ASK)
+        elif allows and "once" in request.options:
+            request.settle({"verdict": "once"}, ON_ASK)
         else:
-            request.settle({"verdict": "deny"} if request.options else {}, "headless")
+            request.settle({} if is_question else {"verdict": "deny"}, "headless")
             self.refused = True
 
     async def _ask(self, request_id: str, request: _Open, asked: Event) -> Mapping[str, Any]:

@@ -150,6 +150,31 @@ def test_an_end_tells_how_far_the_result_was_looked_into():
     ]
 
 
+@pytest.mark.requirement("D10")
+@pytest.mark.parametrize(
+    ("answer", "by", "told"),
+    [
+        ({"choices": ["a\x1b", "b"], "text": None}, "user", "is closed (by user)"),
+        (None, "headless", "has no answer: nobody is there to ask"),
+        (None, "timeout", "has no answer: nobody answered in time"),
+        (None, "unattended", "has no answer: nobody was attached"),
+        (
+            {"choices": ["a\x1b"], "text": None},
+            "on_ask",
+            "is answered with a\\x1b (by --on-ask allow)",
+        ),
+        (
+            {"choices": [], "text": ""},
+            "on_ask",
+            "is answered with an empty text (by --on-ask allow)",
+        ),
+    ],
+)
+def test_a_question_tells_how_it_ended_and_what_stood_in_for_a_person(answer, by, told):
+    lines = lines_of("question_answered", request="q", answer=answer, by=by, via="")
+    assert lines == [f"the question of w1 {told}"]
+
+
 def test_a_permission_without_a_command_shows_its_paths():
     lines = lines_of("permission_requested", request="r", tool="Edit", paths=["a\nb"])
     assert lines == ["w1 asks permission for Edit", "  path: a\\nb"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -299,10 +300,45 @@ async def test_a_later_run_does_not_answer_for_what_an_earlier_one_was_refused(t
     assert (await team.run("two", m1=m1)).exit_code == 1
 
 
+@pytest.mark.requirement("D10")
+async def test_on_ask_allow_answers_questions_with_the_first_option_or_an_empty_text(opened):
+    async def master(agent):
+        offered = await agent.call("ask_user", question="which?", options=["a", "b"], multiple=True)
+        assert (offered["choices"], offered["text"]) == (["a"], None)
+        free = await agent.call("ask_user", question="why?")
+        assert (free["choices"], free["text"]) == ([], "")
+        assert "no person is attached" in free["notice"] == offered["notice"]
+        vendors = Question(text="which?", options=("a", "b"))
+        assert await agent.host.ask_user(vendors) == Answer(choices=("a",))
+        assert await agent.host.ask_user(Question(text="why?")) == Answer(text="")
+        raise failed("of its own accord")
+
+    async with opened(on_ask="allow") as team:
+        result = await team.run("do it", master=master)
+    assert (result.status, result.exit_code) == ("failed", 1)  # nothing was refused
+    answered = [(e["answer"], e["by"]) for e in team.ledger.events("question_answered")]
+    first, empty = {"choices": ["a"], "text": None}, {"choices": [], "text": ""}
+    assert answered == [(first, "on_ask"), (empty, "on_ask")] * 2
+
+
+async def test_an_answer_that_nobody_gave_is_no_word_from_a_person(opened, monkeypatch):
+    """A person may have changed files by hand, so that commands may be run again."""
+    changed: list[Any] = []
+
+    async def master(agent):
+        monkeypatch.setattr(team.broker, "changed_by_hand", lambda *place: changed.append(place))
+        await agent.call("ask_user", question="go on?", options=["yes"])
+        await agent.host.ask_user(Question(text="go on?"))
+        await agent.complete()
+
+    async with opened(on_ask="allow") as team:
+        assert (await team.run("do it", master=master)).status == "completed"
+    assert changed == []
+
+
 async def test_on_ask_allow_stands_in_for_a_person(opened):
     async def master(agent):
         assert await agent.host.authorize(bash(agent)) == Allow("allowed once by on_ask")
-        assert await agent.refused("ask_user", question="which?") == "no_answer"
         team.broker.options = ("always", "deny")
         assert isinstance(await agent.host.authorize(bash(agent)), Deny)
         await agent.complete()

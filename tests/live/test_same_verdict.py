@@ -96,8 +96,11 @@ def program(variable):
     return path
 
 
-async def play(workspace, section, rules=RULES):
-    """Have a worker of one provider make all calls; return the events of the run."""
+async def play(workspace, section, rules=RULES, *, frontend=PERSON, **chosen):
+    """Have a worker of one provider make all calls; return the events of the run.
+
+    `rules` are the permissions of the configuration, `chosen` options of the run.
+    """
     master = {"scenario": {"lanes": {"master": {"steps": MASTER}}}}
     settings = {
         "defaults": {"provider": "script"},
@@ -108,12 +111,14 @@ async def play(workspace, section, rules=RULES):
     config.parent.mkdir(exist_ok=True)
     config.write_text(yaml.safe_dump(settings))
     setup = load_setup(Launch(), str(workspace))
-    options = RunOptions(task=TASK, workspace=str(workspace))
+    options = RunOptions(task=TASK, workspace=str(workspace), **chosen)
     events = []
     async with (
         asyncio.timeout(DEADLINE_S),
         asyncio.TaskGroup() as answering,
-        open_app(options, setup.settings, setup.plugins, paths=setup.paths, frontend=PERSON) as app,
+        open_app(
+            options, setup.settings, setup.plugins, paths=setup.paths, frontend=frontend
+        ) as app,
     ):
 
         def note(event):

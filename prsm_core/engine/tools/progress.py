@@ -9,7 +9,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.steps import CallCloseStep, ControlStep
 from prsm_core.engine.calls import Reply, success
-from prsm_core.engine.human import NO_ANSWER, WHY_UNANSWERED
+from prsm_core.engine.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
 from prsm_core.engine.judging.evidence import Level
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
@@ -123,7 +123,7 @@ def _refuse_unread_prompts(call: Call) -> None:
 
 
 async def ask_user(call: Call) -> Reply:
-    """Ask the person who watches; without one, say so."""
+    """Ask the person who watches, or what stands in for one; without an answer, say so."""
     runtime = call.manager.runtime
     question = Question(
         text=call.args["question"],
@@ -137,5 +137,8 @@ async def ask_user(call: Call) -> Reply:
         raise OrchestrationError(
             f"no answer: {reason}", hint="decide yourself and say so", code="no_answer"
         )
+    said = {"choices": list(answer.choices), "text": answer.text}
+    if by == ON_ASK:
+        return Reply({**said, "notice": NOBODY_CHOSE})
     runtime.broker.changed_by_hand(call.record.descriptor.cwd, runtime.workspace)
-    return Reply({"choices": list(answer.choices), "text": answer.text})
+    return Reply(said)

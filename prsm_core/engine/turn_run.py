@@ -358,9 +358,8 @@ class TurnRun:
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
-        if event.call_id in self.fold.calls:
-            denied = event.status == "denied"
-            self._session.stuck.ended(self.fold.calls[event.call_id], denied=denied)
+        if (call := self.fold.calls.get(event.call_id)) is not None:
+            self._session.stuck.ended(call, denied=event.status == "denied")
         self._vendor_calls.ended(event)
         await self._session.manager.runtime.journal.fact(
             "tool_call_finished",

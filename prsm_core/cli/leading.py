@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat
+from prsm_core.cli.eliciting import ClientAsker
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.running import PRIVATE, ending_signals, run_log
 from prsm_core.cli.setup import load_setup, tell_quarantined
@@ -171,8 +172,18 @@ class ClientFrontend(Frontend):
 
     async def _speak(self, app: AppHandle) -> None:
         host = ClientHost(await self._seat.host(), app)
+        asker = ClientAsker(app)
         _log.info("an MCP client leads")
-        await serve_stdio(host, self._wire, patience_s=self._patience_s, instructions=INSTRUCTIONS)
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(asker.follow(), name="what waits for the client's user")
+            await serve_stdio(
+                host,
+                self._wire,
+                patience_s=self._patience_s,
+                instructions=INSTRUCTIONS,
+                asker=asker,
+            )
+            following.cancel()
         _log.info("the MCP client has left")
 
 
@@ -200,6 +211,7 @@ class ClientHost:
         outcome = await self._host.call_tool(
             name, arguments, call_id=call_id, patience_s=patience_s
         )
+        # The outcome is given: nothing may wait from here on, for who is cut off loses it.
         waiting = await self._app.requests()
         return with_notice(outcome, _notice(waiting)) if waiting else outcome
 

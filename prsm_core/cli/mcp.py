@@ -34,9 +34,10 @@ or, for all who work on a repository, in its .mcp.json:
 \b
   {"mcpServers": {"prsm": {"command": "prsm", "args": ["mcp"]}}}
 
-What the agents ask of a person waits for `prsm attach` or `prsm answer` in another terminal. When
-the client leaves, the agents that still run are killed and the run ends. What the client does with
-its own tools is its own business: PRSM decides only what the agents may do.
+What the agents ask of a person is put to the client's user, where the client can do that; else it
+waits for `prsm attach` or `prsm answer` in another terminal. When the client leaves, the agents
+that still run are killed and the run ends. What the client does with its own tools is its own
+business: PRSM decides only what the agents may do.
 """
 
 

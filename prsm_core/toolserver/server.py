@@ -15,10 +15,11 @@ from prsm_core.engine.calls import failure
 from prsm_core.engine.intake import fit
 from prsm_core.engine.long_calls import WAIT_TOOL
 from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.toolserver.elicitation import Elicitation, can_elicit, ended, outcome_of
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import mcp_types
     from mcp.server.context import ServerRequestContext
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core.toolserver.elicitation import Asker
 
 _log = logging.getLogger("prsm.toolserver")
 
@@ -66,17 +68,25 @@ async def serve(
     *,
     patience_s: float | None = None,
     instructions: str | None = None,
+    asker: Asker | None = None,
 ) -> None:
     """Speak MCP until the client closes its side; what it still waits for is cancelled then.
 
     Both generations of the protocol are spoken; the client's first request decides. With
     `patience_s` a call that takes longer, in seconds, is answered `pending` with a token and
     outlives the connection: see `AgentHost.call_tool`. `instructions` are for the client's model.
+    What the `asker` knows to wait for a person is put to the client's user, where the client can
+    do that and calls have a patience.
     """
     async with asyncio.TaskGroup() as calls:
         patience_s = patience_in_force(host, patience_s)
-        server = _build_server(host, calls, patience_s, instructions)
-        await server.run(read_stream, write_stream, server.create_initialization_options())
+        elicitation = None if asker is None or patience_s is None else Elicitation(asker, calls)
+        server = _build_server(host, calls, patience_s, instructions, elicitation)
+        try:
+            await server.run(read_stream, write_stream, server.create_initialization_options())
+        finally:
+            if elicitation is not None:
+                elicitation.close()
 
 
 def patience_in_force(host: ToolHost, *wanted: float | None) -> float | None:
@@ -95,6 +105,7 @@ def _build_server(
     calls: asyncio.TaskGroup,
     patience_s: float | None,
     instructions: str | None,
+    elicitation: Elicitation | None,
 ) -> Server[dict[str, Any]]:
     import mcp_types
     from mcp.server.lowlevel import Server
@@ -105,9 +116,17 @@ def _build_server(
         return mcp_types.ListToolsResult(tools=[_describe(tool) for tool in host.tools])
 
     async def call_tool(
-        _context: ServerRequestContext, params: mcp_types.CallToolRequestParams
-    ) -> mcp_types.CallToolResult:
-        outcome = await _call_apart(host, calls, params.name, params.arguments or {}, patience_s)
+        context: ServerRequestContext, params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
+        def run() -> Awaitable[ToolOutcome]:
+            return _call(host, params.name, params.arguments or {}, patience_s)
+
+        if elicitation is not None and can_elicit(context):
+            outcome = await elicitation.call(context, params, run)
+        else:
+            outcome = await _call_apart(calls, params.name, run)
+        if isinstance(outcome, mcp_types.InputRequiredResult):
+            return outcome
         content = mcp_types.TextContent(type="text", text=fit(outcome.text))
         return mcp_types.CallToolResult(content=[content], is_error=outcome.is_error)
 
@@ -129,22 +148,16 @@ def _describe(tool: ToolSpec) -> mcp_types.Tool:
 
 
 async def _call_apart(
-    host: ToolHost,
-    calls: asyncio.TaskGroup,
-    name: str,
-    arguments: Mapping[str, Any],
-    patience_s: float | None,
+    calls: asyncio.TaskGroup, name: str, run: Callable[[], Awaitable[ToolOutcome]]
 ) -> ToolOutcome:
-    """Call a tool in a task of its own, which is cancelled once if this handler is."""
-    task = calls.create_task(_call(host, name, arguments, patience_s), name=f"tool call {name}")
+    """Run a call in a task of its own, which is cancelled once if this handler is."""
+    task = calls.create_task(outcome_of(run), name=f"tool call {name}")
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:
         task.cancel()
         raise
-    if task.cancelled():
-        return failure(OrchestrationError("the call was cut off", code="turn_over"))
-    return task.result()
+    return ended(task)
 
 
 async def _call(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from prsm_core.engine.processes.table import ProcessIdentity
+    from prsm_core.toolserver.elicitation import Asker
     from prsm_core.toolserver.server import ToolHost
 
 _FIRST_FREE = 3  # below are the standard descriptors
@@ -101,12 +102,17 @@ def _is_same(path: Path, file: os.stat_result) -> bool:
 
 
 async def serve_stdio(
-    host: ToolHost, wire: Wire, *, patience_s: float | None = None, instructions: str | None = None
+    host: ToolHost,
+    wire: Wire,
+    *,
+    patience_s: float | None = None,
+    instructions: str | None = None,
+    asker: Asker | None = None,
 ) -> None:
     """Serve the tools of an agent until the client closes its side; see `serve`."""
     await load_mcp()
     async with _opened(wire) as (reader, writer), open_streams(LineReader(reader), writer) as pair:
-        await serve(host, *pair, patience_s=patience_s, instructions=instructions)
+        await serve(host, *pair, patience_s=patience_s, instructions=instructions, asker=asker)
 
 
 @asynccontextmanager

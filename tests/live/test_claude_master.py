@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.testing.model_server import ModelServer
+from tests.sources import ROOT
 from tests.toolserver.leader import MAIN, Place
 
 pytestmark = pytest.mark.live
@@ -58,12 +59,12 @@ def server_entry(place, *args):
     }
 
 
-async def lead(claude, place, server, entry, **env):
+async def lead(claude, place, server, entry, *, allowed=("--allowedTools", "mcp__prsm"), **env):
     """Run Claude Code on the task, with `prsm mcp` as its only MCP server; return its answer."""
     argv = (
         *(claude, "-p", TASK, "--output-format", "json", "--model", "scripted-1"),
         *("--mcp-config", json.dumps({"mcpServers": {"prsm": entry}}), "--strict-mcp-config"),
-        *("--allowedTools", "mcp__prsm"),
+        *allowed,
     )
     process = await asyncio.create_subprocess_exec(
         *argv,
@@ -133,6 +134,42 @@ async def test_claude_code_spawns_a_child_answers_it_and_collects_its_result(cla
     assert not {"mcp__prsm__task_complete", "mcp__prsm__ask_parent"} & names
     await ended(place)
     assert await place.states() == {"master": "completed", "w1": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "children"), [(("--allowedTools", "mcp__prsm"), ["w1"]), ((), [])]
+)
+async def test_the_flag_of_the_guide_is_what_lets_claude_code_call_the_tools(
+    claude, place, allowed, children
+):
+    guide = (ROOT / "docs" / "claude-code.md").read_text(encoding="utf-8")
+    assert "--allowedTools mcp__prsm" in guide
+    place.script(w1=[{"say": "done"}])
+    scenario = master({"call": call("spawn_child", name="w1", prompt="Work.")}, {"say": "Ended."})
+    script = ("--provider", "script", "--set", f"providers.script.scenario={place.scenario}")
+    async with ModelServer(scenario) as server:
+        await lead(claude, place, server, server_entry(place, *script), allowed=allowed)
+        [*_, last] = server.requests
+    assert ("haven't granted it yet" in str(last.body)) is not bool(children)
+    await ended(place)
+    assert sorted(await place.states()) == ["master", *children]
+
+
+async def test_without_a_user_claude_code_dismisses_what_it_is_asked(claude, place):
+    place.script(maker=[{"shell": {"id": "made", "cmd": "make it"}}, {"say": "${made.reason}"}])
+    scenario = master(
+        {"call": call("spawn_child", name="maker", prompt="Make.")},
+        {"call": call("wait_for_message")},
+        {"say": "The child says: ${wait_for_message.summary}"},
+    )
+    script = ("--provider", "script", "--set", f"providers.script.scenario={place.scenario}")
+    async with ModelServer(scenario) as server:
+        entry = server_entry(place, *script, "--unattended", "2")
+        answer = await lead(claude, place, server, entry)
+    assert "nobody was attached" in answer["result"]
+    await ended(place)
+    [resolved] = await place.events("permission_resolved")
+    assert (resolved["verdict"], resolved["by"]) == ("deny", "unattended")
 
 
 async def ended(place):

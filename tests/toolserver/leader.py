@@ -199,14 +199,14 @@ class Leader:
 
 
 @contextlib.asynccontextmanager
-async def leading(place, *args, mode="auto", through=()):
+async def leading(place, *args, mode="auto", through=(), **options):
     """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits.
 
-    The client is the test's own process, or that of CLIENT.
+    The client is the test's own process, or that of CLIENT; `options` are those of mcp.Client.
     """
     async with place.serving(*args, through=through) as process:
         streams = open_streams(LineReader(process.stdout), process.stdin)
-        async with mcp.Client(streams, mode=mode) as client:
+        async with mcp.Client(streams, mode=mode, **options) as client:
             yield Leader(process, client)
         process.stdin.close()
         await process.wait()

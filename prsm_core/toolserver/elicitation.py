@@ -1,0 +1,204 @@
+"""Puts what waits for a person to the user of an MCP client, by elicitation.
+
+A client says whether it can ask its user. One of the older protocol is asked by a request of the
+server's own, while a call of its runs. One of the newer protocol is asked by the answer to a call:
+it makes the same call again with what its user has said, and the call, whose work has gone on
+meanwhile, is then taken up where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.engine.calls import failure
+from prsm_core.errors import OrchestrationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    import mcp_types
+    from mcp.server.context import ServerRequestContext
+
+    from prsm_core.domain.tools import ToolOutcome
+
+_log = logging.getLogger("prsm.toolserver")
+
+ROUNDS = 8  # of one call: clients give up after ten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What a client's user is asked.
+
+    request: What it is known by.
+    message: The text to show.
+    fields: The fields to fill in, as properties of a flat JSON schema.
+    required: The names of those that must be.
+    """
+
+    request: str
+    message: str
+    fields: Mapping[str, Any]
+    required: tuple[str, ...] = ()
+
+
+class Asker(Protocol):
+    """Who knows what waits for a person, and takes their answers."""
+
+    async def waiting(self) -> Sequence[Form]:
+        """Return what waits and has not been put to the user."""
+        ...
+
+    async def until_waiting(self) -> None:
+        """Return once something waits that has not been put to the user."""
+        ...
+
+    def put(self, forms: Sequence[Form]) -> None:
+        """Note that these are put to the user now."""
+        ...
+
+    async def take(self, request: str, action: str, content: Mapping[str, Any], via: str) -> None:
+        """Take the end of a form that was put; `action` is accept, decline or cancel."""
+        ...
+
+
+def can_elicit(context: ServerRequestContext) -> bool:
+    """Return whether the client says that it can show forms to its user."""
+    can = context.session.client_capabilities
+    told = can.elicitation if can is not None else None
+    # Before there were kinds of it, a bare declaration meant forms.
+    return told is not None and (told.form is not None or told.url is None)
+
+
+class Elicitation:
+    """Asks the user of one connection, beside its calls."""
+
+    def __init__(self, asker: Asker, tasks: asyncio.TaskGroup) -> None:
+        self._asker = asker
+        self._tasks = tasks
+        self._dialogs: set[asyncio.Task[None]] = set()
+
+    async def call(
+        self,
+        context: ServerRequestContext,
+        params: mcp_types.CallToolRequestParams,
+        run: Callable[[], Awaitable[ToolOutcome]],
+    ) -> ToolOutcome | mcp_types.InputRequiredResult:
+        """Run a call, and ask meanwhile what waits for the user.
+
+        The call has to be one that can be left and made again: see `AgentHost.call_tool` about
+        patience.
+        """
+        await self._take_responses(context, params.input_responses)
+        rounds = _rounds(params.request_state)
+        by_request = not _is_modern(context)
+        running: asyncio.Task[ToolOutcome] | None = None
+        try:
+            while True:
+                forms = await self._asker.waiting() if by_request or rounds < ROUNDS else ()
+                if running is not None and running.done():
+                    return ended(running)  # its outcome was given: nobody could have it again
+                if forms:
+                    self._asker.put(forms)
+                    if not by_request:
+                        return _input_required(forms, rounds + 1)
+                    self._ask(context, forms)
+                if running is None:
+                    running = self._tasks.create_task(outcome_of(run), name=f"call {params.name}")
+                await self._first(running, may_ask=by_request or rounds < ROUNDS)
+        finally:
+            if running is not None:
+                running.cancel()
+
+    def close(self) -> None:
+        """Ask nothing more: the client has left."""
+        for dialog in self._dialogs:
+            dialog.cancel()
+
+    async def _first(self, running: asyncio.Task[ToolOutcome], *, may_ask: bool) -> None:
+        """Wait until the call has ended, or something waits that the user may be asked."""
+        if not may_ask:
+            await asyncio.wait({running})
+            return
+        waiting = self._tasks.create_task(self._asker.until_waiting(), name="until something waits")
+        try:
+            await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+
+    def _ask(self, context: ServerRequestContext, forms: Sequence[Form]) -> None:
+        """Ask by requests of our own, which outlive the call."""
+        for form in forms:
+            dialog = self._tasks.create_task(self._dialog(context, form), name="elicitation")
+            self._dialogs.add(dialog)
+            dialog.add_done_callback(self._dialogs.discard)
+
+    async def _dialog(self, context: ServerRequestContext, form: Form) -> None:
+        action, content = "cancel", {}
+        try:
+            reply = await context.session.elicit_form(form.message, _schema(form))
+            action, content = reply.action, reply.content or {}
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a client answers
+            _log.warning("the client could not ask its user: %s", error)
+        await self._asker.take(form.request, action, content, _via(context))
+
+    async def _take_responses(
+        self, context: ServerRequestContext, responses: Mapping[str, Any] | None
+    ) -> None:
+        import mcp_types
+
+        for request, reply in (responses or {}).items():
+            if isinstance(reply, mcp_types.ElicitResult):
+                await self._asker.take(request, reply.action, reply.content or {}, _via(context))
+
+
+def ended(task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
+    """Return the outcome of a call that has ended; whoever cut it off has ended the turn."""
+    if task.cancelled():
+        return failure(OrchestrationError("the call was cut off", code="turn_over"))
+    return task.result()
+
+
+async def outcome_of(run: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
+    """Run a call, as the coroutine that a task wants."""
+    return await run()
+
+
+def _is_modern(context: ServerRequestContext) -> bool:
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _input_required(forms: Sequence[Form], rounds: int) -> mcp_types.InputRequiredResult:
+    import mcp_types
+
+    requests: dict[str, mcp_types.InputRequest] = {
+        form.request: mcp_types.ElicitRequest(
+            params=mcp_types.ElicitRequestFormParams(
+                message=form.message, requested_schema=_schema(form)
+            )
+        )
+        for form in forms
+    }
+    return mcp_types.InputRequiredResult(input_requests=requests, request_state=str(rounds))
+
+
+def _rounds(state: str | None) -> int:
+    """Return how often the user was asked in this call; what is no number asks no more."""
+    if state is None:
+        return 0
+    return int(state) if state.isascii() and state.isdecimal() and len(state) < 3 else ROUNDS
+
+
+def _schema(form: Form) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(form.fields), "required": list(form.required)}
+
+
+def _via(context: ServerRequestContext) -> str:
+    """Return from where an answer comes: the client, as it calls itself."""
+    told = context.session.client_params
+    return f"elicitation, {told.client_info.name}" if told is not None else "elicitation"

@@ -6,12 +6,12 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from prsm_core.builtin.screen import Shown
 from prsm_core.domain.permissions import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prsm_core.builtin.lines import LineReader
     from prsm_core.builtin.screen import Screen
     from prsm_core.domain.events import Event
 
@@ -28,6 +28,8 @@ _LABELS = {
 }
 _WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"}
 _FOR_ALL = {"oo": "once", "allow all": "once", "dd": "deny", "deny all": "deny"}
+_AGAIN = frozenset({"v", "view"})
+_AGAIN_HINT = "[v] shows it again"
 PERMISSION = "permission_requested"
 _REQUESTS = frozenset({PERMISSION, "question_asked"})
 _ENDS = frozenset({"permission_resolved", "question_answered"})
@@ -76,6 +78,22 @@ class Answering(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """Where answers come from: a LineReader, or a Keyboard that has more to do with its lines."""
+
+    def begin_answer(self) -> None:
+        """Take lines for answers from now on."""
+        ...
+
+    def end_answer(self) -> None:
+        """Take no line for an answer any more."""
+        ...
+
+    async def read_line(self) -> str | None:
+        """Return the next answer, None when there will be none."""
+        ...
+
+
 class Desk:
     """Owns the requests that are open, and those now listed above the prompt.
 
@@ -86,7 +104,7 @@ class Desk:
     def __init__(
         self,
         app: Answering,
-        reader: LineReader,
+        reader: Reader,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],
     ) -> None:
@@ -95,7 +113,6 @@ class Desk:
         self._screen = screen
         self._describe = describe
         self._open: dict[str, Event] = {}
-        self._described: set[str] = set()
         self._arrived = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
         self._listed: Sequence[Event] = ()  # what an answer may be for; empty once it is given
@@ -110,6 +127,7 @@ class Desk:
             return True
         if event.type in _ENDS:
             ended = self._open.pop(event.data["request"], None)
+            self._screen.forget(event.data["request"])
             if ended in self._listed:
                 self._ask_again()
         return False
@@ -141,17 +159,25 @@ class Desk:
         return (first, *(event for event in others if event.type == PERMISSION))
 
     async def _ask(self, listed: Sequence[Event]) -> None:
-        self._show(listed)
-        self._reader.forget_typed()
         first = listed[0]
-        if first.type == PERMISSION:
-            await self._ask_permission(listed)
-            return
-        options = _options(first)
+        is_permission = first.type == PERMISSION
+        shown = [Shown(event.data["request"], self._describe(event)) for event in listed]
+        self._reader.begin_answer()
+        try:
+            self._screen.show_requests(shown, again=_AGAIN_HINT if is_permission else "")
+            if is_permission:
+                await self._ask_permission(listed)
+            else:
+                await self._ask_question(first)
+        finally:
+            self._reader.end_answer()
+
+    async def _ask_question(self, asked: Event) -> None:
+        options = _options(asked)
         prompt = "number or text: " if options else "answer: "
         answer = await self._read(prompt, lambda typed: parse_answer(typed, options))
-        self._close(first)
-        await self._app.answer(first.data["request"], answer or Answer())
+        self._close(asked)
+        await self._app.answer(asked.data["request"], answer or Answer())
 
     async def _ask_permission(self, listed: Sequence[Event]) -> None:
         first = listed[0]
@@ -168,22 +194,12 @@ class Desk:
         for event in answered:
             await self._app.resolve_permission(event.data["request"], verdict)
 
-    def _show(self, listed: Sequence[Event]) -> None:
-        """Print what is asked about last, right above its prompt."""
-        first, *others = listed
-        new = [event for event in others if event.data["request"] not in self._described]
-        if new:
-            self._screen.print_lines([f"{len(new)} more to answer:"])
-        for event in (*new, first):
-            self._described.add(event.data["request"])
-            self._screen.print_lines(self._describe(event))
-
     def _close(self, *answered: Event) -> None:
         """Forget requests: their end is our own doing now, there is nothing to withdraw."""
         self._listed = ()
         for event in answered:
             self._open.pop(event.data["request"], None)
-            self._described.discard(event.data["request"])
+            self._screen.forget(event.data["request"])
 
     async def _read(self, prompt: str, parse: Callable[[str], T | None]) -> T | None:
         """Prompt until the answer is clear; None at the end of input."""
@@ -191,7 +207,8 @@ class Desk:
             answer = parse(typed)
             if answer is not None:
                 return answer
-            self._screen.print_lines(["That is none of the answers."])
+            if typed.strip().lower() not in _AGAIN or not self._screen.show_again():
+                self._screen.print_lines(["That is none of the answers."])
         return None
 
     async def _read_line(self, prompt: str) -> str | None:

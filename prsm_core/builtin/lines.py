@@ -1,18 +1,16 @@
-"""Reads lines from a file descriptor without a thread and without blocking the loop."""
+"""Reads lines from a pipe or a file without a thread and without blocking the loop."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import termios
 
 _CHUNK = 4096
 _MAX_LINE = 1 << 20
 
 
 class LineReader:
-    """Reads only while somebody waits for a line; what a person types meanwhile is left alone."""
+    """Reads only while somebody waits for a line; what comes meanwhile is left alone."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -28,12 +26,11 @@ class LineReader:
         line, newline, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace") if line or newline else None
 
-    def forget_typed(self) -> None:
-        """Drop what was typed on a terminal before the question could be read."""
-        if self._descriptor is not None and os.isatty(self._descriptor):
-            self._buffer = b""
-            with contextlib.suppress(termios.error):  # the terminal has just gone
-                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+    def begin_answer(self) -> None:
+        """Do nothing: a line is read only when it is an answer."""
+
+    def end_answer(self) -> None:
+        """Do nothing."""
 
     async def _read_chunk(self) -> bytes:
         descriptor = self._descriptor

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from prsm_core.builtin.text import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core.builtin.screen import Screen
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.clock import Clock
@@ -18,9 +20,10 @@ SILENCE_SECONDS = 30.0  # without any event of the engine
 class Liveness:
     """Knows when something was last heard and last printed."""
 
-    def __init__(self, screen: Screen, clock: Clock) -> None:
+    def __init__(self, screen: Screen, clock: Clock, on_tick: Callable[[], None]) -> None:
         self._screen = screen
         self._clock = clock
+        self._on_tick = on_tick
         self._heard = self._printed = clock.now()
         self._streaming_since: float | None = None
         self._warned = False
@@ -44,6 +47,7 @@ class Liveness:
         """Refresh the status every second until cancelled."""
         while True:
             await self._clock.sleep(TICK_SECONDS)
+            self._on_tick()
             self._warn()
             self._screen.show_status(self._status())
 

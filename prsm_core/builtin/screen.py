@@ -1,24 +1,75 @@
-"""The console's one hand on stderr: lines, a status that comes and goes, an open prompt."""
+"""The console's one hand on stderr: lines, a status that comes and goes, what is asked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TextIO
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
-class Screen:
-    """Prints lines so that neither the status nor an open prompt is torn.
+class Shown(NamedTuple):
+    """A request as a person sees it."""
 
-    The status is shown on a terminal only, and never while a prompt is open.
-    """
+    request: str  # its id
+    lines: Sequence[str]
 
-    def __init__(self, stream: TextIO, *, is_terminal: bool) -> None:
+
+class Screen(ABC):
+    """Prints lines so that nothing that is open is torn."""
+
+    @property
+    @abstractmethod
+    def is_asking(self) -> bool:
+        """Whether a prompt is open."""
+
+    @abstractmethod
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print lines above all that is open."""
+
+    @abstractmethod
+    def show_status(self, text: str) -> None:
+        """Replace the status line, where there is one."""
+
+    @abstractmethod
+    def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
+        """Show what the next prompt is about; `again` says how to see what does not fit."""
+
+    def show_again(self) -> bool:
+        """Print what is asked once more; return whether this screen does that."""
+        return False
+
+    @abstractmethod
+    def forget(self, request: str) -> None:
+        """Take back a request: it is answered, or has ended otherwise."""
+
+    @abstractmethod
+    def open_prompt(self, text: str) -> None:
+        """Show a prompt and leave the cursor behind it."""
+
+    @abstractmethod
+    def close_prompt(self, *, answered: bool) -> None:
+        """Forget the prompt, if one is open."""
+
+    @abstractmethod
+    def step_back(self, is_away: bool) -> None:
+        """Leave the terminal's bottom to whoever has it while this process is in the background."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave an empty line to the shell."""
+
+
+class LineScreen(Screen):
+    """Writes line after line: for a pipe, a file, and a terminal that can do no more."""
+
+    def __init__(self, stream: TextIO, *, is_echoed: bool) -> None:
         self._stream = stream
-        self._is_terminal = is_terminal
-        self._status = ""
+        self._is_echoed = is_echoed  # a typed answer ends the prompt's line by itself
         self._prompt = ""
+        self._described: set[str] = set()
 
     @property
     def is_asking(self) -> bool:
@@ -26,42 +77,51 @@ class Screen:
         return bool(self._prompt)
 
     def print_lines(self, lines: Iterable[str]) -> None:
-        """Print lines above the status or the prompt."""
+        """Print lines, and an open prompt once more."""
         text = "".join(f"{line}\n" for line in lines)
-        if not text:
-            return
-        self._erase_status()
-        self._stream.write(("\n" if self._prompt else "") + text + self._prompt)
-        self._stream.flush()
+        if text:
+            self._write(("\n" if self._prompt else "") + text + self._prompt)
 
     def show_status(self, text: str) -> None:
-        """Replace the status line."""
-        if self._is_terminal and not self._prompt:
-            self._erase_status()
-            self._status = text
-            self._stream.write(text)
-            self._stream.flush()
+        """Show none: a line that is written stays."""
+
+    def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
+        """Print what is asked about last, right above its prompt, and before it what is new."""
+        first, *others = requests
+        new = [shown for shown in others if shown.request not in self._described]
+        if new:
+            self.print_lines([f"{len(new)} more to answer:"])
+        for shown in (*new, first):
+            self._described.add(shown.request)
+            self.print_lines(shown.lines)
+
+    def step_back(self, is_away: bool) -> None:
+        """Do nothing: there is no bottom to leave."""
+
+    def forget(self, request: str) -> None:
+        """Take back a request."""
+        self._described.discard(request)
 
     def open_prompt(self, text: str) -> None:
         """Show a prompt and leave the cursor behind it."""
-        self._erase_status()
         self._prompt = text
+        self._write(text)
+
+    def close_prompt(self, *, answered: bool) -> None:
+        """Forget the prompt; a typed answer has ended the line already."""
+        was_open, self._prompt = self.is_asking, ""
+        if was_open and not (answered and self._is_echoed):
+            self._write("\n")
+
+    def close(self) -> None:
+        """Write what is still held back."""
+        self._stream.flush()
+
+    def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
 
-    def close_prompt(self, *, answered: bool) -> None:
-        """Forget the prompt, if one is open; a typed answer has ended the line already."""
-        was_open, self._prompt = self.is_asking, ""
-        if was_open and not (answered and self._is_terminal):
-            self._stream.write("\n")
-            self._stream.flush()
 
-    def close(self) -> None:
-        """Leave an empty line to the shell."""
-        self._erase_status()
-        self._stream.flush()
-
-    def _erase_status(self) -> None:
-        if self._status:
-            self._stream.write("\r" + " " * len(self._status) + "\r")
-            self._status = ""
+def can_move(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal on which the cursor can be moved."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.asking import Desk
-from prsm_core.builtin.lines import LineReader
-from prsm_core.builtin.render import Ink, Renderer, hanging
-from prsm_core.builtin.screen import Screen
+from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.liveness import Liveness
+from prsm_core.builtin.person import Person, stdin_descriptor
+from prsm_core.builtin.render import hanging
 from prsm_core.builtin.text import escape_exact, escape_prose, one_line
 from prsm_core.cli.control import GONE, open_running
 from prsm_core.cli.ledger import open_session
 from prsm_core.domain.usage import Spent
+from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there
 _REQUESTS = frozenset({"permission_requested", "question_asked"})
-_LEAVE = "what its agents ask is put to you; Ctrl-C leaves, and the run goes on"
+_LEAVE = "its agents' requests are put to you; Ctrl-C leaves, and the run goes on"
 _ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
 
 
@@ -39,6 +39,11 @@ async def attach_session(workspace: str, prefix: str | None) -> None:
     Raises:
         PrsmError: nothing runs.
     """
+    with leaving_nothing_typed(stdin_descriptor()):
+        await _attach(workspace, prefix)
+
+
+async def _attach(workspace: str, prefix: str | None) -> None:
     async with (
         await open_running(workspace, prefix, via="prsm attach") as client,
         open_session(workspace, client.session) as (store, info),
@@ -60,6 +65,11 @@ class Owner:
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; see AppHandle."""
         return await self._give(lambda: self._client.answer(request, answer))
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a prompt to an agent; see AppHandle."""
+        async with self._turn:
+            return await self._client.prompt_agent(agent, text, delivery)
 
     async def open_requests(self) -> set[str]:
         """Return the ids of what waits for an answer."""
@@ -95,24 +105,29 @@ class Attached:
         self._owner = owner
         self._store = store
         self._info = info
-        on_terminal = sys.stderr.isatty()
-        is_plain = not on_terminal or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-        self._screen = Screen(sys.stderr, is_terminal=on_terminal)
-        self._renderer = Renderer(Ink(not is_plain))
         self._asks = sys.stdin is not None and sys.stdin.isatty()
-        self._keys = _Keys(sys.stdin.fileno() if self._asks else None)
-        self._desk = Desk(owner, self._keys, self._screen, self._renderer.lines)
+        self._person = Person(
+            owner,
+            err=sys.stderr,
+            stdin=stdin_descriptor() if self._asks else None,
+            is_asked=self._asks,
+            leaves=True,
+        )
+        self._liveness = Liveness(self._person.screen, SystemClock(), self._person.refresh)
         self._seen = 0  # the number of the last event
 
     async def run(self) -> None:
         """Show what happens until the session's owner has ended or the person leaves."""
         self._say(f"attached to session {self._info.session_id}: {one_line(self._info.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
-        with _signalled() as leaving:
-            await self._catch_up()
-            is_over = await self._until_end(leaving)
-        if is_over:
-            await self._read()
+        try:
+            with _signalled() as leaving:
+                await self._catch_up()
+                is_over = await self._until_end(leaving)
+            if is_over:
+                await self._read()
+        finally:
+            self._person.close()
         self._say("the session has ended" if is_over else "left; the run goes on")
 
     async def _catch_up(self) -> None:
@@ -120,7 +135,7 @@ class Attached:
         asked: dict[str, Event] = {}
         async for event in self._store.events(self._info.session_id):
             self._seen = event.seq or self._seen
-            self._renderer.lines(event)  # names and calls, of which later events speak
+            self._person.learn(event)
             if event.type in _REQUESTS:
                 asked[event.data["request"]] = event
         is_open = await self._owner.open_requests()
@@ -132,13 +147,14 @@ class Attached:
         """Show and ask; return whether the session has ended, rather than the person left."""
         async with asyncio.TaskGroup() as group:
             gone = group.create_task(self._owner.until_gone(attending=self._asks), name="owner")
-            left = group.create_task(leaving.wait(), name="leave")
-            ended = group.create_task(self._keys.ended.wait(), name="end of input")
+            ends = {gone, group.create_task(leaving.wait(), name="leave")}
             helpers = [group.create_task(self._read(follow=True), name="read")]
-            if self._asks:
-                helpers.append(group.create_task(self._desk.serve(), name="ask"))
-            await asyncio.wait({gone, left, ended}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (gone, left, ended, *helpers):
+            helpers.append(group.create_task(self._person.serve(), name="serve the person"))
+            helpers.append(group.create_task(self._liveness.watch(), name="status"))
+            if (keyboard := self._person.keyboard) is not None:
+                ends.add(group.create_task(keyboard.ended.wait(), name="end of input"))
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*ends, *helpers):
                 task.cancel()
         return gone.done() and not gone.cancelled()
 
@@ -150,29 +166,14 @@ class Attached:
             self._show(event)
 
     def _show(self, event: Event) -> None:
+        self._liveness.note(event)
         if event.type == "run_finished":
-            self._screen.print_lines(_conclusion(event))
-        elif not (self._asks and self._desk.note(event)):
-            self._screen.print_lines(self._renderer.lines(event))
+            self._person.screen.print_lines(_conclusion(event))
+        else:
+            self._liveness.printed(self._person.show(event))
 
     def _say(self, text: str) -> None:
-        self._screen.print_lines([f"prsm: {text}"])
-
-
-class _Keys(LineReader):
-    """What the person types; its end is told, and is no answer."""
-
-    def __init__(self, descriptor: int | None) -> None:
-        super().__init__(descriptor)
-        self.ended = asyncio.Event()
-
-    async def read_line(self) -> str | None:
-        """Return the next line; after the last one wait until cancelled."""
-        line = await super().read_line()
-        if line is None:
-            self.ended.set()
-            await asyncio.Event().wait()
-        return line
+        self._person.screen.print_lines([f"prsm: {text}"])
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.builtin import BUILTINS
+from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.builtin.script_provider import DEMO
 from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.ledger import open_session
@@ -55,7 +57,8 @@ def run_demo(launch: Launch, *, ui: str | None, keep: bool, without: Sequence[st
     state = workspace_paths(os.sep).state  # the same for all; the current folder may be gone
     sweep(state)
     install_child_watcher()
-    return asyncio.run(_run(plugins, spec, state, keep=keep))
+    with leaving_nothing_typed(stdin_descriptor()):
+        return asyncio.run(_run(plugins, spec, state, keep=keep))
 
 
 def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:

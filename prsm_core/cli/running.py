@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.app import open_app
 from prsm_core.builtin.json_frontend import JsonFrontend
+from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.setup import load_setup, tell_quarantined
@@ -77,7 +79,8 @@ def run_task(launch: Launch, request: Request) -> int:
     if spec.name != "console":  # which tells it by the run's events
         tell_quarantined(setup.plugins)
     install_child_watcher()
-    return asyncio.run(_run(setup, request, spec))
+    with leaving_nothing_typed(stdin_descriptor()):
+        return asyncio.run(_run(setup, request, spec))
 
 
 def choose_frontend(

@@ -51,7 +51,8 @@ async def test_a_terminal_that_is_hung_up_has_ended():
 
 async def test_without_a_descriptor_there_is_no_line():
     lines = LineReader(None)
-    lines.forget_typed()
+    lines.begin_answer()
+    lines.end_answer()
     assert await lines.read_line() is None
 
 

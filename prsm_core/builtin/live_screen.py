@@ -1,0 +1,191 @@
+"""The screen of a terminal: lines scroll by above, and what is open stays at the bottom.
+
+What stays is the foot: the requests, the status, and the row in which a person types. It is taken
+away before lines are printed and drawn again below them, in one write. Whatever is asked ends up
+among the lines that scroll by, once: when it has ended, or at once where it is too long to stay.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from prsm_core.builtin.cells import cut, rows_of, tail, text_width
+from prsm_core.builtin.screen import Screen
+from prsm_core.builtin.text import escape_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prsm_core.builtin.screen import Shown
+
+_DRAFT = "> "
+_SHARE = 3 / 4  # of the terminal's rows, at most, for what stays
+_LEAST_ROWS = 6
+
+
+class Size(NamedTuple):
+    """A terminal's size in cells."""
+
+    columns: int
+    rows: int
+
+
+class LiveScreen(Screen):
+    """Keeps the foot at the bottom of a terminal that can move its cursor.
+
+    `invite` is what stands in the row for typing while nothing is typed; nothing is typed at all
+    without one, and then the row is shown only while something is asked.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, invite: str = "", size: Callable[[], Size] | None = None
+    ) -> None:
+        self._stream = stream
+        self._invite = invite
+        self._size = size or _size_of(stream)
+        self._status = ""
+        self._prompt = ""
+        self._requests: dict[str, Shown] = {}
+        self._again = ""
+        self._printed: set[str] = set()  # requests that are among the lines already
+        self._typed = ""
+        self._is_draft = False  # what is typed is no answer, though something is asked
+        self._drawn: list[str] = []  # the rows of the foot that stand on the terminal
+        self._drawn_for: Size | None = None
+        self._is_away = False
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a prompt is open."""
+        return bool(self._prompt)
+
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print lines above the foot."""
+        self._draw(list(lines))
+
+    def show_status(self, text: str) -> None:
+        """Replace the status line; also the moment to see that the terminal has another size."""
+        if text != self._status or self._size() != self._drawn_for:
+            self._status = text
+            self._draw()
+
+    def show_typed(self, text: str, *, is_draft: bool) -> None:
+        """Show what is typed; a draft is no answer, though something may be asked."""
+        self._typed, self._is_draft = text, is_draft
+        self._draw()
+
+    def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
+        """Let these requests, and no others, stay at the bottom."""
+        self._requests = {shown.request: shown for shown in requests}
+        self._again = again
+        self._draw()
+
+    def show_again(self) -> bool:
+        """Print what is asked once more among the lines."""
+        self._printed.update(self._requests)
+        self._draw([line for shown in self._requests.values() for line in shown.lines])
+        return True
+
+    def forget(self, request: str) -> None:
+        """Take a request out of the foot; what was asked stays readable among the lines."""
+        shown = self._requests.pop(request, None)
+        told = request in self._printed
+        self._printed.discard(request)
+        self._draw([] if told or shown is None else list(shown.lines))
+
+    def open_prompt(self, text: str) -> None:
+        """Show a prompt in the row for typing."""
+        self._prompt = text
+        self._draw()
+
+    def close_prompt(self, *, answered: bool) -> None:
+        """Forget the prompt, if one is open."""
+        self._prompt = ""
+        self._draw()
+
+    def step_back(self, is_away: bool) -> None:
+        """Show the foot only while this process has the terminal to itself."""
+        if is_away != self._is_away:
+            self._is_away = is_away
+            self._drawn = []  # a shell has written below what stood there
+            self._draw()
+
+    def close(self) -> None:
+        """Take the foot away for good; what was still asked stays among the lines."""
+        left = [line for shown in self._requests.values() for line in shown.lines]
+        self._requests, self._prompt, self._status = {}, "", ""
+        self._is_away = True
+        self._draw(left)
+
+    # --- drawing ------------------------------------------------------------------------------
+
+    def _draw(self, above: Sequence[str] = ()) -> None:
+        """Write lines and the foot below them, in place of the one that stands there."""
+        size = self._size()
+        foot, folded = ([], []) if self._is_away else self._foot(size)
+        lines = [row for line in (*above, *folded) for row in rows_of(line, size.columns - 1)]
+        text = self._erased(size) + "".join(f"{line}\n" for line in lines) + "\n".join(foot)
+        if foot and foot[-1] == cut(_DRAFT + self._invite, size.columns - 1):
+            text += "\r" + _DRAFT  # the cursor stands where the text begins
+        self._drawn, self._drawn_for = foot, size
+        if text:
+            self._stream.write(text)
+            self._stream.flush()
+
+    def _erased(self, size: Size) -> str:
+        """Return what takes the foot away: the terminal may have folded its rows meanwhile."""
+        if not self._drawn:
+            return ""
+        rows = sum(max(1, -(-text_width(row) // size.columns)) for row in self._drawn)
+        return "\r" + (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\x1b[J"
+
+    def _foot(self, size: Size) -> tuple[list[str], list[str]]:
+        """Return the rows that stay, and the lines of requests that are too long for that."""
+        width = size.columns - 1
+        typing = self._typing(width)
+        room = max(_LEAST_ROWS, int(size.rows * _SHARE)) - len(typing) - 1
+        asked, folded = self._asked(width, room)
+        rule = ["─" * min(width, 72)] if asked else []
+        return [*rule, *asked, *typing], folded
+
+    def _asked(self, width: int, room: int) -> tuple[list[str], list[str]]:
+        """Return the rows of the requests, the one that is asked about last."""
+        requests = [*list(self._requests.values())[1:], *list(self._requests.values())[:1]]
+        rows = [row for shown in requests for line in shown.lines for row in rows_of(line, width)]
+        if len(rows) <= room and self._printed.isdisjoint(self._requests):
+            return rows, []
+        new = [shown for shown in requests if shown.request not in self._printed]
+        self._printed.update(shown.request for shown in new)
+        heads = [cut(shown.lines[0], width) for shown in requests][-max(1, room - 1) :]
+        whole = f"  all of it stands above{self._again and '; ' + self._again}"
+        return [*heads, cut(whole, width)], [line for shown in new for line in shown.lines]
+
+    def _typing(self, width: int) -> list[str]:
+        """Return the row for typing, above it the status or the prompt that must wait."""
+        if self._prompt and not self._is_draft:
+            *rows, last = rows_of(self._prompt.rstrip(), width)
+            typed = escape_exact(self._typed)
+            if text_width(last) + 1 + text_width(typed) <= width:
+                return [*rows, f"{last} {typed}"]
+            return [*rows, last, _DRAFT + tail(typed, width - len(_DRAFT))]
+        status = [cut(self._status, width)] if self._status and not self._prompt else []
+        if self._prompt:
+            status = rows_of(f"{self._prompt.rstrip()} (first end the line below)", width)
+        if not self._invite:
+            return status
+        if not self._typed:
+            return [*status, cut(_DRAFT + self._invite, width)]
+        return [*status, _DRAFT + tail(escape_exact(self._typed), width - len(_DRAFT))]
+
+
+def _size_of(stream: TextIO) -> Callable[[], Size]:
+    def ask() -> Size:
+        try:
+            found = os.get_terminal_size(stream.fileno())
+        except (OSError, ValueError, AttributeError):  # held in memory, or just gone
+            found = shutil.get_terminal_size()
+        return Size(found.columns or 80, found.lines or 24)
+
+    return ask

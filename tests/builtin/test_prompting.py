@@ -1,0 +1,76 @@
+"""Typed lines go to the master, or to the agent that they name."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from prsm_core.builtin.prompting import Prompter
+from prsm_core.builtin.screen import LineScreen
+from prsm_core.errors import MessageRoutingError
+
+
+@pytest.fixture
+def lead(app, stream):
+    """Run a prompter on the scripted application, which has a master and a worker `w1`."""
+
+    @asynccontextmanager
+    async def lead(*, spawned=True):
+        prompter = Prompter(app, LineScreen(stream, is_echoed=True))
+        await app.start_run("do it")
+        app.spawn()
+        app.spawn("w", "w1", parent="m")
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            sending = group.create_task(prompter.serve())
+            if spawned:
+                tell_of_agents(app, prompter)
+            yield prompter
+            sending.cancel()
+
+    return lead
+
+
+def tell_of_agents(app, prompter):
+    for event in app._log:
+        prompter.note(event)
+
+
+@pytest.mark.requirement("U1")
+async def test_a_line_is_for_the_master_and_a_name_says_otherwise(app, stream, lead):
+    async with lead() as prompter:
+        prompter.take("  hurry up ")
+        prompter.take("@w1 and you\ntoo")
+        await stream.shows("you: and you… (to w1: it has it now)")
+    assert app.prompts == [("m", "hurry up", "inject"), ("w", "and you\ntoo", "inject")]
+
+
+async def test_what_is_typed_before_the_master_begins_waits_for_it(app, stream, lead):
+    async with lead(spawned=False) as prompter:
+        prompter.take("early")
+        assert "you: early (waits for the master's beginning)" in stream.getvalue()
+        assert app.prompts == []
+        tell_of_agents(app, prompter)
+        await stream.shows("you: early (it has it now)")
+    assert app.prompts == [("m", "early", "inject")]
+
+
+async def test_an_unknown_name_is_told_with_the_hint_and_so_is_a_prompt_without_words(
+    app, stream, lead, monkeypatch
+):
+    async def unknown(agent, text, delivery):
+        raise MessageRoutingError(f"no agent is called {agent!r}", hint="did you mean 'w1'?")
+
+    monkeypatch.setattr(app, "prompt_agent", unknown)
+    async with lead() as prompter:
+        prompter.take("@w2 go")
+        await stream.shows("you: go (not sent: no agent is called 'w2'; did you mean 'w1'?)")
+        prompter.take("@w1 ")
+        await stream.shows("you: @w1 (not sent: what is the prompt?")
+
+
+async def test_what_nobody_got_is_known_in_the_end(app, stream, lead):
+    async with lead(spawned=False) as prompter:
+        for number in range(101):
+            prompter.take(f"line {number}")
+        assert "line 100 (not sent: 100 lines before it wait already)" in stream.getvalue()
+    assert list(prompter.unsent()) == [f"line {number}" for number in range(100)]

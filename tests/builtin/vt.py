@@ -1,0 +1,60 @@
+"""A terminal as far as the console uses one: rows that wrap and scroll, a cursor that goes up."""
+
+import re
+
+from prsm_core.builtin.cells import char_width
+
+_TOKEN = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|(.)", re.DOTALL)
+
+
+class Vt:
+    """What a person sees: `rows` is the screen, `history` all rows that have scrolled by too."""
+
+    def __init__(self, columns=80, rows=24):
+        self.columns, self.height = columns, rows
+        self._lines = [""]
+        self._row = self._column = 0
+
+    def feed(self, text):
+        for number, letter, char in _TOKEN.findall(text):
+            if letter == "A":
+                self._row = max(self._row - int(number or 1), len(self._lines) - self.height, 0)
+            elif letter == "J":
+                self._lines[self._row] = self._lines[self._row][: self._column]
+                del self._lines[self._row + 1 :]
+            elif letter in {"m", "h", "l"}:
+                pass
+            elif letter:
+                raise AssertionError(f"an unknown sequence: {letter}")
+            else:
+                self._put(char)
+
+    def resize(self, columns):
+        """Change the width, and fold rows that are too long, as most terminals do."""
+        lines, self.columns = self._lines, columns
+        below = lines[self._row :]
+        self._lines = []
+        for line in lines:
+            self._lines += [line[i : i + columns] for i in range(0, len(line) or 1, columns)]
+        self._row = len(self._lines) - len(below)
+
+    @property
+    def rows(self):
+        return [line.rstrip() for line in self._lines[-self.height :]]
+
+    @property
+    def history(self):
+        return "\n".join(line.rstrip() for line in self._lines)
+
+    def _put(self, char):
+        if char == "\n":
+            self._row, self._column = self._row + 1, 0
+            self._lines += [""] * (self._row + 1 - len(self._lines))
+        elif char == "\r":
+            self._column = 0
+        else:
+            if self._column + char_width(char) > self.columns:
+                self._put("\n")
+            line = self._lines[self._row].ljust(self._column)
+            self._lines[self._row] = line[: self._column] + char + line[self._column + 1 :]
+            self._column += char_width(char)

@@ -27,7 +27,8 @@ class Hands:
     def __init__(self, *, is_live=True, **options):
         self._person, self.terminal = os.openpty()
         self.view = View()
-        self.prompts, self.told = [], []
+        self.prompts: list[str] = []
+        self.told: list[str] = []
         self.keyboard = Keyboard(
             self.terminal,
             on_prompt=self.prompts.append,

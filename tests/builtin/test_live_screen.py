@@ -19,9 +19,9 @@ class Seen:
     def __init__(self, columns=80, rows=24, invite=""):
         self.size = Size(columns, rows)
         self.vt = Vt(columns, rows)
-        self._stream = io.StringIO()
-        self._stream.write = self.vt.feed
-        self.screen = LiveScreen(self._stream, invite=invite, size=lambda: self.size)
+        stream = io.StringIO()
+        setattr(stream, "write", self.vt.feed)  # noqa: B010 - a stream whose words are seen
+        self.screen = LiveScreen(stream, invite=invite, size=lambda: self.size)
 
     def ask(self, *lines, prompt="[o]nce [d]eny: ", request="r"):
         self.screen.show_requests([Shown(request, lines)])

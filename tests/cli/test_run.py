@@ -37,7 +37,7 @@ def test_a_run_prints_its_summary_to_stdout_and_nothing_else(prsm_process):
     assert (done.code, done.out) == (0, "echo: say hello\n")
     assert "master (master, echo/default) starts: say hello" in done.err
     assert done.err.splitlines()[-1].startswith("completed in ")
-    assert done.err.splitlines()[-1].endswith("tokens: 3 in, 2 out")
+    assert done.err.splitlines()[-1].endswith("tokens: 5 (3 in, 2 out), cost: unknown (1 turn)")
 
 
 def test_json_prints_the_committed_events_and_run_finished_last(prsm_process):

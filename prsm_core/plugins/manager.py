@@ -51,10 +51,12 @@ class PluginManager:
         self._owners: dict[Key, PluginRecord] = {}
         self._refused: dict[str, tuple[PluginRecord, BaseException | None]] = {}
         self._lost: dict[Key, str] = {}
+        self._given: dict[PluginRecord, tuple[Spec, ...]] = {}
         records = []
         for plugin in sorted(plugins, key=lambda p: (p.name, p.distribution)):
             record = plugin.record()
             records.append(record)
+            self._given[record] = tuple(plugin.specs.values())
             if plugin.state is PluginState.ACTIVE:
                 self._add(plugin, record)
             else:
@@ -135,6 +137,10 @@ class PluginManager:
     def owner_of(self, spec: Spec) -> PluginRecord:
         """Return the plugin that contributed a record."""
         return self._owners[type(spec), spec.name]
+
+    def contributions(self, plugin: PluginRecord) -> Sequence[Spec]:
+        """Return what a plugin contributes; of one that is not active nothing of it is used."""
+        return self._given[plugin]
 
     def implementation(self, spec: Spec) -> Any:
         """Return a record's factory, check or score function, imported if it is a string.

@@ -24,6 +24,7 @@ import pytest
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny, PermissionRequest
 from prsm_core.plugins import load_object
+from prsm_core.testing.bound import bounded
 from prsm_core.testing.samples import sample_contexts, sample_requests
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["PermissionCheckContract"]
 
 
+@bounded
 @pytest.mark.asyncio
 class PermissionCheckContract(ABC):
     """What every permission check does; each test's docstring is the rule."""
 
     spec: ClassVar[PermissionCheckSpec]  # the record that the plugin registers
+    bound_s: ClassVar[float] = 30.0  # for a test in all; one that hangs fails, and says where
 
     async def ask(
         self,

@@ -25,6 +25,7 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.testing.app_double import COMPLETED, ScriptedApp, settle
+from prsm_core.testing.bound import bounded
 from prsm_core.testing.samples import HOSTILE_TEXT, later_events, sample_events
 from prsm_core.testing.terminal import Terminal, open_streams, open_terminal
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontendContract"]
 
+SLACK_SECONDS = 5.0  # beyond the deadline, for what was cancelled to end
 NOTHING_SAID = (Answer(), Answer(text=""))
 ENDS = [("completed", 0), ("failed", 1), ("failed", 4), ("killed", 1), ("interrupted", 130)]
 
@@ -47,13 +49,23 @@ class Showing:
     terminal: Terminal
 
 
+@bounded
 @pytest.mark.asyncio
 class FrontendContract(ABC):
-    """What every Frontend does; each test's docstring is the rule."""
+    """What every Frontend does; each test's docstring is the rule.
+
+    No frontend hangs a test: one that does not come to its end, goes on though it is cancelled, or
+    blocks the event loop fails it, and the failure says where it stands.
+    """
 
     interactive: ClassVar[bool] = False  # a person can answer through it
     shows_summary: ClassVar[bool] = True  # the summary is written to the terminal
     deadline_s: ClassVar[float] = 10.0  # for the frontend to do anything at all
+
+    @property
+    def bound_s(self) -> float:
+        """How long a test may take in all."""
+        return self.deadline_s + SLACK_SECONDS
 
     @abstractmethod
     def build(self, settings: Mapping[str, Any]) -> Frontend:
@@ -74,10 +86,28 @@ class FrontendContract(ABC):
         """Run the frontend on a terminal; leaving it waits for the frontend's end."""
         with open_terminal() as terminal:
             frontend = self.build({"interactive": self.interactive, **(settings or {})})
-            async with asyncio.timeout(self.deadline_s), asyncio.TaskGroup() as group:
+            async with self._in_time(app), asyncio.TaskGroup() as group:
                 task = group.create_task(frontend.run(app))
                 await app.started()
                 yield Showing(task, terminal)
+
+    @asynccontextmanager
+    async def _in_time(self, app: ScriptedApp) -> AsyncIterator[None]:
+        """Fail after the deadline, and say what the frontend has not done."""
+        limit = asyncio.timeout(self.deadline_s)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if app.run is None:
+                lack = "has not started a run: it calls `app.start_run`"
+            elif app.run.ended.done():
+                lack = "has not returned, although its run has ended"
+            else:
+                lack = "has not done what the test waits for"
+            pytest.fail(f"after {self.deadline_s:g} s the frontend {lack}")
 
     # --- the run ------------------------------------------------------------------------------
 
@@ -152,7 +182,7 @@ class FrontendContract(ABC):
         """What the run's result raises is raised, or shown and given an exit code."""
         app = ScriptedApp()
         with open_terminal():
-            async with asyncio.TaskGroup() as group:
+            async with self._in_time(app), asyncio.TaskGroup() as group:
                 outcome = group.create_task(self._outcome(app))
                 (await app.started()).ended.set_exception(RuntimeError("the engine broke"))
         assert outcome.result() != 0
@@ -161,7 +191,7 @@ class FrontendContract(ABC):
         """As in `prsm run … | head`: it may raise OSError or go on to the run's end."""
         app = ScriptedApp()
         with _closed_output():
-            async with asyncio.TaskGroup() as group:
+            async with self._in_time(app), asyncio.TaskGroup() as group:
                 outcome = group.create_task(self._outcome(app))
                 await app.started()
                 for event in sample_events()[1:-1]:
@@ -215,7 +245,7 @@ class FrontendContract(ABC):
         """Nobody is there to say yes: it refuses, or leaves the request to the engine."""
         app = ScriptedApp()
         with _no_input():
-            async with asyncio.timeout(self.deadline_s), asyncio.TaskGroup() as group:
+            async with self._in_time(app), asyncio.TaskGroup() as group:
                 frontend = self.build({"interactive": self.interactive})
                 task = group.create_task(frontend.run(app))
                 await app.started()

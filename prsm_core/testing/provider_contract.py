@@ -9,9 +9,8 @@
             async with ModelServer(scenario) as server:
                 yield Stage(model=server, settings={"base_url": server.base_url})
 
-`play` lets the vendor's model follow a scenario (the format of `prsm_core.testing.scenario`) and
-yields the settings that lead the provider to it. What the provider's capabilities do not promise
-is skipped, with the capability as the reason.
+`play` lets the vendor's model follow a scenario (its format: `prsm_core.testing.scenario`) and
+yields the settings that lead to it. What the capabilities do not promise is skipped, and told.
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
@@ -39,6 +38,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.testing.bound import bounded
 from prsm_core.testing.doubles import (
     RecordingHost,
     answers,
@@ -78,9 +78,11 @@ BUSY_SECONDS = 3.0  # added to it: a machine that runs other things is not the p
 COMMAND = "echo hi > made.txt && cat made.txt"
 
 
+@bounded
 class ProviderContract(ABC):
     """What every Provider does; each test's docstring is the rule."""
 
+    bound_s: ClassVar[float] = 180.0  # for a test in all; one that hangs fails, and says where
     tells_usage: ClassVar[bool] = True  # the vendor tells how many tokens were used
     tells_steps: ClassVar[bool] = True  # … and when a response of its model is complete
     # The step by which the vendor's model asks the person "A or B?" with these two options.
@@ -488,10 +490,8 @@ class ProviderContract(ABC):
 
     async def test_closing_the_provider_ends_what_still_runs(self, open_scene: OpenScene) -> None:
         """A turn ends too, and no process is left."""
-        async with (
-            open_scene({"say": "a b c", "hang": True}) as scene,
-            asyncio.TaskGroup() as group,
-        ):
+        steps = {"say": "a b c", "hang": True}
+        async with open_scene(steps) as scene, asyncio.TaskGroup() as group:
             async with scene.session() as session:
                 turn = group.create_task(run_turn(session, "Hello."))
                 await scene.stage.model.wait_for_requests(1)

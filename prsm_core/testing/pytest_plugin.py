@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from prsm_core.plugins import PluginManager
     from prsm_core.testing.app_double import ScriptedApp
 
+_stderr = 2  # the descriptor of what is not captured
+
 MARKERS = (
     "requirement(*ids): the rows of the requirements this test proves",
     "live: runs a real CLI against a loopback model server",
@@ -26,8 +28,15 @@ MARKERS = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, so that --strict-markers accepts them."""
+    global _stderr
+    _stderr = os.dup(2)
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+def write_error(text: str) -> None:
+    """Write what must be seen although tests are captured."""
+    os.write(_stderr, text.encode())
 
 
 @pytest.fixture

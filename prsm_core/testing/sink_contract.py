@@ -23,6 +23,7 @@ import pytest
 
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.interfaces.sink import RunInfo
+from prsm_core.testing.bound import bounded
 from prsm_core.testing.samples import later_events, sample_events
 
 if TYPE_CHECKING:
@@ -39,12 +40,18 @@ BUSY_SECONDS = 3.0  # added to it: a machine that runs other things is not the s
 BATCH = 100  # the most events the engine writes at once
 
 
+@bounded
 @pytest.mark.asyncio
 class EventSinkContract(ABC):
     """What every EventSink does; each test's docstring is the rule."""
 
     kinds: ClassVar[frozenset[str] | None] = None  # as in the sink's record: None means all
     deadline_s: ClassVar[float] = 10.0  # for the sink to do anything at all
+
+    @property
+    def bound_s(self) -> float:
+        """How long a test may take in all: one that hangs fails, and says where it stands."""
+        return 2 * self.deadline_s + BUSY_SECONDS
 
     @abstractmethod
     def open_sink(self, run: RunInfo, tmp_path: Path) -> EventSink:

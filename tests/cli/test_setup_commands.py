@@ -59,8 +59,9 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
     done = prsm("plugins", "--json")
     assert (done.code, done.err) == (1, "")
     by_name = {row["name"]: row for row in json.loads(done.out)}
-    assert list(by_name["bad"]) == ["name", "distribution", "version", "state", "hooks", "error"]
-    assert by_name["bad"]["state"] == "broken"
+    named = ["name", "distribution", "version", "state", "hooks", "error", "records"]
+    assert list(by_name["bad"]) == named
+    assert (by_name["bad"]["state"], by_name["bad"]["records"]) == ("broken", [])
     assert "nothing_like_this" in by_name["bad"]["error"]
     assert by_name["good"] == {
         "name": "good",
@@ -69,6 +70,16 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
         "state": "active",
         "hooks": ["prsm_frontends"],
         "error": None,
+        "records": [
+            {
+                "kind": "frontend",
+                "name": "plain",
+                "summary": "",
+                "interactive": False,
+                "priority": 0,
+                "factory": "x:y",
+            }
+        ],
     }
     assert by_name["builtin"]["hooks"] == [
         "prsm_event_sinks",

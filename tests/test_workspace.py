@@ -128,6 +128,13 @@ def test_tox_runs_every_gate_by_default():
     assert envs == ["lint", "types", "imports", "core", "py311", "live"]
 
 
+def test_the_set_up_of_tox_fetches_what_the_wheels_need():
+    folder = "{work_dir}{/}wheelhouse"
+    assert tox("testenv:core", "set_env") == f"PRSM_WHEELHOUSE = {folder}"
+    assert tox("testenv:core", "commands_pre") == f"python tests/built/fill_wheelhouse.py {folder}"
+    assert (ROOT / "tests" / "built" / "fill_wheelhouse.py").is_file()
+
+
 def test_no_tests_or_plugins_folder_is_a_package():
     folders = [ROOT / "tests", ROOT / "plugins", *PLUGINS]
     folders += [path / "tests" for path in PLUGINS]

@@ -11,6 +11,7 @@ import tomllib
 import pytest
 
 import prsm_core
+import prsm_core.testing
 from prsm_core.cli import plugins as command
 from prsm_core.cli import scaffold
 from prsm_core.errors import PluginError

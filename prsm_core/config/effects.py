@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.config.layers import Layers, dotted
+from prsm_core.config.layers import ALWAYS_HELD, Layers, dotted
 from prsm_core.config.loader import workspace_layers
 from prsm_core.config.policy_file import workspace_policy
 from prsm_core.config.secrets import SECRET_NAME
@@ -44,6 +44,7 @@ _GROUP_OF = (
     (re.compile(r"permissions\..*|sandbox\b.*|defaults\.mode|engine\.command_policy"), ALLOWED),
     (re.compile(r"experts\..*"), TOLD),
 )
+_STRICTER_VALUES = {dotted(path): value for path, value in ALWAYS_HELD.items()}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,6 +71,8 @@ def _settings(snapshot: Snapshot) -> Iterator[Effect]:
     for path, value in _leaves(layers.values, ()):
         name = dotted(path)
         group = next((group for shape, group in _GROUP_OF if shape.fullmatch(name)), OTHERS)
+        if value is not None and value == _STRICTER_VALUES.get(name):
+            group = STRICTER
         yield Effect(group, f"{name} = {_value(path, value)}")
 
 

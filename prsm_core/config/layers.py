@@ -9,10 +9,14 @@ from typing import Any
 from prsm_core.config.document import Document, KeyPath
 from prsm_core.errors import ConfigError
 
-# What holds even of a workspace that is not trusted.
-ALWAYS_HELD = (("permissions", "deny"), ("permissions", "ask"))
+_STRICTER_RULES = (("permissions", "deny"), ("permissions", "ask"))
+# What holds even of a workspace that is not trusted, and with which value alone, where it matters.
+ALWAYS_HELD: Mapping[tuple[str, str], str | None] = {
+    **dict.fromkeys(_STRICTER_RULES),
+    ("permissions", "edits"): "ask",
+}
 # Lists that every layer adds to and none can shorten.
-ADDED_UP = (*ALWAYS_HELD, ("permissions", "required"))
+ADDED_UP = (*_STRICTER_RULES, ("permissions", "required"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +43,13 @@ class Layer:
         origins = {(*path, *below): origin for below, origin in document.origins.items()}
         return cls.of(Document(value=value, origins=origins))
 
-    def only(self, *paths: tuple[str, str]) -> Layer:
-        """Keep nothing but these keys of sections."""
+    def only(self, held: Mapping[tuple[str, str], str | None]) -> Layer:
+        """Keep nothing but these keys of sections; one with a value only if it has this value."""
         values: dict[str, Any] = {}
-        for section, key in paths:
+        for (section, key), wanted in held.items():
             found = self.values.get(section)
             if isinstance(found, Mapping):
-                if key in found:
+                if key in found and wanted in (None, found[key]):
                     values.setdefault(section, {})[key] = found[key]
             elif found is not None:
                 values[section] = found  # to be refused when it is laid over the others

@@ -64,7 +64,8 @@ def load_settings(
         environ: The environment; only PRSM__ variables and PRSM_HOME matter.
         sets: `key.path=value` options, the value in YAML.
         overrides: Values of named flags by dotted key path; None: the flag was not given.
-        trusted: Whether the user trusts the workspace. If not, only its deny and ask rules hold.
+        trusted: Whether the user trusts the workspace. If not, only its deny and ask rules hold,
+            and that edits are asked about.
         snapshot: What lies in the workspace's `.prism`, whose hash was compared for `trusted`;
             None: it is read now.
         known_plugins: Names that sections of `providers` may have; None: any.
@@ -125,7 +126,7 @@ def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> 
             f"{snapshot.folder} is not trusted: only its deny and ask rules hold "
             "(`prsm trust` shows and trusts it)"
         )
-    yield _layer(_document(snapshot, CONFIG)).only(*ALWAYS_HELD)
+    yield _layer(_document(snapshot, CONFIG)).only(ALWAYS_HELD)
 
 
 def _text(snapshot: Snapshot, name: str) -> str | None:

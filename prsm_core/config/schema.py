@@ -325,6 +325,10 @@ class PermissionSettings(Section):
     )
     ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
     deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
+    edits: Literal["allow", "ask"] = Field(
+        default="allow",
+        description="What becomes of edits inside the workspace in default mode.",
+    )
     tools: Mapping[ToolName, ToolVerdict] = Field(
         default_factory=dict, description="Verdicts on whole tools."
     )

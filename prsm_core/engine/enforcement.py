@@ -31,11 +31,18 @@ _REACH = {  # each level reaches further than the one before it
     "pre_tool": "it asks before each of its own tools",
 }
 LEVELS = tuple(_REACH)
+# Runs in which agents ask for their edits where the setting wants it.
+_EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT, PermissionMode.DELEGATE})
 HINT = "use another provider, or lower permissions.require"
 
 
-def needed_level(permissions: PermissionSettings, mode: PermissionMode) -> tuple[str, str]:
-    """Return the level that a policy needs to hold in full, and what of it does, for people."""
+def needed_level(
+    permissions: PermissionSettings, mode: PermissionMode, *, asks_edits: bool = False
+) -> tuple[str, str]:
+    """Return the level that a policy needs to hold in full, and what of it does, for people.
+
+    Who asks for each edit anyway needs no higher level for that.
+    """
     if permissions.require is not None:
         return permissions.require, "permissions.require wants"
     if mode is PermissionMode.PLAN:
@@ -44,6 +51,8 @@ def needed_level(permissions: PermissionSettings, mode: PermissionMode) -> tuple
         return "pre_tool", "deny and ask rules need"
     if permissions.required or any(verdict != "allow" for verdict in permissions.tools.values()):
         return "pre_tool", "verdicts on tools and required checks need"
+    if permissions.edits == "ask" and mode in _EDITS_BY_SETTING and not asks_edits:
+        return "pre_tool", "permissions.edits: ask needs"
     return "approval", "the command policy needs"
 
 
@@ -54,7 +63,7 @@ def describe_shortfall(
     status: ProviderStatus | None,
 ) -> str:
     """Return what of a policy a provider does not enforce, for people; blank if it does all."""
-    level, why = needed_level(permissions, mode)
+    level, why = needed_level(permissions, mode, asks_edits=capabilities.asks_edits)
     problems = () if status is None else status.gaps
     has = capabilities.enforcement
     if not reaches(capabilities, level):
@@ -192,7 +201,8 @@ class Enforcement:
         if not short:
             return ""
         done = "its agents run all the same"
-        level, _ = needed_level(self._permissions, self._mode)
+        asks_edits = capabilities.asks_edits
+        level, _ = needed_level(self._permissions, self._mode, asks_edits=asks_edits)
         if name in self.refused:
             done = "no agent is started on it"
         elif self._permissions.require is None and not reaches(capabilities, level):

@@ -73,10 +73,19 @@ def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) ->
 
 
 def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
-    """Return the mode, never above the ceiling of the parent's grant."""
-    if wanted is None or wanted not in LADDER:
+    """Return the mode that may be handed down, never above the ceiling of the parent's grant.
+
+    Who works in delegate mode hands down the default mode, as a run in it does.
+    """
+    if wanted is None:
         return ceiling
-    return min(wanted, ceiling, key=LADDER.index)
+    rung = PermissionMode.DEFAULT if wanted is PermissionMode.DELEGATE else wanted
+    return min(rung, ceiling, key=LADDER.index)
+
+
+def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[str]:
+    """Return the tools that an agent uses itself: in delegate mode these are the readers."""
+    return tools & READ_TOOLS if mode is PermissionMode.DELEGATE else tools
 
 
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
@@ -204,9 +213,9 @@ def describe_child(
             region=region,
         ),
         cwd=cwd,
-        tools=tools,
+        tools=_delegates(request.mode, tools),
         grant=grant,
-        mode=mode,
+        mode=request.mode if request.mode is PermissionMode.DELEGATE else mode,
         parent_id=parent.agent_id,
         depth=depth,
         mcp_servers=mcp_servers,
@@ -226,11 +235,11 @@ def describe_master(
 ) -> AgentDescriptor:
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
 
-    A master whose whole run is PLAN stays in PLAN.
+    A master whose whole run is PLAN stays in PLAN. One that only delegates has the readers alone,
+    whatever tools it is given, and its children work in DEFAULT.
     """
     may_spawn = settings.engine.max_agent_depth > 0
-    own_mode = mode if mode is PermissionMode.PLAN else PermissionMode.BYPASS
-    grant_mode = PermissionMode.DEFAULT if mode is PermissionMode.DELEGATE else mode
+    stays = mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
     return AgentDescriptor(
         **identity.fields(),
         role=AgentRole.MASTER,
@@ -245,8 +254,12 @@ def describe_master(
             experts=settings.expert_profiles().values() if may_spawn else (),
         ),
         cwd=workspace,
-        tools=READ_TOOLS if tools is None else tools,
-        grant=Grant(tools=NATIVE_TOOLS, mode=grant_mode, budget=settings.budgets.to_budget()),
-        mode=own_mode,
+        tools=_delegates(mode, READ_TOOLS if tools is None else tools),
+        grant=Grant(
+            tools=NATIVE_TOOLS,
+            mode=clamp_mode(mode, PermissionMode.BYPASS),
+            budget=settings.budgets.to_budget(),
+        ),
+        mode=mode if stays else PermissionMode.BYPASS,
         mcp_servers=mcp_servers,
     )

@@ -35,6 +35,7 @@ class ProviderCapabilities:
     shell_reads: the vendor has no file reader but its shell, so an agent with Read and without
     Bash may run safe commands.
     parameters: which of max_response_tokens and temperature reach the model.
+    asks_edits: it asks for each edit of a file, also where `enforcement` is no more than approval.
     """
 
     supports_master: bool = True
@@ -44,6 +45,7 @@ class ProviderCapabilities:
     streams: bool = True
     shell_reads: bool = False
     parameters: frozenset[str] = frozenset()
+    asks_edits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,7 @@ def build_broker(
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
+        edits=settings.edits,
         guard=BashRepeatGuard(now=now),
         grants=grants or Grants(),
         is_orchestration=known.__contains__,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
 SHELL = "Bash"
 LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
+# In these modes the setting decides about edits; ACCEPT_EDITS and BYPASS make them unasked.
+EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
 ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
 
@@ -48,6 +50,7 @@ class PermissionBroker:
         checks: The permission checks of plugins.
         trusted_checks: Names of checks whose Allow counts.
         tool_rules: Verdicts (allow, ask, deny) on whole tools.
+        edits: What becomes of an edit inside the workspace in DEFAULT mode: allow or ask.
         guard: Counts repeated commands.
         grants: What people have allowed "always".
         control_tools: Vendors' tools that only steer their own turn.
@@ -61,6 +64,7 @@ class PermissionBroker:
         checks: Iterable[PermissionCheckSpec] = (),
         trusted_checks: Collection[str] = (),
         tool_rules: Mapping[str, str],
+        edits: str = "allow",
         guard: BashRepeatGuard,
         grants: Grants,
         control_tools: Collection[str] = CONTROL_TOOLS,
@@ -69,6 +73,7 @@ class PermissionBroker:
         self._policy = policy
         self._checks = PluginChecks(checks, trusted_checks)
         self._tool_rules = dict(tool_rules)
+        self._edits = edits
         self._guard = guard
         self._grants = grants
         self._control_tools = frozenset(control_tools)
@@ -219,10 +224,17 @@ class PermissionBroker:
     def _not_among_its_tools(
         self, request: PermissionRequest, context: PermissionContext
     ) -> Verdict | None:
-        """4: an agent has the tools it was given; reading by shell is reading."""
+        """4: an agent has the tools it was given; reading by shell is reading.
+
+        In delegate mode these are no more than the readers: all else is for its children.
+        """
         command = _command(request)
         tool = request.tool if command is None else SHELL
-        if tool not in NATIVE_TOOLS or tool in context.tools:
+        delegates = context.mode is PermissionMode.DELEGATE
+        if tool not in NATIVE_TOOLS:
+            is_withheld = delegates and self._own_tool(request, context) is None
+            return Deny(f"{tool} is not for delegate mode") if is_withheld else None
+        if tool in (context.tools & READ_TOOLS if delegates else context.tools):
             return None
         if command is None or not _may_read_by_shell(context):
             return Deny(f"this agent does not have {tool}")
@@ -308,11 +320,19 @@ class PermissionBroker:
             return Ask(f"the rule on {request.tool} wants it")
         if _command(request) is not None:
             return None
-        if rule == "allow" or request.tool in LOOKING_TOOLS | EDIT_TOOLS:
+        if rule == "allow" or request.tool in LOOKING_TOOLS:
             return Allow(f"{request.tool} is allowed")
+        if request.tool in EDIT_TOOLS:
+            return self._edit(context.mode)
         if context.mode is PermissionMode.BYPASS and request.tool != SHELL:
             return Allow("bypass mode")
         return Ask(f"{request.tool} may change something")
+
+    def _edit(self, mode: PermissionMode) -> Verdict:
+        """Return what becomes of an edit that no rule before this one has an opinion on."""
+        if self._edits == "allow" or mode not in EDITS_BY_SETTING:
+            return Allow("edits inside the workspace are allowed")
+        return Ask("permissions.edits wants each edit asked about")
 
     def _shell(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """12: shell commands by the policy."""

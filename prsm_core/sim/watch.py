@@ -360,4 +360,5 @@ def _may(child: AgentDescriptor, parent: AgentDescriptor) -> bool:
 
 
 def _rank(mode: PermissionMode) -> int:
-    return _LADDER.index(mode)
+    """Return how far a mode reaches: who only delegates does less than any rung lets."""
+    return -1 if mode is PermissionMode.DELEGATE else _LADDER.index(mode)

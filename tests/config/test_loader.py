@@ -175,6 +175,29 @@ def test_an_untrusted_workspace_gives_its_deny_and_ask_rules_and_nothing_else(pl
     assert "not trusted" in notice
 
 
+@pytest.mark.requirement("E36")
+@pytest.mark.parametrize(
+    ("user", "workspace", "trusted", "expected"),
+    [
+        (None, None, True, "allow"),
+        ("ask", None, True, "ask"),
+        ("allow", "ask", False, "ask"),
+        (None, "ask", False, "ask"),
+        ("ask", "allow", False, "ask"),
+        ("ask", "[allow]", False, "ask"),
+        ("ask", "allow", True, "allow"),
+    ],
+)
+def test_an_untrusted_workspace_may_have_edits_asked_about_and_never_allow_them(
+    place, user, workspace, trusted, expected
+):
+    if user is not None:
+        place.user(f"permissions: {{edits: {user}}}")
+    if workspace is not None:
+        place.workspace(f"permissions: {{edits: {workspace}}}")
+    assert place.load(trusted=trusted).settings.permissions.edits == expected
+
+
 def test_a_workspace_without_files_gives_no_notice(place):
     assert place.load(trusted=False).notices == ()
 

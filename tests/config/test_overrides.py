@@ -49,6 +49,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "tools": "{WebFetch: deny}",
         "trusted": "[a]",
         "required": "[a]",
+        "edits": "ask",
         "require": "approval",
     },
     "budgets": {"tokens": 5, "usd": 0.5, "turns": 5, "spawns": 5},

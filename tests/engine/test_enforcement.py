@@ -66,6 +66,10 @@ def warnings(team):
         ({"tools": {"WebFetch": "ask"}}, "pre_tool"),
         ({"required": ["audit"]}, "pre_tool"),
         ({"deny": ["git push"], "require": "sandbox"}, "sandbox"),
+        ({"edits": "ask"}, "pre_tool"),
+        ({"edits": "ask", "mode": PermissionMode.DELEGATE}, "pre_tool"),
+        ({"edits": "ask", "mode": PermissionMode.ACCEPT_EDITS}, "approval"),
+        ({"edits": "ask", "mode": PermissionMode.BYPASS}, "approval"),
     ],
 )
 def test_a_policy_that_says_what_must_not_happen_needs_to_be_asked_before_each_tool(
@@ -82,6 +86,21 @@ def test_a_provider_falls_short_exactly_when_its_level_is_below_the_one_that_is_
     short = describe_shortfall(permissions, PermissionMode.DEFAULT, capabilities, None)
     rank = LEVELS.index(has) if has in LEVELS else 0
     assert bool(short) == (rank < LEVELS.index(least))
+
+
+@pytest.mark.requirement("F5", "E36")
+@pytest.mark.parametrize("asks_edits", [True, False])
+async def test_who_is_not_known_to_ask_for_each_edit_is_told_where_each_is_asked_about(
+    opened, asks_edits
+):
+    has = ProviderCapabilities(enforcement="approval", asks_edits=asks_edits)
+    settings = {"permissions": {"edits": "ask"}}
+    async with opened(settings=settings, **{**reach("approval"), "capabilities": has}) as team:
+        await team.run()
+        told = [text for text, _ in warnings(team)]
+    assert [("permissions.edits: ask needs 'pre_tool'" in text) for text in told] == (
+        [] if asks_edits else [True]
+    )
 
 
 def test_a_run_may_use_the_providers_that_the_settings_name():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, Grant, PermissionMode, SpawnRequest
 from prsm_core.domain.budgets import NO_LIMITS, Budget
-from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.grants import LADDER, fits, may_spawn
 from prsm_core.engine.model_choice import ModelChoice
 from prsm_core.engine.spawning import Identity, describe_child, describe_master
@@ -113,7 +113,10 @@ def test_in_every_tree_a_child_holds_no_more_than_its_parent(data, mode, grant, 
         assert fits(child.grant, parent.grant)
         assert fits(child.grant, replace(master.grant, depth=parent.grant.depth))
         assert child.tools <= child.grant.tools
-        assert LADDER.index(child.mode) <= LADDER.index(child.grant.mode)
+        if child.mode is PermissionMode.DELEGATE:
+            assert child.tools <= READ_TOOLS
+        else:
+            assert LADDER.index(child.mode) <= LADDER.index(child.grant.mode)
         model = f"{child.provider}/{child.model}"
         assert child.grant.models is None or model in child.grant.models
         assert child.grant.budget.fits(request.budget or NO_LIMITS)

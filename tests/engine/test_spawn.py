@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
-from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec
 from tests.engine.harness import NOT_ENDED
@@ -189,6 +189,37 @@ async def test_a_child_runs_in_the_mode_of_the_run_and_never_above_it(as_master,
         request = SpawnRequest(prompt="x", parent_id=agent.id, mode=PermissionMode.BYPASS)
         child = await team.manager.spawn_agent(request)
         assert child.descriptor.mode is mode
+        await agent.collect()
+
+    await as_master(script, {"mode": mode})
+
+
+@pytest.mark.requirement("E36")
+async def test_who_works_in_delegate_mode_reads_and_hands_down_the_default_mode(as_master):
+    async def script(agent, team):
+        master = team["master"].descriptor
+        assert (master.mode, master.tools) == (PermissionMode.DELEGATE, READ_TOOLS)
+        assert master.grant.mode is PermissionMode.DEFAULT
+        child = await team.manager.spawn_agent(SpawnRequest(prompt="x", parent_id=agent.id))
+        assert (child.descriptor.mode, child.descriptor.tools) == (
+            PermissionMode.DEFAULT,
+            NATIVE_TOOLS,
+        )
+        await agent.collect()
+
+    await as_master(script, {"mode": PermissionMode.DELEGATE})
+
+
+@pytest.mark.requirement("E36", "U15")
+@pytest.mark.parametrize("mode", [PermissionMode.BYPASS, PermissionMode.PLAN])
+async def test_a_child_that_is_to_delegate_is_given_no_more_than_that(as_master, mode):
+    async def script(agent, team):
+        request = SpawnRequest(prompt="x", parent_id=agent.id, mode=PermissionMode.DELEGATE)
+        child = (await team.manager.spawn_agent(request)).descriptor
+        assert (child.mode, child.tools) == (PermissionMode.DELEGATE, READ_TOOLS)
+        assert child.grant.tools == NATIVE_TOOLS
+        ceiling = PermissionMode.DEFAULT if mode is PermissionMode.BYPASS else mode
+        assert child.grant.mode is ceiling
         await agent.collect()
 
     await as_master(script, {"mode": mode})

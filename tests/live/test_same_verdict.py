@@ -96,11 +96,13 @@ def program(variable):
     return path
 
 
-async def play(workspace, section, rules=RULES, *, frontend=PERSON, **chosen):
+async def play(workspace, section, rules=RULES, *, frontend=PERSON, answers=None, **chosen):
     """Have a worker of one provider make all calls; return the events of the run.
 
-    `rules` are the permissions of the configuration, `chosen` options of the run.
+    `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
+    what a person says one after the other, instead of what FATES tells.
     """
+    left = None if answers is None else list(answers)
     master = {"scenario": {"lanes": {"master": {"steps": MASTER}}}}
     settings = {
         "defaults": {"provider": "script"},
@@ -124,7 +126,8 @@ async def play(workspace, section, rules=RULES, *, frontend=PERSON, **chosen):
         def note(event):
             events.append(event)
             if event.type == "permission_requested":
-                (answer,) = FATES[event.data["command"]].answers
+                said = FATES[event.data["command"]].answers if left is None else [left.pop(0)]
+                (answer,) = said
                 answering.create_task(app.resolve_permission(event.data["request"], answer))
 
         result = await follow_run(app, await app.start_run(TASK), note)

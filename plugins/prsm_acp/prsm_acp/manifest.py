@@ -122,6 +122,7 @@ class Manifest:
         mcp: Where it finds PRSM's tools.
         usage: Where it tells its tokens.
         files: It may read and write files through PRSM.
+        asks_edits: In its modes it was seen to ask for each edit of a file.
         gaps: What it does without asking, for a person.
         tested: The version that this manifest was tried with; None if it was not.
         quirks: Where it differs.
@@ -146,6 +147,7 @@ class Manifest:
     mcp: McpPlace = McpPlace.SESSION
     usage: UsageFrom = UsageFrom.TURN
     files: bool = True
+    asks_edits: bool = False
     gaps: tuple[str, ...] = ()
     tested: str | None = None
     quirks: Quirks = Quirks()

@@ -42,6 +42,7 @@ GEMINI = Manifest(
     model=ModelChoice.ARGUMENT,
     model_argument="-m",
     usage=UsageFrom.QUOTA,
+    asks_edits=True,
     gaps=(
         "commands that it takes for safe run without being asked for",
         "files outside the working folder are read without being asked for",

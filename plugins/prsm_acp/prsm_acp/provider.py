@@ -78,6 +78,7 @@ class AcpProvider(Provider):
             supports_master=manifest.mcp is not McpPlace.NONE,
             enforcement="approval",
             resume="native" if manifest.quirks.loads else "rebuild",
+            asks_edits=manifest.asks_edits,
         )
 
     # --- what a subclass may override ------------------------------------------------------

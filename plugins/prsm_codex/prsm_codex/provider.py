@@ -204,4 +204,5 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         steer=keeps,
         streams=keeps,
         shell_reads=True,
+        asks_edits=features.enforcement != "sandbox",
     )

@@ -157,6 +157,7 @@ class VendorProvider(Provider):
             streams=one.streams and two.streams,
             shell_reads=one.shell_reads or two.shell_reads,
             parameters=one.parameters & two.parameters,
+            asks_edits=all(c.asks_edits or c.enforcement == "pre_tool" for c in (one, two)),
         )
 
     @asynccontextmanager

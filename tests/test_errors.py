@@ -47,7 +47,6 @@ def test_every_error_of_the_module_is_listed():
     assert defined == set(CLASSES)
 
 
-@pytest.mark.requirement("E38")
 @pytest.mark.parametrize("name", NINE)
 def test_the_specified_errors_are_orchestration_errors(name):
     assert issubclass(CLASSES[name], OrchestrationError)

@@ -221,7 +221,11 @@ class Renderer:
         kind = error.get("kind") if isinstance(error, dict) else None
         words = str(kind or "").replace("_", " ")
         why = one_line(": ".join(filter(None, (words, _said(error)))), _LONG)
-        return (f"{self.name(event.agent)} tries again in {delay} (attempt {attempt}): {why}",)
+        left, pauses = data.raw("tries_left"), format_duration(data.raw("pauses_s"))
+        ends = "" if left is None else f"; gives up after {left} more, {pauses} of pauses at most"
+        return (
+            f"{self.name(event.agent)} tries again in {delay} (attempt {attempt}{ends}): {why}",
+        )
 
     def _notice(self, event: Event, data: _Fields) -> Sequence[str]:
         who = f"{self.name(event.agent)}: " if event.agent else ""

@@ -58,7 +58,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "deadlock_detected": ("agents", "waits", "victim", "action"),
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "budget_exceeded": ("kind", "used", "limit", "reserved", "scope", "provenance"),
-    "retry_scheduled": ("attempt", "delay_s", "error"),
+    "retry_scheduled": ("attempt", "delay_s", "error", "tries_left", "pauses_s"),
     "notice": ("level", "text"),
     "sink_dropped": ("sink", "count"),
     "plugin_quarantined": ("plugin", "error"),

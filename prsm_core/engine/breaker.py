@@ -40,6 +40,10 @@ class CircuitBreaker:
         """Return the seconds until the provider may be asked again; 0 when it may now."""
         return max(self._open_until - self._clock.now(), 0.0)
 
+    def pause_after(self, more: int) -> float:
+        """Return the seconds that the breaker would hold after so many further failures."""
+        return COOLDOWN_SECONDS if self._failures + more >= FAILURES else 0.0
+
 
 class Breakers:
     """Owns the breakers, by provider."""

@@ -86,14 +86,23 @@ class Failover:
         if delay > (limit := self._session.manager.runtime.settings.engine.agent_timeout_seconds):
             self._tell(f"the provider wants a pause of {delay:.0f} s; no agent waits {limit:.0f} s")
             return None
+        self._tell_retry(error, delay)
+        return Recovery(delay_s=delay)
+
+    def _tell_retry(self, error: AgentError, delay: float) -> None:
+        """Tell that the same is tried again, and how long that can go on."""
+        to_come = self._session.manager.retry.pauses_to_come(
+            self._failures, error, self.breaker.pause_after
+        )
         self._session.manager.runtime.journal.note(
             "retry_scheduled",
             self._session.record.agent_id,
             attempt=self._failures,
             delay_s=round(delay, 3),
             error=error.to_dict(),
+            tries_left=len(to_come) + 1,
+            pauses_s=round(delay + sum(to_come), 3),
         )
-        return Recovery(delay_s=delay)
 
     def _take_other_login(self, error: AgentError) -> bool:
         session = self._session

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core.domain.turns import AgentError
 
 BASE_SECONDS = 1.0
@@ -31,3 +33,24 @@ class RetryPolicy:
         backoff: float = min(BASE_SECONDS * 2 ** (failures - 1), MAX_SECONDS)
         backoff *= 1 + self.rng.uniform(-JITTER, JITTER)
         return max(backoff, error.retry_after_s or 0.0)
+
+    def pauses_to_come(
+        self, failures: int, error: AgentError, at_least: Callable[[int], float]
+    ) -> list[float]:
+        """Return the longest pause after each further failure, until it gives up.
+
+        `at_least(n)` is how many seconds the n-th of them lasts at least, for other reasons.
+        """
+        longest = replace(self, rng=_Longest())
+        pauses: list[float] = []
+        while (pause := longest.delay(failures + len(pauses) + 1, error)) is not None:
+            pauses.append(max(pause, at_least(len(pauses) + 1)))
+        return pauses
+
+
+class _Longest(random.Random):
+    """Draws the end of every range."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """Return the larger of the two."""
+        return max(a, b)

@@ -228,7 +228,6 @@ async def test_a_permission_is_answered_on_a_terminal_and_earlier_typing_is_no_a
     assert app.prompts == [("m", "o", "inject")]
 
 
-@pytest.mark.requirement("E81", "E82")
 async def test_a_terminal_shows_for_how_long_the_model_thinks(
     app, settled, clock, terminal, running
 ):
@@ -251,7 +250,6 @@ async def test_a_terminal_shows_for_how_long_the_model_thinks(
     assert "Thinking" not in "".join(seen(err)), "the status is gone in the end"
 
 
-@pytest.mark.requirement("E83")
 async def test_thirty_silent_seconds_are_told_once_and_in_the_status(
     app, settled, clock, terminal, running
 ):

@@ -8,7 +8,10 @@ from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.domain.events import EVENT_FIELDS, Event
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
-NUMBERS = {"percent", "added", "removed", "duration_s", "delay_s", "attempt", "used", "limit", "n"}
+NUMBERS = {
+    *("percent", "added", "removed", "duration_s", "delay_s", "attempt", "used", "limit", "n"),
+    *("tries_left", "pauses_s"),
+}
 LISTS = {"paths", "options", "agents"}
 
 
@@ -110,6 +113,12 @@ def test_lines_of_a_question_are_told_from_its_options():
                 "error": {"kind": "model_error", "message": "server busy"},
             },
             "w1 tries again in 1s (attempt 1): model error: server busy",
+        ),
+        (
+            "retry_scheduled",
+            {"attempt": 1, "delay_s": 1, "error": "no net", "tries_left": 4, "pauses_s": 66.2},
+            "w1 tries again in 1s (attempt 1; gives up after 4 more, 1m 06s of pauses at most): "
+            "no net",
         ),
         ("sink_dropped", {"sink": "jsonl", "count": 3}, "warning: sink jsonl lost 3 events"),
         (

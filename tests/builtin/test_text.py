@@ -107,7 +107,6 @@ def test_one_line_cuts_with_a_mark():
     assert one_line(" \n ") == ""
 
 
-@pytest.mark.requirement("E81", "E82")
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(None, "unknown"), (0.4, "0s"), (32, "32s"), (74, "1m 14s"), (60, "1m 00s"), (7500, "2h 05m")],

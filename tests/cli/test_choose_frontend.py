@@ -27,7 +27,6 @@ def plugins():
     )
 
 
-@pytest.mark.requirement("C3")
 def test_on_a_terminal_the_interactive_frontend_of_highest_priority_is_chosen(plugins, monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal())
     spec = choose_frontend(plugins, None)
@@ -35,7 +34,6 @@ def test_on_a_terminal_the_interactive_frontend_of_highest_priority_is_chosen(pl
     assert choose_frontend(plugins, "console").name == "console"
 
 
-@pytest.mark.requirement("C3")
 def test_without_a_terminal_the_console_is_chosen_and_nobody_is_asked(plugins, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     spec = choose_frontend(plugins, None)

@@ -156,7 +156,6 @@ def test_list_puts_aliases_registry_and_providers_together(prsm):
 
 
 @pytest.mark.usefixtures("vendors")
-@pytest.mark.requirement("E96")
 def test_a_provider_that_cannot_list_is_told_and_the_others_are_listed(prsm):
     done = prsm("models", "list")
     assert done.code == 0
@@ -211,7 +210,6 @@ def test_without_any_provider_or_model_there_is_nothing_and_it_is_said(prsm):
 
 
 @pytest.mark.usefixtures("vendors")
-@pytest.mark.requirement("E96")
 def test_discover_shows_only_what_the_registry_does_not_have(prsm):
     done = prsm("models", "discover", "--json")
     told = json.loads(done.out)

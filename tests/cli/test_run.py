@@ -175,7 +175,6 @@ def test_a_person_at_a_terminal_answers_a_permission(start_prsm, terminal):
     assert (process.returncode, out) == (0, b"echo: ask first\n")
 
 
-@pytest.mark.requirement("E81")
 def test_a_terminal_shows_the_time_while_nothing_happens(start_prsm, terminal):
     controller, program = terminal
     process = start_prsm("run", "hang", stdin=program, stderr=program)

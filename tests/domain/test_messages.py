@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from prsm_core import MessageType, RoutedMessage
 
 
-@pytest.mark.requirement("E35")
 def test_there_are_the_specified_kinds_of_message():
     assert {kind.name for kind in MessageType} == {
         "QUESTION",

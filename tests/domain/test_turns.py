@@ -83,7 +83,6 @@ def test_there_are_six_reasons_to_stop():
     assert [reason.value for reason in StopReason] == reasons
 
 
-@pytest.mark.requirement("N12")
 def test_an_error_is_of_seven_kinds_and_says_whether_trying_again_can_help():
     kinds = {
         "context_overflow",

@@ -17,7 +17,7 @@ async def wait_for_message(agent):
     await agent.complete()
 
 
-@pytest.mark.requirement("E31")
+@pytest.mark.requirement("E31", "E79")
 async def test_two_agents_that_wait_for_each_other_lose_the_deeper_one(team):
     async def master(agent):
         await agent.spawn(name="a")
@@ -53,6 +53,7 @@ async def test_a_knot_is_told_before_its_victim_is_stopped(team):
     assert [knot["victim"] for knot in told] == [team["a"].agent_id]
 
 
+@pytest.mark.requirement("E79")
 async def test_a_forgotten_question_is_shown_once_more_before_anyone_fails(team):
     async def master(agent):
         await agent.spawn(name="a")

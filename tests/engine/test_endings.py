@@ -425,7 +425,6 @@ async def test_a_failing_agents_children_are_killed_before_it_fails(as_master):
 # --- results -------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("E76")
 async def test_waiting_for_a_result_ends_a_minute_after_the_agents_clock(as_master):
     async def script(agent, team):
         await agent.spawn(name="a")

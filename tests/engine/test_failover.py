@@ -146,7 +146,6 @@ async def test_an_agent_that_begins_later_takes_the_login_that_works(opened, bui
     assert len(built) == 2  # the child shares the second
 
 
-@pytest.mark.requirement("N28")
 async def test_a_model_that_keeps_failing_is_replaced_by_the_next_of_the_chain(opened):
     async def master(agent):
         if agent.turn == 1:
@@ -173,7 +172,6 @@ async def test_a_model_that_keeps_failing_is_replaced_by_the_next_of_the_chain(o
         assert (row.descriptor.provider, row.descriptor.model) == ("script", "second")
 
 
-@pytest.mark.requirement("N28")
 async def test_the_chain_goes_on_with_another_vendor_and_ends(opened):
     team_of: list = []
     other = Other(lambda: team_of[0].provider)
@@ -205,7 +203,6 @@ async def test_a_fallback_without_a_provider_is_one_of_the_first_models_provider
         assert model_of(team, "master") == "script/second"
 
 
-@pytest.mark.requirement("N28")
 async def test_a_model_that_the_provider_does_not_have_is_replaced_too(opened):
     def refuse(request):
         if request.model == "first":

@@ -41,7 +41,6 @@ async def test_a_reader_gets_every_committed_event_once_and_the_deltas_between(t
     assert [event.data["text"] for event in live] == [f"{n}" for n in range(20)]
 
 
-@pytest.mark.requirement("N20")
 async def test_a_turn_streams_its_start_its_thinking_its_text_its_tools_and_its_end(team):
     async def master(agent):
         await agent.tell(ThinkingDelta("hm"))

@@ -15,7 +15,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.requirement("E50", "E51", "E64")
+@pytest.mark.requirement("E51", "E64")
 async def test_the_complexity_of_a_task_chooses_the_childs_model(as_master):
     async def script(agent, team):
         for name, complexity in [("a", "simple"), ("b", "moderate"), ("c", "complex")]:
@@ -29,7 +29,7 @@ async def test_the_complexity_of_a_task_chooses_the_childs_model(as_master):
     assert models == ["small", "middle", "large", "large", team["master"].descriptor.model]
 
 
-@pytest.mark.requirement("E50", "E51", "E64")
+@pytest.mark.requirement("E51", "E64")
 async def test_a_named_model_must_fit_the_complexity(as_master):
     async def script(agent, team):
         weak = {"prompt": "x", "model": "little", "complexity": "complex"}
@@ -43,7 +43,6 @@ async def test_a_named_model_must_fit_the_complexity(as_master):
     assert [team[name].descriptor.model for name in ("w1", "w2")] == ["large", "unheard-of"]
 
 
-@pytest.mark.requirement("E50")
 async def test_a_child_that_fits_by_its_model_is_used_again(as_master):
     async def script(agent, team):
         await agent.spawn(complexity="simple")
@@ -57,7 +56,7 @@ async def test_a_child_that_fits_by_its_model_is_used_again(as_master):
     await as_master(script, settings=SETTINGS)
 
 
-@pytest.mark.requirement("E50", "E63")
+@pytest.mark.requirement("E63")
 async def test_only_models_that_agents_may_use_are_named_or_chosen(as_master):
     async def script(agent, team):
         assert await agent.refused("spawn_child", prompt="x", model="large") == "model_not_allowed"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from prsm_core.config import Settings
 from prsm_core.engine.model_parameters import ModelParameters, model_parameters
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderSpec
@@ -27,7 +25,6 @@ def notices(team):
     return [notice["text"] for notice in team.ledger.events("notice")]
 
 
-@pytest.mark.requirement("N3")
 async def test_provider_model_thinking_length_and_temperature_reach_the_provider(opened):
     async def master(agent):
         await agent.spawn(name="a", model="terse")
@@ -50,7 +47,6 @@ async def test_provider_model_thinking_length_and_temperature_reach_the_provider
         assert (request.max_response_tokens, request.temperature) == wanted
 
 
-@pytest.mark.requirement("N3")
 async def test_a_model_that_takes_over_has_its_own_parameters(opened):
     async def master(agent):
         if agent.context.model != "m-1":
@@ -65,7 +61,6 @@ async def test_a_model_that_takes_over_has_its_own_parameters(opened):
     assert (last.model, last.max_response_tokens, last.temperature) == ("m-1", 500, 0.25)
 
 
-@pytest.mark.requirement("N3")
 async def test_what_a_provider_has_no_switch_for_is_told_once_before_the_run(opened):
     some = ProviderCapabilities(
         enforcement="pre_tool", parameters=frozenset({"max_response_tokens"})

@@ -89,7 +89,6 @@ async def test_a_provider_that_is_not_installed_is_named_with_those_that_are(reg
     assert "first, second" in str(told.value.hint)
 
 
-@pytest.mark.requirement("E68")
 async def test_a_provider_that_cannot_lead_is_passed_over_and_refused_as_a_master_by_name(registry):
     second = await registry.get("second")
     second.capabilities = ProviderCapabilities(supports_master=False)

@@ -12,7 +12,7 @@ from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import NOT_ENDED, complete, failed
 
 
-@pytest.mark.requirement("E10", "E52")
+@pytest.mark.requirement("E52")
 async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
     async def script(agent, team):
         await agent.spawn("one", name="a", tools=["Read"])
@@ -75,6 +75,7 @@ async def test_a_thread_that_the_vendor_has_lost_is_rebuilt_from_the_ledger(as_m
     ]
 
 
+@pytest.mark.requirement("E52")
 async def test_a_running_or_foreign_child_is_not_restarted(as_master):
     async def script(agent, team):
         await agent.spawn(name="a")
@@ -117,6 +118,7 @@ async def test_a_killed_child_is_restarted_by_way_of_pending(as_master):
     assert team.ledger.states("a")[-5:] == ["killed", "pending", "starting", "running", "completed"]
 
 
+@pytest.mark.requirement("E52")
 async def test_a_restart_that_waits_does_not_take_the_result_of_the_life_before(as_master):
     async def script(agent, team):
         await agent.spawn("one", name="a")

@@ -53,6 +53,41 @@ async def test_it_gives_up_after_as_many_tries_as_are_set(fast_team):
     assert retries[1]["delay_s"] > retries[0]["delay_s"]
 
 
+@pytest.mark.requirement("E27", "E28")
+async def test_the_first_failure_tells_how_long_that_can_go_on(fast_team):
+    began: list[float] = []
+
+    async def master(agent):
+        began.append(fast_team.clock.now())
+        raise failed("no network", retryable=True)
+
+    assert (await fast_team.run("do it", master=master)).status == "failed"
+    retries = fast_team.ledger.events("retry_scheduled")
+    assert [retry["tries_left"] for retry in retries] == list(range(len(began) - 1, 0, -1))
+    for n, retry in enumerate(retries):
+        rest = began[-1] - began[n]
+        # The pauses to come are those that the breaker makes, too; each is told at its longest.
+        assert rest - 1 <= retry["pauses_s"] <= rest + 3, f"retry {n}"
+
+
+async def test_what_one_agent_tells_counts_what_the_others_have_failed(fast_team):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.spawn(name="b")
+        await agent.collect()
+        await agent.complete()
+
+    async def down(agent):
+        raise failed("down", retryable=True)
+
+    await fast_team.run("do it", master=master, a=down, b=down)
+    a, b = (fast_team.ledger.events("retry_scheduled", name)[0] for name in "ab")
+    assert (a["tries_left"], b["tries_left"]) == (4, 4)
+    assert a["pauses_s"] < 50
+    assert b["pauses_s"] == 80  # the provider is known to be down: each is the breaker's
+
+
 async def test_a_turn_that_succeeds_begins_the_count_anew(opened, fast_team):
     async def master(agent):
         if agent.turn in {1, 3, 5}:

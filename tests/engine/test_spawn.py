@@ -159,12 +159,14 @@ async def test_the_manager_refuses_a_spawn_below_the_limit_and_writes_nothing(as
     await as_master(script, engine={"max_agent_depth": 0})
 
 
+@pytest.mark.requirement("E7", "E8")
 async def test_the_depth_limit_is_five_by_default(opened):
     async with opened() as team:
         assert team.runtime.settings.engine.max_agent_depth == 5
         assert team.runtime.settings.engine.max_concurrent_agents == 10
 
 
+@pytest.mark.requirement("E50")
 async def test_a_child_gets_the_tools_it_is_given_and_hands_down_no_more(as_master):
     async def script(agent, _):
         await agent.spawn(name="a", tools=["Read", "Edit"])
@@ -225,6 +227,7 @@ async def test_a_child_that_is_to_delegate_is_given_no_more_than_that(as_master,
     await as_master(script, {"mode": mode})
 
 
+@pytest.mark.requirement("E50")
 async def test_a_child_may_work_in_a_folder_below_on_a_model_of_its_own(as_master):
     async def script(agent, team):
         (team.workspace / "sub").mkdir()
@@ -293,6 +296,7 @@ async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_paren
 # --- reuse ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("E50")
 async def test_a_finished_child_that_fits_is_used_again(as_master):
     async def script(agent, team):
         first = await agent.call("spawn_child", prompt="one")
@@ -323,6 +327,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.requirement("E50")
 @pytest.mark.parametrize("what", DIFFERENT)
 async def test_a_finished_child_that_differs_is_not_used_again(as_master, what):
     async def script(agent, team):
@@ -347,6 +352,7 @@ async def test_a_child_whose_result_was_not_read_is_not_used_again(as_master):
     await as_master(script)
 
 
+@pytest.mark.requirement("E50")
 async def test_a_running_child_is_not_used_again(as_master):
     async def script(agent, _):
         await agent.spawn("one")
@@ -371,6 +377,7 @@ async def test_a_running_child_is_not_used_again(as_master):
 # --- waiting for the child -----------------------------------------------------------------------
 
 
+@pytest.mark.requirement("E50")
 async def test_a_spawn_that_waits_returns_the_result(as_master):
     async def script(agent, _):
         answer = await agent.call("spawn_child", prompt="x", wait=True)

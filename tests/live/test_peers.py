@@ -54,7 +54,7 @@ def answering() -> dict:
     }
 
 
-@pytest.mark.requirement("E54", "E74", "E68")
+@pytest.mark.requirement("E54", "E74")
 async def test_a_thread_with_each_vendors_peer_goes_on_where_it_stopped(prsm, gemini):
     if importlib.util.find_spec("claude_agent_sdk") is None:
         pytest.skip("claude-agent-sdk is not installed")

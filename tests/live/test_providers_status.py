@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from prsm_core.testing.model_server import ModelServer
-from tests.live.real_clis import find_clis
+from tests.live.real_clis import configuration, find_clis
 
 pytestmark = pytest.mark.live
 
@@ -111,3 +114,23 @@ async def test_without_a_login_the_version_is_told_and_what_to_do(bare_prsm, nam
     else:
         assert row["reason"] == f"{name} is not logged in"
         assert row["version"] == printed(clis)
+
+
+@pytest.mark.parametrize("name", ["codex", "claude", "gemini"])
+async def test_without_a_network_the_first_try_tells_how_long_that_goes_on(bare_prsm, name):
+    clis = find_clis(name)
+    with socket.socket() as held:  # a port at which nobody answers
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        nobody: Any = SimpleNamespace(root_url=url, base_url=f"{url}/v1")
+        bare_prsm.write(configuration(name, clis, bare_prsm.home, nobody))
+        tries = ("--set", "engine.retry_attempts=2")
+        code, out, err = await bare_prsm.run_async("run", *tries, "Say hi")
+    assert code == 1, (out, err)
+    told = [line for line in err.splitlines() if "tries again" in line]
+    assert len(told) >= 1
+    assert re.search(r"\(attempt 1; gives up after \d more, \d+s of pauses at most\): ", told[0])
+    _, out, _ = await bare_prsm.run_async("events", "--json")
+    [first, *_] = [e for e in map(json.loads, out.splitlines()) if e["type"] == "retry_scheduled"]
+    assert first["attempt"] == 1
+    assert first["pauses_s"] > 0

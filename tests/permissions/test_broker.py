@@ -41,6 +41,7 @@ async def test_an_ended_agent_is_refused_everything(context, mode):
         assert await broker().decide(request, stale) == Deny("the agent has ended")
 
 
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_deny_rule_holds_in_every_mode_and_against_every_grant(context, mode):
     grants = Grants()
@@ -161,6 +162,7 @@ async def test_tools_that_are_no_shell_are_allowed(context):
         assert isinstance(await broker().decide(uses(tool, "src/x.py"), context), Allow)
 
 
+@pytest.mark.requirement("E18")
 async def test_an_unknown_tool_asks_unless_a_rule_or_bypass_says_otherwise(context):
     request = uses("mcp__github__create_issue", path="/repos/x")
     for rule, verdict in [(None, Ask), ("ask", Ask), ("allow", Allow), ("deny", Deny)]:

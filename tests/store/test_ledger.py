@@ -79,7 +79,7 @@ COMPACTION = CompactionResult(
 )
 
 
-@pytest.mark.requirement("N13", "N14", "N17", "N18")
+@pytest.mark.requirement("N14", "N17", "N18")
 async def test_a_turn_writes_all_seven_tables(store: SqliteStore, team: Steps, path: Path):
     (parent,) = await run_turns(store, team, "w1", 1)
     before = dump(path)
@@ -99,7 +99,7 @@ async def test_a_turn_writes_all_seven_tables(store: SqliteStore, team: Steps, p
     assert history == [("s1/w1", parent), ("s1/w1", turn.turn_id)]
 
 
-@pytest.mark.requirement("N15", "N19")
+@pytest.mark.requirement("N19")
 async def test_a_turn_row_tells_the_whole_turn(store: SqliteStore, team: Steps, path: Path):
     (parent,) = await run_turns(store, team, "w1", 1)
     turn = team.open_turn("w1", 2, parent_turn_id=parent, turn_type="compaction")

@@ -68,7 +68,6 @@ async def test_a_call_that_nobody_waits_for_any_more_is_cancelled(endpoint, host
         assert (await client.call("note", {})).text == "noted"
 
 
-@pytest.mark.requirement("E77")
 async def test_five_minutes_of_silence_reset_the_connection_and_are_an_error(bridge):
     """With a tool that takes tokens, the engine has promised to answer before that."""
     host, clock = WaitingHost(wait_for_message=answers("{}")), FakeClock(autojump=False)
@@ -133,7 +132,7 @@ async def relayed(endpoint, folder):
 # --- on the real engine --------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("E77", "F10")
+@pytest.mark.requirement("F10")
 async def test_what_takes_longer_than_a_read_is_asked_for_again_by_its_token(team):
     outcomes = []
 
@@ -155,7 +154,7 @@ async def test_what_takes_longer_than_a_read_is_asked_for_again_by_its_token(tea
     assert [child["name"] for child in root["children"]] == ["a"]
 
 
-@pytest.mark.requirement("E77", "F10")
+@pytest.mark.requirement("F10")
 async def test_the_answer_of_a_call_whose_read_timed_out_is_given_to_the_next(team):
     outcomes = []
     clock, begun, go_on = FakeClock(autojump=False), asyncio.Event(), asyncio.Event()
@@ -186,7 +185,6 @@ async def test_the_answer_of_a_call_whose_read_timed_out_is_given_to_the_next(te
     assert [child["name"] for child in root["children"]] == ["a"]
 
 
-@pytest.mark.requirement("E77")
 @pytest.mark.parametrize("patience_s", [None, 0.05])
 async def test_the_answer_of_a_call_whose_connection_broke_comes_over_a_new_one(
     team, tmp_path, patience_s
@@ -224,7 +222,6 @@ async def test_the_answer_of_a_call_whose_connection_broke_comes_over_a_new_one(
     assert [child["name"] for child in root["children"]] == ["a"]
 
 
-@pytest.mark.requirement("E77")
 async def test_a_token_outlives_the_error_that_its_call_met(team, tmp_path):
     outcomes = []
     clock, begun, go_on = FakeClock(autojump=False), asyncio.Event(), asyncio.Event()

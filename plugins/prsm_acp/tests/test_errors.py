@@ -19,7 +19,6 @@ from prsm_acp.errors import (
 from prsm_core.domain.turns import ErrorKind, StopReason
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("number", "message", "kind", "retryable"),
     [

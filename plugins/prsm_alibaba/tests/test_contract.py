@@ -25,6 +25,10 @@ class AlibabaContract(VendorContract):
 class TestFakeCodex(AlibabaContract):
     backend: ClassVar = {"backend": "codex", "command": list(SMALL_CODEX)}
 
+    @pytest.mark.requirement("E73")
+    async def test_the_vendor_is_sent_plain_functions_its_model_and_its_key(self, open_scene):
+        await sends_plain_functions(open_scene, MODEL)
+
 
 @pytest.mark.live
 class TestRealCodex(AlibabaContract):

@@ -123,7 +123,6 @@ async def test_an_agent_without_tools_is_offered_none_of_the_vendors(real_claude
         assert stage.tools() == {"AskUserQuestion", "mcp__prsm__task_complete"}
 
 
-@pytest.mark.requirement("E69")
 async def test_who_has_no_tools_at_all_is_offered_none(real_claude):
     async with (
         real_claude({"say": "done"}) as stage,

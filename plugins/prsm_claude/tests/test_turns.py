@@ -157,7 +157,6 @@ def http(status, code=None, message="m"):
     return {"error": error | ({"code": code} if code else {})}
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("step", "kind", "retryable"),
     [
@@ -242,7 +241,6 @@ async def test_what_is_said_to_an_agent_that_completes_begins_no_turn(claude):
         assert len(stage.server.requests) == 2
 
 
-@pytest.mark.requirement("E69")
 async def test_a_message_is_answered_without_any_tool(claude):
     async with (
         claude({"say": "done"}) as stage,

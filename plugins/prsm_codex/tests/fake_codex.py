@@ -24,6 +24,7 @@ from typing import Any
 
 VERSION = "codex-cli 0.169.0"
 _HERE = Path(__file__)
+_ENV_KEY = re.compile(r'env_key = "([^"]*)"')
 _BASE_URL = re.compile(r'base_url = "http://([^:/]+):(\d+)([^"]*)"')
 _BEFORE_NEXT_REQUEST = 0.1  # seconds in which an interrupt still comes before it
 _ZERO = {"input": 0, "output": 0, "cached": 0, "reasoning": 0}
@@ -287,7 +288,7 @@ class Turn:
         state = self.thread.state
         body = json.dumps(
             {
-                "model": "scripted",
+                "model": state.get("model") or "scripted",
                 "instructions": state["instructions"],
                 "input": state["items"],
                 "tools": state["tools"],
@@ -296,8 +297,14 @@ class Turn:
         ).encode()
         host, port, path = self.server.base_url
         with socket.create_connection((host, port)) as self.connection:
-            head = f"POST {path}/responses HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}"
-            self.connection.sendall(f"{head}\r\n\r\n".encode() + body)
+            head = [
+                f"POST {path}/responses HTTP/1.1",
+                f"Host: {host}",
+                f"Content-Length: {len(body)}",
+            ]
+            if (key := os.environ.get(self.server.key_variable)) is not None:
+                head.append(f"Authorization: Bearer {key}")
+            self.connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
             with self.connection.makefile("rb") as answer:
                 status = int(answer.readline().split()[1])
                 while answer.readline().strip():
@@ -321,6 +328,8 @@ class Server:
         self._fault = fault
         found = _BASE_URL.search(" ".join(arguments))
         self.base_url = (found[1], int(found[2]), found[3]) if found else ("", 0, "")
+        named = _ENV_KEY.search(" ".join(arguments))
+        self.key_variable = named[1] if named else ""
         self.hook = _load("fake_hook.py")["Hook"](home, arguments)
 
     def serve(self) -> None:
@@ -388,6 +397,7 @@ class Server:
         state = {
             "cwd": params["cwd"],
             "policy": params["approvalPolicy"],
+            "model": params.get("model"),
             "instructions": params["developerInstructions"],
             "tools": params["dynamicTools"],
             "items": [],

@@ -14,7 +14,6 @@ def failed(status):
     return {"httpConnectionFailed": {"httpStatusCode": status}}
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("info", "message", "kind", "retryable"),
     [

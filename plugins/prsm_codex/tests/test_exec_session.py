@@ -75,6 +75,7 @@ def asked(folder, number=0):
     return json.loads((folder / f"run-{number}.json").read_text())
 
 
+@pytest.mark.requirement("E70")
 async def test_the_prompt_goes_to_stdin_and_the_system_prompt_before_it(tmp_path):
     async with playing(tmp_path, fine()) as (session, _):
         events = await run_turn(session, "Do it.")

@@ -156,7 +156,6 @@ def stream(code, message="m"):
     return {"stream_error": {"code": code, "message": message}}
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("step", "kind", "retryable", "after"),
     [

@@ -14,7 +14,6 @@ def body(code, message="scripted"):
     return f"[API Error: {json.dumps({'error': {'code': code, 'message': message}})}]"
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("message", "code", "stderr", "kind", "retryable"),
     [

@@ -29,7 +29,6 @@ async def interrupted_turn(scene, session, prompt):
     return turn.result()
 
 
-@pytest.mark.requirement("N12")
 @pytest.mark.parametrize(
     ("step", "kind", "retryable", "after"),
     [

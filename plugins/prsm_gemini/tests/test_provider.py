@@ -132,7 +132,7 @@ def bundled(folder, source):
     return program
 
 
-@pytest.mark.requirement("E93", "E96")
+@pytest.mark.requirement("E93")
 async def test_without_an_answer_over_acp_the_models_are_those_of_the_program(tmp_path):
     """The small program speaks no ACP; its own folder holds no models either."""
     program = bundled(tmp_path, "raise SystemExit(1)")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import Finding
 from prsm_core.domain.agents import AgentRole
 from prsm_core.engine.context import build_role_prompt
+from prsm_core.engine.team import TEAM_BYTES
 from prsm_core.engine.tools.table import ToolTable
 
 if TYPE_CHECKING:
@@ -36,5 +37,7 @@ def size_of(role: AgentRole) -> int:
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in ToolTable().for_role(role, may_spawn=True).specs
     ]
-    text = build_role_prompt(role, "name", may_spawn=True)
+    leads = role in {AgentRole.MASTER, AgentRole.WORKER}
+    team = "x" * TEAM_BYTES if leads else ""  # what tells of the models, at its largest
+    text = build_role_prompt(role, "name", may_spawn=True, team=team)
     return len(text.encode()) + len(json.dumps(tools, separators=(",", ":")).encode())

@@ -47,9 +47,14 @@ def choose_model(
     )
 
 
+def may_fit(model: ModelCapability | None, complexity: str | None) -> bool:
+    """Return whether a model, of which something is known or nothing, is not surely too weak."""
+    return model is None or complexity is None or model.tier in FITTING[complexity]
+
+
 def check_fit(model: ModelCapability | None, complexity: str) -> None:
     """Raise ModelNotAvailableError for a model that is known to be too weak."""
-    if model is None or model.tier in FITTING[complexity]:
+    if model is None or may_fit(model, complexity):
         return
     names = " or ".join(tier.value for tier in FITTING[complexity])
     raise ModelNotAvailableError(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.catalog.offered import offered_models
 from prsm_core.catalog.registry import build_model_registry
-from prsm_core.engine.model_choice import (
-    DEFAULT_MODEL,
-    ModelChoice,
-    find_recommendable,
-    resolve_peers,
-)
+from prsm_core.catalog.selection import may_fit
+from prsm_core.engine.model_choice import ModelChoice, find_recommendable, resolve_peers
+from prsm_core.engine.model_names import DEFAULT_MODEL, ModelNames
 from prsm_core.engine.providers import configured_specs
 from prsm_core.interfaces.provider import ProviderSpec
 
@@ -89,9 +87,26 @@ def usable_models(
     """Return the models that agents of a run may use, and what is to be told of the others."""
     providers = configured_specs(plugins.collect(ProviderSpec), settings)
     master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
-    missing = resolve_peers(master, settings, providers).missing
+    names = ModelNames(settings=settings, providers=providers)
+    missing = resolve_peers(master, names).missing
     notes = [f"peer model {text!r} is left out: no provider of it is installed" for text in missing]
-    return find_recommendable(master, settings, providers, granted=None), notes
+    return find_recommendable(master, names, granted=None), notes
+
+
+def offered_rows(
+    settings: Settings, found: Mapping[str, ProviderReport], complexity: str | None
+) -> list[dict[str, Any]]:
+    """Return what providers list of the models that agents may use, as a ranking tells them."""
+    usable = {name: report.models for name, report in found.items() if report.status.available}
+    master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
+    peers = resolve_peers(master, ModelNames(settings=settings, providers=found)).names
+    registry = build_model_registry(settings)
+
+    def is_allowed(provider: str, model: str) -> bool:
+        is_peer = peers is None or f"{provider}/{model}" in peers
+        return is_peer and may_fit(registry.get(provider, model), complexity)
+
+    return offered_models(usable, DEFAULT_MODEL, is_allowed=is_allowed)
 
 
 def _blank(provider: str, model: str) -> dict[str, Any]:

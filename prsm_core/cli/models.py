@@ -34,7 +34,7 @@ def models() -> None:
     """List, discover, rank and recommend models.
 
     The registry is what the section model_registry of the configuration says of models; only
-    models in it are ranked and recommended.
+    models in it are ranked. Where none of them fits a task, what providers list is recommended.
     """
 
 
@@ -130,7 +130,9 @@ def rank(
     setup = load_setup(launch, workspace)
     task = TaskProfile(description="", category=category or GENERAL, complexity=complexity)
     registry = build_model_registry(setup.settings)
-    _print_ranking(_ranking(setup, registry, task), task, as_json)
+    ranking = _ranking(setup, registry, task)
+    rows = [entry.to_dict() for entry in ranking.models]
+    _print_ranked(rows, task, as_json, list(ranking.problems))
 
 
 @models.command(short_help="Recommend models for a task.")
@@ -144,11 +146,12 @@ def recommend(
 ) -> None:
     """Recommend the best models for TASK, as agents are: only those that they may use.
 
-    They are of installed providers, and among defaults.peer_models where there are any.
+    They are of installed providers, and among defaults.peer_models where there are any. Where the
+    registry has none that fits, they are what the usable providers list.
     """
     from prsm_core.catalog.categories import categorize
     from prsm_core.catalog.ranking import RECOMMENDED
-    from prsm_core.cli.model_rows import usable_models
+    from prsm_core.cli.model_rows import offered_rows, usable_models
     from prsm_core.cli.setup import load_setup
     from prsm_core.domain.models import TaskProfile
 
@@ -158,7 +161,10 @@ def recommend(
     profile = TaskProfile(description=task, category=categorize(task), complexity=complexity)
     usable, notes = usable_models(setup.settings, setup.plugins)
     ranking = _ranking(setup, usable, profile)
-    _print_ranking(ranking, profile, as_json, notes, RECOMMENDED)
+    rows = [entry.to_dict() for entry in ranking.models[:RECOMMENDED]]
+    if not rows:
+        rows = offered_rows(setup.settings, _discovered(setup, None), complexity)
+    _print_ranked(rows, profile, as_json, [*ranking.problems, *notes])
 
 
 def _discovered(setup: Setup, provider: str | None) -> Mapping[str, ProviderReport]:
@@ -200,17 +206,11 @@ def _ranking(setup: Setup, known: Iterable[ModelCapability], task: TaskProfile) 
     return rank_models(known, task, setup.plugins.collect(ModelScorerSpec).values())
 
 
-def _print_ranking(
-    ranking: Ranking,
-    task: TaskProfile,
-    as_json: bool,
-    notes: Sequence[str] = (),
-    limit: int | None = None,
+def _print_ranked(
+    shown: Sequence[Mapping[str, Any]], task: TaskProfile, as_json: bool, problems: list[str]
 ) -> None:
     from prsm_core.cli.table import print_table
 
-    shown = [entry.to_dict() for entry in ranking.models[:limit]]
-    problems = [*ranking.problems, *notes]
     if as_json:
         about = {"category": task.category, "complexity": task.complexity}
         click.echo(json.dumps({**about, "models": shown, "problems": problems}, indent=2))

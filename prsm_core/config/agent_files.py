@@ -1,4 +1,7 @@
-"""Experts in markdown: the front matter says what one has, the text below is its prompt."""
+"""Agents in markdown: the front matter says what one has, the text below is its prompt.
+
+Each is an expert unless its `role` makes it a worker or a reviewer.
+"""
 
 from __future__ import annotations
 

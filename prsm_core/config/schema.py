@@ -36,7 +36,7 @@ from prsm_core.config.values import (
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
-from prsm_core.domain.tools import READ_TOOLS, McpServer
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
 
 
 class CommandPolicy(StrEnum):
@@ -179,6 +179,9 @@ class ModelAlias(Section):
     temperature: Temperature | None = Field(
         default=None, description="How freely the model chooses its words."
     )
+    description: str = Field(
+        default="", description="What it is for, in a few words that agents are told."
+    )
 
 
 def _parameters_agree(aliases: Mapping[str, ModelAlias]) -> Mapping[str, ModelAlias]:
@@ -264,15 +267,22 @@ class McpServerSettings(Section):
 
 
 class ExpertSettings(Section):
-    """An expert that agents may consult."""
+    """An agent that others may have: an expert to consult, a worker or a reviewer to spawn."""
+
+    role: Literal["expert", "worker", "reviewer"] = Field(
+        default="expert",
+        description="expert: asked by consult_expert; worker, reviewer: spawned by spawn_child "
+        "with its id as the profile.",
+    )
 
     name: Text | None = Field(
         default=None, description="Its name for people; the key if it has none."
     )
     description: str = Field(default="", description="What it is good at, told to the agents.")
     system_prompt: Text = Field(description="Its system prompt.")
-    tools: tuple[ToolName, ...] = Field(
-        default=tuple(sorted(READ_TOOLS)), description="Native tools that it may use."
+    tools: tuple[ToolName, ...] | None = Field(
+        default=None,
+        description="Native tools that it may use; else a worker all, others Glob, Grep, Read.",
     )
     model: Text | None = Field(
         default=None, description="Model: an alias, provider/model, or an id."
@@ -283,12 +293,15 @@ class ExpertSettings(Section):
 
     def to_profile(self, expert_id: str) -> ExpertProfile:
         """Return the expert as the engine knows it; `model` may still be an alias."""
+        role = AgentRole(self.role)
+        preset = NATIVE_TOOLS if role is AgentRole.WORKER else READ_TOOLS
         return ExpertProfile(
             expert_id=expert_id,
+            role=role,
             name=self.name or expert_id,
             system_prompt=self.system_prompt,
             description=self.description,
-            tools=frozenset(self.tools),
+            tools=preset if self.tools is None else frozenset(self.tools),
             model=self.model,
             mcp_servers={name: server.to_server() for name, server in self.mcp_servers.items()},
         )
@@ -406,7 +419,7 @@ class Settings(Section):
         default=DefaultSettings(), description="What holds when a run says nothing else."
     )
     experts: Mapping[Text, ExpertSettings] = Field(
-        default_factory=dict, description="Experts that agents may consult, by id."
+        default_factory=dict, description="Experts, workers and reviewers, by id."
     )
     mcp_servers: Mapping[Text, McpServerSettings] = Field(
         default_factory=dict, description="MCP servers, by name."

@@ -161,7 +161,7 @@ class AgentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertProfile:
-    """An expert that agents may consult."""
+    """An agent that others may have: an expert to consult, a worker or a reviewer to spawn."""
 
     expert_id: str
     name: str
@@ -170,3 +170,4 @@ class ExpertProfile:
     tools: frozenset[str] = frozenset({"Read", "Glob", "Grep"})
     model: str | None = None
     mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
+    role: AgentRole = AgentRole.EXPERT

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """A model as its provider lists it."""
+    """A model as its provider lists it; `aliases` are other names that the vendor takes for it."""
 
     model_id: str
     display_name: str | None = None
     context_window: int | None = None
     reasoning_efforts: tuple[str, ...] = ()
     hidden: bool = False
+    aliases: tuple[str, ...] = ()
+
+    def is_called(self, name: str) -> bool:
+        """Return whether the vendor takes a name for this model."""
+        return name == self.model_id or name in self.aliases
 
 
 class ModelTier(StrEnum):

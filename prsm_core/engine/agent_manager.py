@@ -197,8 +197,7 @@ class AgentManager:
             self.runtime.budgets.clamp(request),
             parent.descriptor,
             self.identity(request.name, request),
-            settings=self.runtime.settings,
-            providers=self.runtime.providers.names,
+            workforce=self.runtime.workforce,
             refused=self.runtime.enforcement.refused,
             workspace=self.runtime.workspace,
             mcp_servers=choose_servers(
@@ -210,7 +209,9 @@ class AgentManager:
             ),
             leases=self.leases.beside(request.parent_id),
         )
-        return await self.admit(descriptor)
+        record = await self.admit(descriptor)
+        record.has_profile = request.expert is not None
+        return record
 
     async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
         """Commit a new agent and start its session."""

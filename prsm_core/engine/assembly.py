@@ -12,6 +12,7 @@ from prsm_core.engine.breaker import Breakers
 from prsm_core.engine.enforcement import Enforcement
 from prsm_core.engine.human import HumanDesk
 from prsm_core.engine.judging.gates import GateRunner
+from prsm_core.engine.listings import Listings
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers import build_provider_registry
 from prsm_core.engine.rule_keeper import RuleKeeper
@@ -106,7 +107,8 @@ def build_runtime(
         router=MessageRouter(),
         slots=Slots(settings.engine.max_concurrent_agents),
         providers=providers,
-        enforcement=Enforcement(providers, settings, journal),
+        listings=Listings(providers, settings, config.clock, config.state_dir / "models.json"),
+        enforcement=Enforcement(providers, settings, journal, background, config.clock),
         breakers=Breakers(config.clock),
         broker=config.broker,
         desk=HumanDesk(config.human, config.clock, journal, control, rules),

@@ -12,7 +12,7 @@ from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.interfaces.quotation import RULE, quote, quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
@@ -53,10 +53,12 @@ def build_role_prompt(
     experts: Iterable[ExpertProfile] = (),
     expert: ExpertProfile | None = None,
     region: Sequence[str] | None = None,
+    team: str = "",
 ) -> str:
     """Return the system prompt of an agent: its role's template and the experts it may consult.
 
-    `expert` is who the agent is, if it is one: what its profile says comes first.
+    `expert` is who the agent is, if it is one: what its profile says comes first. `team` tells
+    which models its children may have.
     """
     text = _PROMPTS[role]
     if expert is not None:
@@ -69,10 +71,22 @@ def build_role_prompt(
         lines.append(
             f"You write only below {below}. Anything else is others' to change: ask_parent for it."
         )
-    known = [f"- {expert.expert_id}: {expert.description}" for expert in experts]
-    if known:
-        lines.append("Experts, for consult_expert:\n" + "\n".join(known))
+    if team:
+        lines.append(team)
+    lines += _known(experts)
     return "\n".join(lines)
+
+
+def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
+    """Yield the lines that tell of experts to consult and of others to spawn."""
+    told: dict[str, list[str]] = {}
+    for profile in profiles:
+        is_expert = profile.role is AgentRole.EXPERT
+        head = "Experts, for consult_expert:" if is_expert else "Profiles, for spawn_child:"
+        name = profile.expert_id if is_expert else f"{profile.expert_id} ({profile.role.value})"
+        told.setdefault(head, []).append(f"- {name}: {profile.description}")
+    for head, lines in told.items():
+        yield "\n".join((head, *lines))
 
 
 def describe_window(

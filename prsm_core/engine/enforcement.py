@@ -10,18 +10,22 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.engine.clocks import first_of
 from prsm_core.engine.model_choice import resolve_model
+from prsm_core.engine.model_names import ModelNames
 from prsm_core.engine.model_parameters import describe_ignored
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from prsm_core.config import Settings
     from prsm_core.config.schema import PermissionSettings
+    from prsm_core.engine.background import Background
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.model_choice import ModelChoice
     from prsm_core.engine.providers import ProviderRegistry
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 
 _REACH = {  # each level reaches further than the one before it
@@ -33,6 +37,7 @@ _REACH = {  # each level reaches further than the one before it
 LEVELS = tuple(_REACH)
 # Runs in which agents ask for their edits where the setting wants it.
 _EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT, PermissionMode.DELEGATE})
+LOOK_SECONDS = 1.0  # how long a run waits to know which providers its agents may use
 HINT = "use another provider, or lower permissions.require"
 
 
@@ -91,14 +96,12 @@ def reaches(capabilities: ProviderCapabilities, level: str) -> bool:
     return (LEVELS.index(has) if has in LEVELS else 0) >= LEVELS.index(level)
 
 
-def providers_of_run(
-    choice: ModelChoice, settings: Settings, installed: Collection[str]
-) -> set[str]:
+def providers_of_run(choice: ModelChoice, names: ModelNames) -> set[str]:
     """Return the providers that the settings let a run use; `choice` is what agents inherit.
 
     A model may name any other one, where no peers are configured: nobody knows before it does.
     """
-    defaults = settings.defaults
+    settings, defaults = names.settings, names.settings.defaults
     texts = {
         *(expert.model for expert in settings.experts.values()),
         *defaults.peers,
@@ -108,7 +111,7 @@ def providers_of_run(
     found = {choice.provider}
     for text in texts:
         try:
-            found.add(resolve_model(text, choice, settings, installed).provider)
+            found.add(resolve_model(text, choice, names).provider)
         except ModelNotAvailableError:
             continue  # nobody can use it
     return found
@@ -117,11 +120,21 @@ def providers_of_run(
 class Enforcement:
     """Owns what is known of how far the providers reach, and of which it was told."""
 
-    def __init__(self, providers: ProviderRegistry, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self,
+        providers: ProviderRegistry,
+        settings: Settings,
+        journal: Journal,
+        background: Background,
+        clock: Clock,
+    ) -> None:
         self._providers = providers
         self._settings = settings
         self._permissions = settings.permissions
         self._journal = journal
+        self._background = background
+        self._clock = clock
+        self._looks: dict[str, asyncio.Task[None]] = {}  # at providers, whoever waits for them
         self._mode = PermissionMode.DEFAULT
         self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
         self._told: set[str] = set()
@@ -138,10 +151,14 @@ class Enforcement:
         self._mode = mode
         self._told.clear()
         installed = self._providers.names
-        used = {master, *providers_of_run(choice, self._settings, installed)}
+        names = ModelNames(settings=self._settings, providers=installed)
+        used = {master, *providers_of_run(choice, names)}
         is_strict = self._permissions.require is not None
-        await self._learn(used | installed if is_strict else used)
-        return [line for name in sorted(used) for line in self._tell(name)]
+        await self._learn({master, *installed} if is_strict else {master})
+        others = self._looking({*used, *self._providers.offered} & installed)
+        if others:
+            await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait(others))
+        return [line for name in sorted(used & self._known.keys()) for line in self._tell(name)]
 
     async def admit(self, name: str, agent_id: str) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -155,6 +172,13 @@ class Enforcement:
         if name in self.refused:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
 
+    @property
+    def usable_now(self) -> frozenset[str]:
+        """Those of the providers looked at so far that agents can be started on."""
+        return frozenset(
+            name for name in self._known if name not in self.refused and self._is_there(name)
+        )
+
     async def usable(self, names: Iterable[str]) -> list[str]:
         """Return those of the providers that agents can be started on; each is probed once."""
         wanted = sorted(set(names))
@@ -162,21 +186,37 @@ class Enforcement:
         return [name for name in wanted if name not in self.refused and self._is_there(name)]
 
     def _is_there(self, name: str) -> bool:
-        status = self._known[name]
-        return status is not None and status.available
+        status = self._known.get(name)
+        return status is not None and status.available and status.logged_in is not False
 
     async def _learn(self, names: Iterable[str]) -> None:
         """Probe the providers that are not known yet, all at once."""
+        looks = self._looking(names)
+        if looks:
+            await asyncio.wait(looks)
+
+    def _looking(self, names: Iterable[str]) -> set[asyncio.Task[None]]:
+        """Return the looks at those of the providers that are not known yet; each is probed once.
+
+        They go on when nobody waits for them any more.
+        """
         new = sorted(set(names) - self._known.keys())
-        statuses = await asyncio.gather(*(self._probe(name) for name in new))
-        for name, status in zip(new, statuses, strict=True):
-            self._known[name] = status
-            if status is None or self._providers.is_outside(name):
-                continue  # the one has errors of its own, the other is not started here
-            try:
-                check_level(name, self._permissions, self._providers.capabilities(name), status)
-            except ProviderNotAvailableError as error:
-                self.refused[name] = error.message
+        for name in new:
+            if name not in self._looks or self._looks[name].done():
+                self._looks[name] = self._background.start(
+                    self._look(name), name=f"probe of {name}"
+                )
+        return {self._looks[name] for name in new}
+
+    async def _look(self, name: str) -> None:
+        status = await self._probe(name)
+        self._known[name] = status
+        if status is None or self._providers.is_outside(name):
+            return  # the one has errors of its own, the other is not started here
+        try:
+            check_level(name, self._permissions, self._providers.capabilities(name), status)
+        except ProviderNotAvailableError as error:
+            self.refused[name] = error.message
 
     async def _probe(self, name: str) -> ProviderStatus | None:
         try:
@@ -187,7 +227,7 @@ class Enforcement:
     def _tell(self, name: str) -> list[str]:
         """Return what is to be told of a provider that can be used."""
         self._told.add(name)
-        status, capabilities = self._known[name], self._providers.capabilities(name)
+        status, capabilities = self._known.get(name), self._providers.capabilities(name)
         if status is None or not status.available:
             return []
         ignored = describe_ignored(name, self._settings, capabilities)

@@ -27,7 +27,8 @@ from prsm_core.engine.clocks import first_of
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.journal import Journal
 from prsm_core.engine.mcp_servers import choose_servers
-from prsm_core.engine.model_choice import DEFAULT_MODEL, ModelChoice, resolve_model
+from prsm_core.engine.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.outside import describe_outside
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.sinks import SinkGroup
@@ -35,7 +36,13 @@ from prsm_core.engine.spawning import (
     describe_master,
 )
 from prsm_core.engine.stopping import drain_sessions, leave_session
-from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, StoreError
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    FencedError,
+    ModelNotAvailableError,
+    StoreError,
+)
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 
@@ -186,17 +193,27 @@ class OrchestrationEngine:
         of_master = settings.defaults.master_model if leads else None
         wanted = model or of_master or settings.defaults.model
         named = provider or settings.defaults.provider
-        base = ModelChoice(provider=named or "", model=DEFAULT_MODEL)
-        if wanted is not None and (named or wanted in settings.models or "/" in wanted):
-            base = resolve_model(wanted, base, settings, providers.names)
-        chosen = await providers.choose(base.provider or None, leads=leads)
-        if wanted is not None and base.model == DEFAULT_MODEL:
-            base = resolve_model(
-                wanted, ModelChoice(provider=chosen, model=DEFAULT_MODEL), settings, providers.names
-            )
-        return ModelChoice(
-            provider=chosen, model=base.model, reasoning_effort=base.reasoning_effort
-        )
+        listings = self.runtime.listings
+        said = None if wanted is None else listings.names.provider_of(wanted)
+        if wanted is not None and said is not None:
+            self._resolve(wanted, said)  # before anybody is asked whether it is there
+        chosen = await providers.choose(said or named, leads=leads)
+        await listings.check([wanted], chosen)
+        return self._resolve(wanted, chosen)
+
+    def _resolve(self, wanted: str | None, provider: str) -> ModelChoice:
+        """Return the model that the user wants. Raises ConfigError for a name of none.
+
+        Raises ModelNotAvailableError for one whose provider is not installed.
+        """
+        base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
+        try:
+            return resolve_model(wanted, base, self.runtime.model_names)
+        except ModelNotAvailableError as error:
+            if error.code != UNKNOWN:
+                raise
+            how = f"`prsm models list` shows all; {ANY_MODEL}"
+            raise ConfigError(error.message, hint=f"{error.hint}; {how}") from error
 
     async def _survey(self, mode: PermissionMode, choice: ModelChoice) -> list[str]:
         """Return what the run's providers do not enforce, to be told before its first turn."""
@@ -271,7 +288,7 @@ class OrchestrationEngine:
         descriptor = describe_master(
             task,
             self.manager.identity(None, request),
-            settings=settings,
+            workforce=self.runtime.workforce,
             choice=choice,
             mode=mode,
             tools=tools,

@@ -132,6 +132,8 @@ class Failover:
         was = _choice(self._session)
         first = self._first = self._first or was
         self._tried.add(was.name)
+        runtime = manager.runtime
+        await runtime.listings.check(runtime.settings.defaults.fallbacks, first.provider)
         for choice in self._chain(first):
             self._tried.add(choice.name)
             if not await self._is_available(choice):
@@ -157,7 +159,7 @@ class Failover:
         runtime, granted = session.manager.runtime, session.record.descriptor.grant.models
         for text in runtime.settings.defaults.fallbacks:
             try:
-                choice = resolve_model(text, first, runtime.settings, runtime.providers.names)
+                choice = resolve_model(text, first, runtime.model_names)
             except ModelNotAvailableError as error:
                 self._tell(f"fallback {text!r} is left out: {error.message}")
                 continue

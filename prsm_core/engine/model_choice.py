@@ -12,11 +12,9 @@ from prsm_core.errors import ModelNotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.models import ModelCapability
-
-DEFAULT_MODEL = "default"
+    from prsm_core.engine.model_names import ModelNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,46 +31,29 @@ class ModelChoice:
         return f"{self.provider}/{self.model}"
 
 
-def resolve_model(
-    text: str | None, parent: ModelChoice, settings: Settings, providers: Collection[str]
-) -> ModelChoice:
-    """Return the model for an alias, "provider/model", a model of the parent's provider, or None.
+def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> ModelChoice:
+    """Return the model that a name means, as every place takes it that names a model.
 
-    None takes the parent's. Raises ModelNotAvailableError for a provider that is not installed.
+    It is an alias, a provider for its default model, "provider/model", or a model of the parent's
+    provider; None takes the parent's. Raises ModelNotAvailableError, with the nearest names, for
+    a name that is none of them, and for a provider that is not installed.
     """
     if text is None:
         return parent
-    alias = settings.models.get(text)
-    if alias is not None:
-        choice = ModelChoice(
-            provider=alias.provider,
-            model=alias.model_id,
-            reasoning_effort=alias.reasoning_effort,
-        )
-    else:
-        provider, slash, model = text.partition("/")
-        if slash and provider in providers:
-            choice = ModelChoice(provider=provider, model=model)
-        else:
-            choice = ModelChoice(provider=parent.provider, model=text)
-    if choice.provider not in providers:
-        raise ModelNotAvailableError(
-            f"model {text!r} needs provider {choice.provider!r}, which is not installed",
-            hint=f"installed providers: {', '.join(sorted(providers)) or 'none'}",
-        )
-    return choice
+    provider, model = names.place(text, parent.provider)
+    alias = names.settings.models.get(text.strip())
+    effort = None if alias is None else alias.reasoning_effort
+    return ModelChoice(provider=provider, model=model, reasoning_effort=effort)
 
 
-def inherited_model(
-    parent: AgentDescriptor, settings: Settings, providers: Collection[str]
-) -> ModelChoice:
+def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
     """Return the model of a child that names none: what its parent hands down, or the parent's."""
     own = ModelChoice(
         provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
     )
     if parent.grant.model is None:
         return own
-    handed = resolve_model(parent.grant.model, own, settings, providers)
+    handed = resolve_model(parent.grant.model, own, names)
     return replace(handed, reasoning_effort=parent.reasoning_effort)
 
 
@@ -83,26 +64,25 @@ class Peers(NamedTuple):
     missing: tuple[str, ...] = ()  # as they are configured
 
 
-def resolve_peers(parent: ModelChoice, settings: Settings, providers: Collection[str]) -> Peers:
+def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
     """Return the models of `defaults.peer_models`; who names none of a provider means `parent`'s.
 
     Those of providers that are not installed count for nothing, but they restrict all the same.
     """
-    texts = settings.defaults.peer_models
-    names, missing = set(), []
+    texts = names.settings.defaults.peer_models
+    found, missing = set(), []
     for text in texts:
         try:
-            names.add(resolve_model(text, parent, settings, providers).name)
+            found.add(resolve_model(text, parent, names).name)
         except ModelNotAvailableError:
             missing.append(text)
-    return Peers(frozenset(names) if texts else None, tuple(missing))
+    return Peers(frozenset(found) if texts else None, tuple(missing))
 
 
 def choose_child_model(
     request: SpawnRequest,
     parent: ModelChoice,
-    settings: Settings,
-    providers: Collection[str],
+    names: ModelNames,
     granted: Collection[str] | None,
     avoid: Collection[str] = (),
 ) -> ModelChoice:
@@ -115,13 +95,14 @@ def choose_child_model(
 
     Raises ModelNotAvailableError.
     """
-    peers = resolve_peers(parent, settings, providers).names
-    choice = resolve_model(request.model, parent, settings, providers)
-    if request.model is not None and request.expert is None:
+    peers = resolve_peers(parent, names).names
+    choice = resolve_model(request.model, parent, names)
+    is_of_profile = request.expert is not None and request.model == request.expert.model
+    if request.model is not None and not is_of_profile:
         _check_peer(choice, parent, peers)
     if request.complexity is None:
         return choice
-    registry = build_model_registry(settings)
+    registry = build_model_registry(names.settings)
     known = registry.get(choice.provider, choice.model)
     if request.model is not None:
         check_fit(known, request.complexity)
@@ -130,7 +111,7 @@ def choose_child_model(
     def is_allowed(model: ModelCapability) -> bool:
         name = _name(model)
         is_peer = peers is None or name in peers or name == parent.name
-        return is_peer and _is_usable(model, providers, granted, avoid)
+        return is_peer and _is_usable(model, names.providers, granted, avoid)
 
     best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)
     if best is None or best == known:
@@ -140,8 +121,7 @@ def choose_child_model(
 
 def find_recommendable(
     parent: ModelChoice,
-    settings: Settings,
-    providers: Collection[str],
+    names: ModelNames,
     granted: Collection[str] | None,
     avoid: Collection[str] = (),
 ) -> list[ModelCapability]:
@@ -150,11 +130,12 @@ def find_recommendable(
     They are of installed providers but those to `avoid`, within the grant, and among
     `defaults.peer_models` where there are any.
     """
-    peers = resolve_peers(parent, settings, providers).names
+    peers = resolve_peers(parent, names).names
     return [
         model
-        for model in build_model_registry(settings)
-        if (peers is None or _name(model) in peers) and _is_usable(model, providers, granted, avoid)
+        for model in build_model_registry(names.settings)
+        if (peers is None or _name(model) in peers)
+        and _is_usable(model, names.providers, granted, avoid)
     ]
 
 

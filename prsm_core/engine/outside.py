@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.turns import StopReason
-from prsm_core.engine.model_choice import DEFAULT_MODEL
+from prsm_core.engine.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.enforcement import check_level
+from prsm_core.engine.packaged import PACKAGED
 from prsm_core.engine.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
     AgentSpawnError,
@@ -41,10 +42,6 @@ _log = logging.getLogger("prsm.engine")
 
 PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
 CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
-
-
-# Packages of this project. Nobody is told to install what a misspelt name happens to lead to.
-PACKAGED = frozenset({"acp", "alibaba", "claude", "codex", "gemini", "minimax"})
 
 
 def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
@@ -145,6 +142,11 @@ class ProviderRegistry:
             for name, spec in self._specs.items()
             if spec.selectable or name in self._settings.providers
         )
+
+    @property
+    def summaries(self) -> dict[str, str]:
+        """What each installed provider is good for, as agents are told."""
+        return {name: spec.good_for or spec.summary for name, spec in self._specs.items()}
 
     def is_outside(self, name: str) -> bool:
         """Return whether somebody else drives the agents of this provider; see EngineConfig."""

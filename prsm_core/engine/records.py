@@ -52,6 +52,7 @@ class AgentRecord:
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
+    has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     started_at: float = 0.0  # monotonic
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is

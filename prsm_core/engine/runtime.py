@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.team import Workforce
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.human import HumanDesk
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.judging.gates import GateRunner
+    from prsm_core.engine.listings import Listings
+    from prsm_core.engine.model_names import ModelNames
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.processes.sandbox import Sandbox
     from prsm_core.engine.providers import ProviderRegistry
@@ -46,6 +50,7 @@ class Runtime:
     router: MessageRouter
     slots: Slots
     providers: ProviderRegistry
+    listings: Listings
     enforcement: Enforcement
     breakers: Breakers
     broker: PermissionBroker
@@ -60,3 +65,17 @@ class Runtime:
     sandbox: Sandbox
     open_endpoint: OpenEndpoint | None = None
     scorers: Sequence[ModelScorerSpec] = ()
+
+    @property
+    def workforce(self) -> Workforce:
+        """What is known by now of the models that agents may give their children."""
+        return Workforce(
+            names=self.listings.names,
+            usable=self.enforcement.usable_now,
+            summaries=self.providers.summaries,
+        )
+
+    @property
+    def model_names(self) -> ModelNames:
+        """All that a model may be called by, as far as it is known by now."""
+        return self.listings.names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.context import build_role_prompt
 from prsm_core.engine.enforcement import HINT
 from prsm_core.engine.grants import LADDER, narrow_grant
-from prsm_core.engine.model_choice import ModelChoice, choose_child_model, inherited_model
+from prsm_core.engine.model_choice import choose_child_model, inherited_model, resolve_model
 from prsm_core.engine.regions import choose_region
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.model_choice import ModelChoice
+    from prsm_core.engine.model_names import ModelNames
     from prsm_core.engine.regions import Leases
+    from prsm_core.engine.team import Workforce
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
@@ -91,11 +94,11 @@ def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
     """Return the native tools of a child: what was asked for, within the parent's grant.
 
-    A child that reads only (expert, reviewer) has the readers, a configured expert those of its
-    profile that the parent may hand down. Raises AgentSpawnError for an unknown tool or one
+    A child that reads only (expert, reviewer) has the readers, one with a profile those of it that
+    the parent may hand down, and no others. Raises AgentSpawnError for an unknown tool or one
     beyond the grant.
     """
-    if request.expert is not None:
+    if request.tools is None and request.expert is not None:
         return request.expert.tools & parent.grant.tools
     if request.tools is None:
         if request.role in {AgentRole.EXPERT, AgentRole.REVIEWER}:
@@ -115,7 +118,7 @@ def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[st
             hint=f"you may hand down {', '.join(sorted(parent.grant.tools))}",
             code="not_granted",
         )
-    return request.tools
+    return request.tools if request.expert is None else request.tools & request.expert.tools
 
 
 def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
@@ -156,15 +159,27 @@ class Identity:
         }
 
 
+def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelNames) -> SpawnRequest:
+    """Return a request whose `models` are "provider/model"; one alone is the child's own, too."""
+    if request.models is None:
+        return request
+    models = frozenset(resolve_model(text, inherited, names).name for text in request.models)
+    own = request.model
+    if own is None and len(models) == 1:
+        own = next(iter(models))
+    return replace(request, models=models, model=own)
+
+
 def _choose_allowed(
     request: SpawnRequest,
-    parent: AgentDescriptor,
-    settings: Settings,
-    providers: Collection[str],
+    inherited: ModelChoice,
+    granted: frozenset[str] | None,
+    names: ModelNames,
     refused: Mapping[str, str],
 ) -> ModelChoice:
-    inherited, granted = inherited_model(parent, settings, providers), parent.grant.models
-    choice = choose_child_model(request, inherited, settings, providers, granted, refused)
+    if request.models is not None:
+        granted = request.models if granted is None else request.models & granted
+    choice = choose_child_model(request, inherited, names, granted, refused)
     if choice.provider in refused:
         raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
     return choice
@@ -175,8 +190,7 @@ def describe_child(
     parent: AgentDescriptor,
     identity: Identity,
     *,
-    settings: Settings,
-    providers: Collection[str],
+    workforce: Workforce,
     refused: Mapping[str, str],
     workspace: str,
     mcp_servers: Mapping[str, McpServer],
@@ -186,8 +200,11 @@ def describe_child(
 
     `refused` are providers that start no agent, and why; `leases` are the regions of others.
     """
+    names, settings = workforce.names, workforce.names.settings
     depth = check_depth(parent.depth + 1, settings)
-    choice = _choose_allowed(request, parent, settings, providers, refused)
+    inherited = inherited_model(parent, names)
+    request = _with_models(request, inherited, names)
+    choice = _choose_allowed(request, inherited, parent.grant.models, names, refused)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     cwd = resolve_cwd(request.cwd, parent.cwd, workspace)
@@ -195,8 +212,6 @@ def describe_child(
     grant = narrow_grant(
         request, parent.grant, tools=tools, mode=mode, model=choice.name, region=region
     )
-    may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
-    leads = may_spawn and request.role is AgentRole.WORKER
     return AgentDescriptor(
         **identity.fields(),
         role=request.role,
@@ -204,14 +219,7 @@ def describe_child(
         model=choice.model,
         reasoning_effort=choice.reasoning_effort,
         prompt=request.prompt,
-        system_prompt=build_role_prompt(
-            request.role,
-            identity.alias,
-            may_spawn=may_spawn,
-            experts=settings.expert_profiles().values() if leads else (),
-            expert=request.expert,
-            region=region,
-        ),
+        system_prompt=_prompt_of_child(request, identity.alias, depth, choice, grant, workforce),
         cwd=cwd,
         tools=_delegates(request.mode, tools),
         grant=grant,
@@ -222,11 +230,34 @@ def describe_child(
     )
 
 
+def _prompt_of_child(
+    request: SpawnRequest,
+    alias: str,
+    depth: int,
+    choice: ModelChoice,
+    grant: Grant,
+    workforce: Workforce,
+) -> str:
+    """Return the system prompt of a child: who leads is told whom it may have below it."""
+    settings = workforce.names.settings
+    may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
+    leads = may_spawn and request.role is AgentRole.WORKER
+    return build_role_prompt(
+        request.role,
+        alias,
+        may_spawn=may_spawn,
+        experts=settings.expert_profiles().values() if leads else (),
+        expert=request.expert,
+        region=grant.region,
+        team=workforce.describe(choice, grant.models) if leads else "",
+    )
+
+
 def describe_master(
     task: str,
     identity: Identity,
     *,
-    settings: Settings,
+    workforce: Workforce,
     choice: ModelChoice,
     mode: PermissionMode,
     tools: frozenset[str] | None,
@@ -238,6 +269,7 @@ def describe_master(
     A master whose whole run is PLAN stays in PLAN. One that only delegates has the readers alone,
     whatever tools it is given, and its children work in DEFAULT.
     """
+    settings = workforce.names.settings
     may_spawn = settings.engine.max_agent_depth > 0
     stays = mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
     return AgentDescriptor(
@@ -252,6 +284,7 @@ def describe_master(
             identity.alias,
             may_spawn=may_spawn,
             experts=settings.expert_profiles().values() if may_spawn else (),
+            team=workforce.describe(choice, None) if may_spawn else "",
         ),
         cwd=workspace,
         tools=_delegates(mode, READ_TOOLS if tools is None else tools),

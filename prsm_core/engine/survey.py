@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.providers import ProviderRegistry
+
+_log = logging.getLogger("prsm.engine")
 
 DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list models
 
@@ -71,17 +74,18 @@ async def _look(registry: ProviderRegistry, name: str, patience: float | None) -
     capabilities = registry.capabilities(name)
     if patience is None or not status.available:
         return ProviderReport(status=status, capabilities=capabilities)
-    models, problem = await _models(registry, name, patience)
+    models, problem = await ask_models(registry, name, patience)
     return ProviderReport(
         status=status, capabilities=capabilities, models=models, models_problem=problem
     )
 
 
-async def _models(
+async def ask_models(
     registry: ProviderRegistry, name: str, seconds: float
 ) -> tuple[tuple[ModelInfo, ...], str | None]:
-    provider = await registry.get(name)
+    """Return the models that a provider lists, and why it lists none within so many seconds."""
     try:
+        provider = await registry.get(name)
         async with asyncio.timeout(seconds):
             return tuple(await provider.list_models()), None
     except TimeoutError:
@@ -90,3 +94,16 @@ async def _models(
         return (), error.message
     except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own
         return (), f"{type(error).__name__}: {error}"
+
+
+async def ask_whether_known(
+    registry: ProviderRegistry, name: str, model: str, seconds: float
+) -> bool:
+    """Return whether a provider takes a model that it does not list; also where it cannot say."""
+    try:
+        provider = await registry.get(name)
+        async with asyncio.timeout(seconds):
+            return bool(await provider.knows_model(model))
+    except Exception:  # noqa: BLE001 - a plugin's fault; the vendor may still take the model
+        _log.exception("provider %s cannot say whether it knows a model", name)
+        return True

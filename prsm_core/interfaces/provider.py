@@ -292,6 +292,14 @@ class Provider(ABC):
         """Return the models the vendor lists now; empty where it cannot tell."""
         return ()
 
+    async def knows_model(self, model: str) -> bool:
+        """Return whether the vendor takes a model that is not among those that were listed.
+
+        Vendors list some models by a short name, and take the long one, too. Where nothing is
+        listed nobody is asked.
+        """
+        return False
+
     async def aclose(self) -> None:
         """End everything the provider started."""
         return
@@ -305,7 +313,8 @@ class ProviderSpec:
     """Registers a provider; `factory(settings, services)` builds one configuration of it.
 
     `settings` is the provider's own section of the configuration, a plain mapping. A run that
-    names no provider takes one that is selectable.
+    names no provider takes one that is selectable. `good_for` tells agents in a few words what
+    it is for; where it is blank the summary does.
     """
 
     name: str
@@ -313,6 +322,7 @@ class ProviderSpec:
     factory: str | ProviderFactory
     executables: tuple[str, ...] = ()
     selectable: bool = True
+    good_for: str = ""
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.interfaces.deadline import deadline
+from prsm_core.interfaces.known_version import recall, remember
 from prsm_core.interfaces.npm import packaged_version
 
 if TYPE_CHECKING:
@@ -29,8 +30,12 @@ async def printed_version(
     cure: str,
     env: Mapping[str, str] | None = None,
     package: str | None = None,
+    fresh: bool = False,
 ) -> str | None:
     """Return the first line of `--version`, None if none comes within five seconds.
+
+    It is asked once: as long as the program's file does not change, what it said is known in the
+    private folder of the services, unless it must be `fresh`.
 
     Where npm has installed `package` that tells its version at once, and the program need only
     start: some take seconds of CPU to print it. The process has ended when this returns.
@@ -42,9 +47,12 @@ async def printed_version(
         cure: What to do where it is missing, as a sentence.
         env: Variables added to the allow-listed environment.
         package: The npm package that the program is part of.
+        fresh: Whether it is asked all the same.
 
     Raises ProviderNotAvailableError when the program is missing or cannot run.
     """
+    if not fresh and (known := recall(command, env, services.state_dir)) is not None:
+        return known
     try:
         process = await services.start_process(
             [*command, "--version"], name=f"{name} --version", env=env
@@ -53,11 +61,14 @@ async def printed_version(
         raise ProviderNotAvailableError(error.message, hint=cure) from error
     try:
         known = packaged_version(command, package) if package else None
-        return known or await _first_line(process, services)
+        told = known or await _first_line(process, services)
     except (TimeoutError, ProcessError):
         return None
     finally:
         await process.stop(grace=0)
+    if numbers_of(told) is not None:
+        remember(command, env, services.state_dir, told)
+    return told
 
 
 async def _first_line(process: Process, services: ProviderServices) -> str:
@@ -109,10 +120,29 @@ class VersionRange:
 
         Raises ProviderNotAvailableError when the program is missing, cannot run, or is too old.
         """
-        text = await printed_version(
-            command, services, name=self.program, cure=self.cure, env=env, package=self.package
-        )
+        text = await self._printed(command, services, env)
+        numbers = numbers_of(text or "")
+        if numbers is not None and numbers < self.oldest:
+            text = await self._printed(command, services, env, fresh=True)  # it may be another now
         return self.checked(text or "")
+
+    async def _printed(
+        self,
+        command: Sequence[str],
+        services: ProviderServices,
+        env: Mapping[str, str] | None,
+        *,
+        fresh: bool = False,
+    ) -> str | None:
+        return await printed_version(
+            command,
+            services,
+            name=self.program,
+            cure=self.cure,
+            env=env,
+            package=self.package,
+            fresh=fresh,
+        )
 
     def checked(self, text: str) -> str | None:
         """Return the version in a text, if any; raise as `found` does."""

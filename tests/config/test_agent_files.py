@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.errors import ConfigError
 
 REVIEWER = """\
@@ -98,4 +99,22 @@ def test_a_file_that_is_no_agent_file_is_named_with_its_line(place, text, where,
 def test_a_folder_that_cannot_be_read_is_an_error(place):
     place.paths.user_agents.write_text("no folder")
     with pytest.raises(ConfigError, match="agents: cannot be read"):
+        place.load()
+
+
+@pytest.mark.requirement("U20")
+def test_an_agent_file_makes_a_worker_or_a_reviewer_by_its_role(place):
+    write(place.paths.workspace_agents, "tester.md", "---\nrole: worker\n---\nYou test.\n")
+    write(place.paths.workspace_agents, "strict.md", "---\nrole: reviewer\n---\nYou judge.\n")
+    write(place.paths.workspace_agents, "wise.md", "---\n---\nYou know.\n")
+    profiles = place.load().settings.expert_profiles()
+    roles = {name: profile.role.value for name, profile in profiles.items()}
+    assert roles == {"tester": "worker", "strict": "reviewer", "wise": "expert"}
+    assert profiles["tester"].tools == NATIVE_TOOLS
+    assert profiles["strict"].tools == profiles["wise"].tools == READ_TOOLS
+
+
+def test_a_role_that_agents_cannot_be_given_is_refused_with_its_line(place):
+    path = write(place.paths.workspace_agents, "boss.md", "---\nrole: master\n---\nYou lead.\n")
+    with pytest.raises(ConfigError, match=rf"{path}:2: .*role"):
         place.load()

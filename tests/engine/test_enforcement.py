@@ -8,6 +8,7 @@ from prsm_core.config import Settings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.enforcement import LEVELS, describe_shortfall, needed_level, providers_of_run
 from prsm_core.engine.model_choice import ModelChoice
+from prsm_core.engine.model_names import ModelNames
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderSpec, ProviderStatus
 from tests.engine.harness import ScriptedProvider
@@ -37,6 +38,10 @@ class Weak(ScriptedProvider):
     async def probe(self):
         self.probes += 1
         return await super().probe()
+
+
+def names_of(settings):
+    return ModelNames(settings=settings, providers=set("abcdefg"))
 
 
 def policy(mode=PermissionMode.DEFAULT, **permissions):
@@ -115,9 +120,9 @@ def test_a_run_may_use_the_providers_that_the_settings_name():
         }
     )
     choice = ModelChoice(provider="a", model="default")
-    assert providers_of_run(choice, settings, set("abcdefg")) == set("abcde")
+    assert providers_of_run(choice, names_of(settings)) == set("abcde")
     no_peers = settings.model_copy(update={"defaults": Settings().defaults})
-    assert providers_of_run(choice, no_peers, set("abcdefg")) == set("adef")
+    assert providers_of_run(choice, names_of(no_peers)) == set("adef")
 
 
 @pytest.mark.requirement("F5")
@@ -158,7 +163,7 @@ async def test_nothing_is_told_of_a_provider_that_enforces_all(opened):
 @pytest.mark.requirement("F5")
 async def test_an_experts_provider_is_told_of_before_the_run_and_others_are_left_alone(opened):
     used, unused = Weak(**reach("none")), ScriptedProvider(**reach("none"))
-    spec = ProviderSpec(name="spare", summary="not built", factory=unused.spec().factory)
+    spec = ProviderSpec(name="spare", summary="", factory=unused.spec().factory)
     experts = {"experts": {"critic": CRITIC}}
     async with opened(settings=experts, others=(used.spec(), spec)) as team:
         await team.run()
@@ -166,7 +171,7 @@ async def test_an_experts_provider_is_told_of_before_the_run_and_others_are_left
         assert text.startswith("provider weak does not enforce all: the command policy needs")
         assert not is_late
         assert used.probes == 1
-        assert unused.services is None
+        assert unused.requests == {}
 
 
 @pytest.mark.requirement("F5")

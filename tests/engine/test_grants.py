@@ -14,7 +14,9 @@ from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.grants import LADDER, fits, may_spawn
 from prsm_core.engine.model_choice import ModelChoice
+from prsm_core.engine.model_names import ModelNames
 from prsm_core.engine.spawning import Identity, describe_child, describe_master
+from prsm_core.engine.team import Workforce
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 
@@ -44,13 +46,17 @@ def identity(number):
     )
 
 
+def workforce(settings):
+    names = ModelNames(settings=settings, providers={"script"})
+    return Workforce(names=names, usable={"script"}, summaries={})
+
+
 def describe(request, parent, number=1, settings=SETTINGS):
     return describe_child(
         request,
         parent,
         identity(number),
-        settings=settings,
-        providers={"script"},
+        workforce=workforce(settings),
         refused={},
         workspace="/",
         mcp_servers={},
@@ -61,7 +67,7 @@ def make_master(settings=SETTINGS, mode=PermissionMode.DEFAULT, **grant):
     master = describe_master(
         "do it",
         identity(0),
-        settings=settings,
+        workforce=workforce(settings),
         choice=ModelChoice(provider="script", model="default"),
         mode=mode,
         tools=None,

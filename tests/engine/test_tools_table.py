@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.engine.context import build_role_prompt
+from prsm_core.engine.team import TEAM_BYTES
 from prsm_core.engine.tools.table import TOOLS, ToolTable
 from prsm_core.errors import ToolInputError
 
@@ -33,6 +34,7 @@ MASTER = {
 NEEDS_CHILDREN = MASTER - {"ask_user", "get_budget", "task_complete", "wait_for_message"}
 OF_A_CHILD = {"ask_parent", "report_progress", "run_bash"}
 READER = OF_A_CHILD | {"ask_user", "task_complete"}
+LARGEST_TEAM = "x" * TEAM_BYTES
 BUDGET = 6000  # bytes that role prompt and tools may add to a model request
 
 
@@ -63,8 +65,8 @@ def test_a_model_sees_every_argument_and_no_rule_that_is_only_checked():
     for tool in TOOLS:
         seen = tool.spec.input_schema
         Draft202012Validator.check_schema(seen)
-        assert seen["properties"].keys() == tool.schema["properties"].keys()
-        assert seen["required"] == tool.schema["required"]
+        assert seen["properties"].keys() == tool.schema["properties"].keys() - {"timeout_seconds"}
+        assert seen.get("required", []) == tool.schema["required"]
         assert "minLength" not in str(seen)
 
 
@@ -100,7 +102,8 @@ def test_prompt_and_tools_add_at_most_6_kb_to_a_request(role, report):
         }
         for spec in tools.specs
     ]
-    prompt = build_role_prompt(role, "w" * 32, may_spawn=True)
+    leads = role in {AgentRole.MASTER, AgentRole.WORKER}
+    prompt = build_role_prompt(role, "w" * 32, may_spawn=True, team=LARGEST_TEAM if leads else "")
     size = len(json.dumps(specs, separators=(",", ":")).encode()) + len(prompt.encode())
     report(f"tools: role {role.value} adds {size} bytes to a request, {BUDGET} are allowed")
     assert size <= BUDGET
@@ -115,10 +118,14 @@ VALID: dict[str, dict[str, Any]] = {
         "prompt": "x",
         "tools": ["Read"],
         "model": "m",
+        "models": ["m"],
+        "mode": "plan",
+        "depth": 0,
         "cwd": "d",
         "mcp_servers": [],
         "exclude_mcp_servers": [],
         "role": "reviewer",
+        "profile": "tester",
         "name": "n",
         "wait": True,
     },
@@ -142,7 +149,7 @@ VALID: dict[str, dict[str, Any]] = {
 def test_arguments_are_checked_against_the_schema(tool):
     name, arguments = tool.spec.name, VALID[tool.spec.name]
     tool.check(arguments)
-    for required in tool.spec.input_schema["required"]:
+    for required in tool.schema["required"]:
         without = {key: value for key, value in arguments.items() if key != required}
         with pytest.raises(ToolInputError, match=f"{name}: .*{required}"):
             tool.check(without)
@@ -164,6 +171,11 @@ def test_arguments_are_checked_against_the_schema(tool):
         ("spawn_children_parallel", {"children": []}),
         ("spawn_children_parallel", {"children": [{"prompt": "x", "wait": True}]}),
         ("spawn_child", {"prompt": "x", "role": "expert"}),
+        ("spawn_child", {"prompt": "x", "mode": "delegate"}),
+        ("spawn_child", {"prompt": "x", "models": []}),
+        ("spawn_child", {"prompt": "x", "depth": -1}),
+        ("spawn_child", {"prompt": "x", "depth": 1.5}),
+        ("spawn_child", {"prompt": "x", "depth": True}),
     ],
 )
 def test_values_out_of_range_are_refused(tool, arguments):

@@ -19,6 +19,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     yield ProviderSpec(
         name="alibaba",
         summary="Alibaba Model Studio (Qwen), over Codex or Claude Code.",
+        good_for="Alibaba's Qwen models: coding",
         factory="prsm_alibaba.provider:build",
         selectable=False,  # only who has a key of the vendor's wants it
     )

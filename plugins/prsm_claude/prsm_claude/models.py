@@ -12,6 +12,9 @@ from typing import Any
 from prsm_core import ModelInfo
 
 _NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
+_ID = re.compile(r"claude-[a-z0-9][\w.@-]*", re.ASCII)
+_SHORT = frozenset({"default", "best", "sonnet", "opus", "haiku", "opusplan"})
+_LONG = "[1m]"  # behind a name: with the longer context
 _OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day
 _OLD = re.compile(r"claude-\w+-3(?:[.-]|$)")
 
@@ -25,12 +28,36 @@ def listed(info: Mapping[str, Any]) -> list[ModelInfo]:
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:
     efforts = entry.get("supportedEffortLevels")
-    name = entry.get("displayName")
+    name, resolved = entry.get("displayName"), entry.get("resolvedModel")
     return ModelInfo(
         model_id=str(entry["value"]),
         display_name=str(name) if name else None,
         reasoning_efforts=tuple(map(str, efforts)) if isinstance(efforts, list) else (),
+        aliases=(resolved,) if isinstance(resolved, str) and resolved else (),
     )
+
+
+def is_known(program: str, model: str) -> bool:
+    """Return whether Claude Code takes a name that it does not list; it may read the whole file.
+
+    It has short names for models, and its file holds the ids of all that it knows, old ones too.
+    """
+    plain = model.removesuffix(_LONG)
+    if plain in _SHORT:
+        return True
+    return _ID.fullmatch(plain) is not None and _names(program, plain.encode())
+
+
+def _names(program: str, model: bytes) -> bool:
+    pattern = re.compile(rb"(?<![\w.@-])" + re.escape(model) + rb"(?![\w.@-])")
+    found = shutil.which(program)
+    if found is None or Path(found).stat().st_size == 0:
+        return False
+    with (
+        Path(found).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return pattern.search(content) is not None
 
 
 def scanned(program: str) -> list[ModelInfo]:

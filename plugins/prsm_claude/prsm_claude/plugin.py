@@ -19,5 +19,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     yield ProviderSpec(
         name="claude",
         summary="Claude Code, by way of claude-agent-sdk.",
+        good_for="Anthropic's models: planning, coding, review",
         factory="prsm_claude.provider:build",
     )

@@ -109,6 +109,12 @@ class ClaudeProvider(Provider):
                 raise ProviderNotAvailableError(f"claude lists no models: {why}") from error
         return found or await self._scanned()
 
+    async def knows_model(self, model: str) -> bool:
+        """Return whether Claude Code takes a model by another name than it lists; see Provider."""
+        if self._config.models or self._config.base_url:
+            return False  # those are all that may be used
+        return await asyncio.to_thread(models.is_known, self._program[0], model)
+
     async def _scanned(self) -> Sequence[ModelInfo]:
         """Return what the program's file names: one that does not greet holds them all the same."""
         return await asyncio.to_thread(models.scanned, self._program[0])

@@ -32,7 +32,7 @@ async def listed(rpc: Rpc) -> tuple[ModelInfo, ...]:
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         try:
-            page = await rpc.request("model/list", {"cursor": cursor})
+            page = await rpc.request("model/list", {"cursor": cursor, "includeHidden": True})
         except RpcError as error:
             raise ProviderNotAvailableError(f"codex lists no models: {error.message}") from error
         models += [_listed(entry) for entry in page.get("data") or ()]

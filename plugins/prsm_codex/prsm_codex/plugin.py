@@ -19,6 +19,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     yield ProviderSpec(
         name="codex",
         summary="OpenAI Codex, by way of `codex app-server` or `codex exec`.",
+        good_for="OpenAI's models: coding, commands",
         factory="prsm_codex.provider:build",
         executables=("codex",),
     )

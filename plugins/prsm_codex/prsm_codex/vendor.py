@@ -102,7 +102,9 @@ def build_vendor(
     ).models
     masters = claude({**own["claude"], **shared}, services) if backend != "codex" else None
     others = _codex(vendor, {**own["codex"], **shared}, services) if backend != "claude" else None
-    return VendorProvider(masters or others, others or masters, models)
+    return VendorProvider(
+        masters or others, others or masters, models, is_preset="models" not in shared
+    )
 
 
 def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
@@ -131,17 +133,23 @@ def _codex(vendor: Vendor, own: Mapping[str, Any], services: ProviderServices) -
 class VendorProvider(Provider):
     """Runs masters by one provider, all others by another or the same.
 
-    What it promises is what both keep.
+    What it promises is what both keep. Where the models are a preset the vendor may have others.
     """
 
     def __init__(
-        self, masters: Provider | None, others: Provider | None, models: Sequence[ModelInfo]
+        self,
+        masters: Provider | None,
+        others: Provider | None,
+        models: Sequence[ModelInfo],
+        *,
+        is_preset: bool = False,
     ) -> None:
         if masters is None or others is None:
             raise ValueError("a vendor needs a backend")
         self._masters = masters
         self._others = others
         self._models = tuple(models)
+        self._is_preset = is_preset
         of_default = [replace(model, model_id=DEFAULT_MODEL) for model in self._models[:1]]
         self.known_models = (*self._models, *of_default)
 
@@ -191,6 +199,10 @@ class VendorProvider(Provider):
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the preset or configured models: no vendor lists them to these programs."""
         return self._models
+
+    async def knows_model(self, model: str) -> bool:
+        """Return whether a model may be the vendor's: only the user can say that it is not."""
+        return self._is_preset
 
     async def aclose(self) -> None:
         """Close the backends; see Provider."""

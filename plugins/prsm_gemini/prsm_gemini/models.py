@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _BEGIN = re.compile(r"^// packages/core/\S*src/config/models\.[jt]s$")
 _MODEL = re.compile(r'^(?:var|const|export const) \w+ = "((?:gemini|gemma)-[\w.-]+)";$')
+_SHORT = frozenset({"auto", "pro", "flash", "flash-lite"})
 _LINES = 120  # of the module, from its beginning
 _SOURCES = ("bundle/chunk-*.js", "dist/src/config/models.js")
 _CORE = "gemini-cli-core"
@@ -32,6 +33,12 @@ def known_models(command: Sequence[str]) -> tuple[ModelInfo, ...]:
             if found:
                 return tuple(ModelInfo(model_id=name) for name in found)
     return ()
+
+
+def is_known(command: Sequence[str], model: str) -> bool:
+    """Return whether Gemini CLI takes a name that an account does not list."""
+    plain = model.removeprefix("models/")
+    return plain in _SHORT or any(known.model_id == plain for known in known_models(command))
 
 
 def _packages(command: Sequence[str]) -> Iterator[Path]:

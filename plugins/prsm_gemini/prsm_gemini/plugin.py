@@ -19,6 +19,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     yield ProviderSpec(
         name="gemini",
         summary="Google's Gemini CLI, over ACP or one process per turn.",
+        good_for="Google's models: large contexts, coding",
         factory="prsm_gemini.provider:build",
         executables=("gemini",),
     )

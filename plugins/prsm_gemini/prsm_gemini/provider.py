@@ -21,7 +21,7 @@ from prsm_gemini import home as homes
 from prsm_gemini import probe
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.headless import HeadlessSession
-from prsm_gemini.models import known_models
+from prsm_gemini.models import is_known, known_models
 from prsm_gemini.turn import refusal
 
 if TYPE_CHECKING:
@@ -125,6 +125,12 @@ class GeminiProvider(Provider):
         except (PrsmError, TimeoutError):
             listed = ()  # no login, or no ACP: what the program knows is better than nothing
         return listed or await asyncio.to_thread(known_models, self._config.command)
+
+    async def knows_model(self, model: str) -> bool:
+        """Return whether Gemini CLI takes a model by another name than is listed; see Provider."""
+        if self._config.models:
+            return False  # those are all that may be used
+        return await asyncio.to_thread(is_known, self._config.command, model)
 
     async def aclose(self) -> None:
         """End every process; see Provider."""

@@ -19,6 +19,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
     yield ProviderSpec(
         name="minimax",
         summary="MiniMax, over Codex or Claude Code.",
+        good_for="MiniMax's models: coding",
         factory="prsm_minimax.provider:build",
         selectable=False,  # only who has a key of the vendor's wants it
     )

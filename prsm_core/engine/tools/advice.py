@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, ExpertProfile, SpawnRequest
 from prsm_core.engine.calls import Reply
-from prsm_core.engine.tools.family import await_child, check_request, describe, with_message
+from prsm_core.engine.tools.family import (
+    await_child,
+    check_request,
+    describe,
+    learn_models,
+    with_message,
+)
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ _PEER = ExpertProfile(
 async def consult_expert(call: Call) -> Reply:
     """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
     expert = _find_expert(call, call.args["expert_id"])
+    await learn_models(call, [expert.model])
     request = _request(call, expert, expert.model)
     await call.open()
     since = call.manager.runtime.ids.ulid()
@@ -49,7 +57,9 @@ async def consult_peer(call: Call) -> Reply:
             hint=f"peers: {', '.join(peers) or 'none; defaults.peer_models names some'}",
             code="unknown_peer",
         )
-    request = _request(call, _PEER, wanted or peers[0])
+    peer = wanted or peers[0]
+    await learn_models(call, [peer])
+    request = _request(call, replace(_PEER, model=peer), peer)
     await call.open()
     since = call.manager.runtime.ids.ulid()
     child = await call.manager.spawn_agent(request)
@@ -85,7 +95,8 @@ def _check_question(call: Call) -> None:
 
 
 def _find_expert(call: Call, expert_id: str) -> ExpertProfile:
-    experts = call.manager.runtime.settings.expert_profiles()
+    profiles = call.manager.runtime.settings.expert_profiles()
+    experts = {name: p for name, p in profiles.items() if p.role is AgentRole.EXPERT}
     if expert_id not in experts:
         raise AgentSpawnError(
             f"there is no expert {expert_id!r}",

@@ -67,6 +67,10 @@ def _is_number(schema: Schema, value: object) -> bool:
     return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
 
 
+def _is_integer(schema: Schema, value: object) -> bool:
+    return isinstance(value, int) and _is_number(schema, value)
+
+
 def _is_array(schema: Schema, value: object) -> bool:
     if not isinstance(value, list) or len(value) < schema.get("minItems", 0):
         return False
@@ -85,6 +89,7 @@ _CHECKS: Mapping[str, Callable[[Schema, object], bool]] = {
     "string": _is_string,
     "boolean": _is_boolean,
     "number": _is_number,
+    "integer": _is_integer,
     "array": _is_array,
     "object": _is_object,
 }

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole, AgentState, SpawnRequest
+from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode, SpawnRequest
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.calls import Reply, Wait
 from prsm_core.engine.mcp_servers import choose_servers, configured_servers
+from prsm_core.engine.model_choice import inherited_model
 from prsm_core.engine.spawning import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.calls import Call
@@ -29,6 +30,7 @@ _REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
 
 async def spawn_child(call: Call) -> Reply:
     """Spawn a child, or give a finished one that fits the task; with wait, return its result."""
+    await _learn_models(call, [call.args])
     await call.open()
     since = call.manager.runtime.ids.ulid()
     child, reused = await _spawn_or_reuse(call, call.args, taken=set())
@@ -38,6 +40,7 @@ async def spawn_child(call: Call) -> Reply:
 async def spawn_children_parallel(call: Call) -> Reply:
     """Spawn several children; all requests are checked before the first one is spawned."""
     wanted = call.args["children"]
+    await _learn_models(call, wanted)
     _check_all(call, wanted)
     await call.open()
     taken: set[str] = set()
@@ -111,24 +114,78 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
     }
 
 
+async def learn_models(call: Call, texts: Iterable[str | None]) -> None:
+    """Ask the providers of these names whether they have the models, where that is not known."""
+    runtime = call.manager.runtime
+    own = inherited_model(call.record.descriptor, runtime.model_names)
+    await runtime.listings.check(texts, own.provider)
+
+
+async def _learn_models(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
+    profiles = call.manager.runtime.settings.experts
+    texts: set[str | None] = set()
+    for child in children:
+        texts.update((child.get("model"), *child.get("models", ())))
+        if (profile := profiles.get(child.get("profile", ""))) is not None:
+            texts.add(profile.model)
+    await learn_models(call, texts)
+
+
 def _request(call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
     tools, region = arguments.get("tools"), arguments.get("region")
+    mode, depth = arguments.get("mode"), arguments.get("depth")
     if not arguments["prompt"].strip():
         raise AgentSpawnError("a child needs a task", hint="prompt must not be blank")
+    profile = _profile(call, arguments)
+    servers = _mcp_servers(call, arguments.get("mcp_servers"))
+    if servers is None and profile is not None and profile.mcp_servers:
+        servers = dict(profile.mcp_servers)
     return SpawnRequest(
         prompt=arguments["prompt"],
         parent_id=call.record.agent_id,
-        role=AgentRole(arguments.get("role", "worker")),
+        role=AgentRole(arguments.get("role", "worker")) if profile is None else profile.role,
+        expert=profile,
         name=arguments.get("name"),
         tools=None if tools is None else frozenset(tools),
-        model=arguments.get("model"),
+        model=_model(arguments, profile),
         cwd=arguments.get("cwd"),
         region=None if region is None else tuple(region),
-        mcp_servers=_mcp_servers(call, arguments.get("mcp_servers")),
+        mcp_servers=servers,
         exclude_plugins=frozenset(_mcp_servers(call, arguments.get("exclude_mcp_servers")) or ()),
         complexity=arguments.get("complexity"),
+        mode=None if mode is None else PermissionMode(mode),
+        models=None if (models := arguments.get("models")) is None else frozenset(models),
+        depth=None if depth is None else int(depth),  # JSON has 2.0, too
         budget=_budget(arguments.get("budget")),
     )
+
+
+def _model(arguments: Mapping[str, Any], profile: ExpertProfile | None) -> str | None:
+    own = None if profile is None else profile.model
+    named: str | None = arguments.get("model", own)
+    return named
+
+
+def _profile(call: Call, arguments: Mapping[str, Any]) -> ExpertProfile | None:
+    """Return the configured worker or reviewer that a child is to be."""
+    wanted = arguments.get("profile")
+    if wanted is None:
+        return None
+    profiles = call.manager.runtime.settings.expert_profiles()
+    spawned = {name: p for name, p in profiles.items() if p.role is not AgentRole.EXPERT}
+    if wanted not in spawned:
+        is_expert = wanted in profiles
+        raise AgentSpawnError(
+            f"{wanted!r} is an expert" if is_expert else f"there is no profile {wanted!r}",
+            hint="consult_expert asks it"
+            if is_expert
+            else f"profiles: {', '.join(spawned) or 'none are configured'}",
+            code="unknown_profile",
+        )
+    role = spawned[wanted].role
+    if arguments.get("role", role.value) != role.value:
+        raise AgentSpawnError(f"{wanted!r} is a {role.value}", hint="leave the role out")
+    return spawned[wanted]
 
 
 def _budget(limits: Mapping[str, float] | None) -> Budget | None:
@@ -186,8 +243,7 @@ def check_request(call: Call, request: SpawnRequest, also_leased: Leases = ()) -
         request,
         call.record.descriptor,
         manager.identity(request.name, request),
-        settings=manager.runtime.settings,
-        providers=manager.runtime.providers.names,
+        workforce=manager.runtime.workforce,
         refused=manager.runtime.enforcement.refused,
         workspace=manager.runtime.workspace,
         mcp_servers={},
@@ -212,7 +268,7 @@ async def _spawn_or_reuse(
 def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentRecord | None:
     """Return a finished child of equal role, folder, model, tools and MCP servers, or None."""
     manager, record = call.manager, call.record
-    special = (request.name, request.mcp_servers, request.budget)
+    special = (request.name, request.mcp_servers, request.budget, request.expert)
     if any(wish is not None for wish in special):
         return None
     wanted = check_request(call, request)
@@ -226,7 +282,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
         child = manager.get(child_id)
         if child_id in taken or child.is_live or child.state not in _REUSABLE:
             continue
-        if _has_unread_result(call, child_id):
+        if child.has_profile or _has_unread_result(call, child_id):
             continue
         have = child.descriptor
         same = all(

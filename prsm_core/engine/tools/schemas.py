@@ -10,7 +10,15 @@ from typing import Any
 
 from prsm_core.catalog.selection import FITTING
 
-_NOT_SHOWN = {"minLength", "minItems", "additionalProperties"}
+_NOT_SHOWN = {
+    "minLength",
+    "minItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "additionalProperties",
+}
+_OTHER_NAMES = {"timeout_seconds"}  # of arguments that are shown
 _SHOWN = {
     "children": {"type": "array", "items": {"type": "object", "required": ["prompt"]}},
     "budget": {"type": "object", "description": "most of tokens, usd, turns, spawns"},
@@ -19,7 +27,7 @@ _SHOWN = {
 _STR = {"type": "string", "minLength": 1}
 _COUNT = {"type": "number", "minimum": 1}
 _COST = {"type": "number", "exclusiveMinimum": 0}
-_ID = {"type": "string", "minLength": 1, "description": "id, unique prefix, or name"}
+_MODES = ("plan", "default", "accept_edits", "bypass")  # those that are a rung of the ladder
 
 
 def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
@@ -33,18 +41,22 @@ def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
 
 _CHILD = {
     "prompt": {**_STR, "description": "complete task; the child sees nothing else"},
-    "tools": {"type": "array", "items": _STR, "description": "default: all you may hand down"},
-    "model": {**_STR, "description": "alias, provider/model or model; default: yours"},
+    "tools": {"type": "array", "items": _STR, "description": "default: all"},
+    "model": {**_STR, "description": "alias, provider or provider/model; default: yours"},
     "complexity": {"enum": list(FITTING), "description": "picks the model"},
+    "models": {"type": "array", "items": _STR, "minItems": 1, "description": "all it may use"},
+    "mode": {"enum": list(_MODES), "description": "at most yours"},
+    "depth": {"type": "integer", "minimum": 0, "description": "levels below it"},
     "cwd": _STR,
     "region": {"type": "array", "items": _STR, "description": "folders only it may write"},
     "mcp_servers": {"type": "array", "items": _STR},
     "exclude_mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},
+    "profile": _STR,
     "name": _STR,
     "budget": _object((), tokens=_COUNT, usd=_COST, turns=_COUNT, spawns=_COUNT),
 }
-_WAIT = {"type": "boolean", "description": "return its result, or its question; default false"}
+_WAIT = {"type": "boolean", "description": "for its result or question"}
 
 SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask_parent": (
@@ -55,14 +67,13 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         "Answer a child's question.",
         _object(
             ("child_id", "correlation_id", "response"),
-            child_id=_ID,
+            child_id=_STR,
             correlation_id=_STR,
             response=_STR,
         ),
     ),
     "wait_for_message": (
-        "Wait for the next question, task_result or prompt. Returns nothing_left when no one can "
-        "send any more.",
+        "Wait for the next question, task_result or prompt; nothing_left: no one can send any.",
         _object(
             (),
             timeout={"type": "number", "minimum": 0, "description": "seconds; 0 = no limit"},
@@ -71,16 +82,15 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "send_child_prompt": (
-        "Send a running child a message; it reads it at its next wait or turn.",
-        _object(("child_id", "prompt"), child_id=_ID, prompt=_STR),
+        "Send a running child a message.",
+        _object(("child_id", "prompt"), child_id=_STR, prompt=_STR),
     ),
     "spawn_child": (
         "Give a task to a child agent. A finished child that fits is used again.",
         _object(("prompt",), **_CHILD, wait=_WAIT),
     ),
     "spawn_children_parallel": (
-        "Spawn several children at once, each given as for spawn_child but wait; returns at once. "
-        "Then call wait_for_message.",
+        "Spawn several children at once, each given as for spawn_child but wait.",
         _object(
             ("children",),
             children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},
@@ -88,19 +98,19 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "restart_child": (
         "Give an ended child a new task.",
-        _object(("child_id", "prompt"), child_id=_ID, prompt=_STR, wait=_WAIT),
+        _object(("child_id", "prompt"), child_id=_STR, prompt=_STR, wait={"type": "boolean"}),
     ),
     "consult_expert": (
-        "Ask an expert and wait for its answer, or its question.",
+        "Ask an expert and wait for its answer.",
         _object(("expert_id", "question"), expert_id=_STR, question=_STR),
     ),
     "consult_peer": (
-        "Ask another model for a second opinion; thread_id of an answer goes on with it.",
+        "Ask another model for a second opinion; thread_id goes on with one.",
         _object(
             ("question",),
             question=_STR,
             thread_id=_STR,
-            peer={**_STR, "description": "default: the first; list shows them"},
+            peer={**_STR, "description": "list shows all"},
         ),
     ),
     "report_progress": (
@@ -111,7 +121,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         "Finish: your task is done. Nothing after it is seen.",
         _object(
             ("summary",),
-            summary={"type": "string", "description": "what you did and how it was checked"},
+            summary={"type": "string"},
             artifacts={"type": "array", "items": _STR, "description": "files made or changed"},
             commands={"type": "array", "items": _STR, "description": "commands run to check"},
         ),
@@ -131,9 +141,9 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "get_child_history": (
         "Read a child's conversation.",
-        _object(("child_id",), child_id=_ID, detail_level={"enum": ["full", "summary"]}),
+        _object(("child_id",), child_id=_STR, detail_level={"enum": ["full", "summary"]}),
     ),
-    "check_child_status": ("State of one child.", _object(("child_id",), child_id=_ID)),
+    "check_child_status": ("State of one child.", _object(("child_id",), child_id=_STR)),
     "get_budget": ("What the run and you may still use up.", _object(())),
     "get_children_status": ("State of all your children.", _object(())),
     "run_bash": (
@@ -151,11 +161,16 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
 def shown(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what a model sees of a schema."""
     plain = {key: value for key, value in schema.items() if key not in _NOT_SHOWN}
+    if not plain.get("required", True):
+        del plain["required"]
     if isinstance(plain.get("items"), dict):
         plain["items"] = shown(plain["items"])
     if "properties" in plain:
-        properties = plain["properties"].items()
-        plain["properties"] = {name: shown(value) for name, value in properties}
+        plain["properties"] = {
+            name: shown(value)
+            for name, value in plain["properties"].items()
+            if name not in _OTHER_NAMES
+        }
         briefly = {name: brief for name, brief in _SHOWN.items() if name in plain["properties"]}
         plain["properties"] |= briefly
     return plain

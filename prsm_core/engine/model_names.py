@@ -1,0 +1,205 @@
+"""What a model may be called: an alias, a provider, provider/model, or a name of a provider's own.
+
+Names are looked up in that order, and nothing is guessed: what is none of them is refused with
+the names that come nearest, unless its provider cannot say which models it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.packaged import PACKAGED
+from prsm_core.errors import ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.models import ModelInfo
+
+DEFAULT_MODEL = "default"  # whichever the vendor's program takes by itself
+UNKNOWN = "unknown_model"  # the code of the error about a name of no model
+ANY_MODEL = "one that is not listed is taken where model_registry.<id>.provider names its provider"
+SHOWN = 3  # so many of the nearest names are told
+_SLIP = 0.8  # how alike a word must be to a known name, 0 to 1, to be a slip of the pen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The models that a provider has listed, and other names that it was heard to take.
+
+    Only one that `is_fresh` says which models there are not.
+    """
+
+    models: tuple[ModelInfo, ...]
+    others: frozenset[str] = frozenset()
+    is_fresh: bool = True
+
+    def has(self, name: str) -> bool:
+        """Return whether the provider takes a name."""
+        return name in self.others or any(model.is_called(name) for model in self.models)
+
+    @property
+    def visible(self) -> Iterator[ModelInfo]:
+        """The models that are for everybody."""
+        return (model for model in self.models if not model.hidden)
+
+
+Listed = Mapping[str, Listing]  # by provider; one that has listed nothing is not in it
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What is wrong with a name; without a hint the nearest names are told."""
+
+    message: str
+    hint: str | None = None
+    code: str = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNames:
+    """All names that are known.
+
+    Attributes:
+        settings: Their aliases and registry; what those say is taken.
+        providers: The installed ones.
+        listed: What providers have listed so far.
+    """
+
+    settings: Settings
+    providers: Collection[str]
+    listed: Listed = field(default_factory=dict)
+
+    def place(self, text: str, base: str) -> tuple[str, str]:
+        """Return the provider and the model that a name means; `base` has the bare models.
+
+        Raises ModelNotAvailableError for a name that is surely none, with the nearest.
+        """
+        found = self._find(text.strip(), base)
+        if isinstance(found, tuple):
+            return found
+        hint = found.hint or f"the nearest names: {self._told_nearest(text, base)}"
+        raise ModelNotAvailableError(found.message, hint=hint, code=found.code)
+
+    def sought(self, text: str, base: str) -> tuple[str, str] | None:
+        """Return the provider and the model that a name seems to mean; None if it is no name."""
+        found = replace(self, listed={})._find(text.strip(), base)
+        return found if isinstance(found, tuple) else None
+
+    def provider_of(self, text: str) -> str | None:
+        """Return the provider that a name says by itself; None for a model of any."""
+        alias = self.settings.models.get(text.strip())
+        head = text.strip().partition("/")[0]
+        if alias is not None:
+            return alias.provider
+        return head if head in self.providers else None
+
+    def is_taken(self, provider: str, model: str) -> bool:
+        """Return whether a provider is known to take a model."""
+        if model == DEFAULT_MODEL or self.is_configured(provider, model):
+            return True
+        listing = self.listed.get(provider)
+        return listing is not None and listing.has(model)
+
+    def is_configured(self, provider: str, model: str) -> bool:
+        """Return whether the user has said that a provider has a model."""
+        known = self.settings.model_registry.get(model)
+        section = self.settings.providers.get(provider)
+        return (known is not None and known.provider == provider) or (
+            section is not None and model in section.models
+        )
+
+    def nearest(self, text: str, base: str) -> list[str]:
+        """Return the names that are most like one, the best first; none where none is known."""
+        marks: dict[str, float] = {}
+        for said, name in self._sayings(base):
+            marks[name] = max(_likeness(text, said), marks.get(name, 0.0))
+        likely = sorted(marks, key=lambda name: (-marks[name], name))
+        names = (name for name in likely if isinstance(self._find(name, base), tuple))
+        return list(islice(names, SHOWN))
+
+    def _told_nearest(self, text: str, base: str) -> str:
+        return ", ".join(self.nearest(text, base)) or "none is known"
+
+    def _sayings(self, base: str) -> Iterator[tuple[str, str]]:
+        """Yield what somebody may have wanted to say, and the name that says it."""
+        for name in (*self.settings.models, *self.providers):
+            yield name, name
+        for provider, listing in self.listed.items():
+            for model in listing.visible:
+                full = f"{provider}/{model.model_id}"
+                is_bare = self._find(model.model_id, base) == (provider, model.model_id)
+                for said in (model.model_id, *model.aliases, model.display_name or full):
+                    yield said, model.model_id if is_bare else full
+                    yield f"{provider}/{said}", full
+
+    def _find(self, text: str, base: str) -> tuple[str, str] | _Wrong:
+        """Return what a name means, or what is wrong with it."""
+        alias = self.settings.models.get(text)
+        if alias is not None:
+            wrong = self._wrong_provider(text, alias.provider)
+            return wrong or self._checked(text, alias.provider, alias.model_id)
+        if text in self.providers:
+            return text, DEFAULT_MODEL
+        head, slash, model = text.partition("/")
+        if not text or (slash and not head):
+            return _Wrong(f"{text!r} names no model")
+        if head in self.providers:
+            return self._checked(text, head, model)
+        return self._find_bare(text, base)
+
+    def _find_bare(self, text: str, base: str) -> tuple[str, str] | _Wrong:
+        """Return a model of the provider that has the bare ones."""
+        if self.is_taken(base, text):
+            return base, text
+        head, slash, _ = text.partition("/")
+        is_sure = bool(slash) and base not in self.providers
+        wrong = self._wrong_provider(text, head, is_sure=is_sure)
+        found = wrong or self._wrong_provider(text, base) or self._checked(text, base, text)
+        known = (*self.settings.models, *self.providers, *PACKAGED)
+        if isinstance(found, tuple) and text.isalpha() and _slips(text, known):
+            return _Wrong(f"there is no model {text!r}")  # but one of those was meant
+        return found
+
+    def _checked(self, text: str, provider: str, model: str) -> tuple[str, str] | _Wrong:
+        """Return the model unless its provider is known to have no such one."""
+        if not model.strip():
+            return _Wrong(f"{text!r} names no model")
+        listing = self.listed.get(provider)
+        if self.is_taken(provider, model) or listing is None or not listing.is_fresh:
+            return provider, model
+        return _Wrong(f"provider {provider} has no model {model!r}")
+
+    def _wrong_provider(self, text: str, provider: str, *, is_sure: bool = True) -> _Wrong | None:
+        """Return what is wrong with a provider that is not installed, or is none.
+
+        What stands before the slash of some vendors' models looks like one: unless it `is_sure`
+        to be meant for one, only what cannot be anything else is wrong.
+        """
+        if provider in self.providers:
+            return None
+        installed = f"installed providers: {', '.join(sorted(self.providers)) or 'none'}"
+        near = _slips(provider, self.providers)
+        if provider in PACKAGED or provider in self.settings.providers or (is_sure and not near):
+            what = f"model {text!r} needs provider {provider!r}, which is not installed"
+            return _Wrong(what, hint=installed, code=ModelNotAvailableError.code)
+        if is_sure or ("/" in text and provider.isalpha() and near):
+            what = f"model {text!r} needs provider {provider!r}, which there is not"
+            return _Wrong(what, hint=f"did you mean {near[0]}? {installed}")
+        return None
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+
+
+def _slips(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a text may be a slip for, the likeliest first."""
+    marks = {name: _likeness(text, name) for name in names}
+    near = [name for name in marks if marks[name] >= _SLIP]
+    return sorted(near, key=lambda name: (-marks[name], name))

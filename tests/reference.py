@@ -1,4 +1,4 @@
-"""The parts of the reference pages that are made of the sources: settings, and help of commands.
+"""The parts of the reference pages that are made of the sources: settings, help, plugins.
 
 `python tests/reference.py` tells which page is out of date; `--sync` brings them up to date. What
 stands between `<!-- begin x -->` and `<!-- end x -->` is made, all else is written by hand.
@@ -19,6 +19,7 @@ import click
 
 from prsm_core.cli.group import cli
 from prsm_core.config import config_schema
+from tests.plugin_reference import plugin_parts
 from tests.sources import ROOT
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 CONFIG_PAGE = ROOT / "docs" / "config.md"
 CLI_PAGE = ROOT / "docs" / "cli.md"
+PLUGINS_PAGE = ROOT / "docs" / "plugins.md"
 WIDTH = 88  # of the help pages
 
 SCHEMA = config_schema()
@@ -34,7 +36,7 @@ _PART = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 def updated(page: Path) -> str:
     """Return a page with its made parts as they should be; raise KeyError for an unknown one."""
-    parts = {CONFIG_PAGE: config_parts, CLI_PAGE: cli_parts}[page]()
+    parts = PARTS[page]()
     text = page.read_text(encoding="utf-8")
     return _PART.sub(lambda part: f"{part[1]}{parts[part[2]]}{part[3]}", text)
 
@@ -183,9 +185,12 @@ def _meaning(node: Mapping[str, Any]) -> str:
     return str(node.get("description") or _resolved(node)["description"])
 
 
+PARTS = {CONFIG_PAGE: config_parts, CLI_PAGE: cli_parts, PLUGINS_PAGE: plugin_parts}
+
+
 def main(argv: list[str]) -> int:
     """Tell what is out of date; with --sync write it."""
-    stale = [page for page in (CONFIG_PAGE, CLI_PAGE) if updated(page) != page.read_text("utf-8")]
+    stale = [page for page in PARTS if updated(page) != page.read_text("utf-8")]
     for page in stale:
         sys.stdout.write(f"{page.relative_to(ROOT)} is out of date\n")
         if "--sync" in argv:

@@ -10,11 +10,14 @@ import pytest
 import yaml
 
 from prsm_core.config import Settings
+from prsm_core.domain.events import EVENT_FIELDS, EVENT_MEANINGS
 from tests.config.place import Place
 from tests.documents import blocks_of
 from tests.reference import (
     CLI_PAGE,
     CONFIG_PAGE,
+    PARTS,
+    PLUGINS_PAGE,
     cli_parts,
     config_parts,
     holds_entries,
@@ -54,7 +57,7 @@ def settings_of_examples() -> Iterator[tuple[str, ...]]:
             yield from ((section, key) for key in values)
 
 
-@pytest.mark.parametrize("page", [CONFIG_PAGE, CLI_PAGE], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PARTS, ids=lambda page: page.name)
 def test_the_page_is_up_to_date(page):
     assert page.read_text(encoding="utf-8") == updated(page), SYNC
 
@@ -62,6 +65,12 @@ def test_the_page_is_up_to_date(page):
 def test_every_section_is_on_the_page():
     assert part_names(CONFIG_PAGE) == list(Settings.model_fields) == list(config_parts())
     assert part_names(CLI_PAGE) == list(cli_parts())
+
+
+@pytest.mark.requirement("C5")
+def test_everything_that_a_plugin_meets_is_on_the_page():
+    assert sorted(part_names(PLUGINS_PAGE)) == sorted(PARTS[PLUGINS_PAGE]())
+    assert EVENT_MEANINGS.keys() == EVENT_FIELDS.keys()
 
 
 @pytest.mark.parametrize("section", Settings.model_fields)

@@ -66,6 +66,35 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "thinking_delta": ("text",),
 }
 
+EVENT_MEANINGS: Mapping[str, str] = {
+    "run_started": "a run has begun",
+    "run_finished": "the last event of a run: how it ended, and what it used",
+    "agent_spawned": "there is a new agent; `parent` is None for a master",
+    "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
+    "turn_started": "the `n`th prompt of an agent goes to its provider",
+    "turn_finished": "the turn is over: why, what it used, how full the model's window is",
+    "message_completed": "a whole message of the agent, or a prompt to it",
+    "tool_call_started": "a tool is called; `orchestration`: it is one of PRSM's own",
+    "tool_call_finished": "the call has ended: completed, failed or denied",
+    "message_routed": "a message went from one agent to another",
+    "permission_requested": "a person is asked whether an agent may do something",
+    "permission_resolved": "the request is answered, by whom and where",
+    "check_denied": "the permission check of a plugin denied something",
+    "question_asked": "an agent asks a person",
+    "question_answered": "the question is answered, or nobody could",
+    "progress_reported": "how far an agent says it is",
+    "file_changed": "a file is another; lines added and removed, and the call that did it",
+    "deadlock_detected": "agents wait for each other, and what was done about it",
+    "budget_warned": "80 % of a budget are used",
+    "budget_exceeded": "a budget is used up",
+    "retry_scheduled": "a turn has failed and is tried again after a delay",
+    "notice": "something worth telling; `level` is info, warning or error",
+    "sink_dropped": "a sink was too slow or failed, and so many events never reached it",
+    "plugin_quarantined": "a plugin could not be used in this run, and why",
+    "text_delta": "a piece of a message, live only",
+    "thinking_delta": "a piece of the model's thinking, live only",
+}
+
 _KNOWN_FIELDS = {kind: frozenset(names) for kind, names in EVENT_FIELDS.items()}
 _ENVELOPE = ("seq", "ts", "session", "run", "agent", "type")
 

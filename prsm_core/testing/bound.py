@@ -12,6 +12,7 @@ import functools
 import inspect
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +30,7 @@ CANCEL_SECONDS = 1.0  # for what was cancelled to end
 SIGNAL = signal.SIGVTALRM  # of no other use here
 SIGNALS = 3  # how often what blocks is interrupted before the process is given up
 GIVEN_UP = 70  # the exit code then
+EXIT_SECONDS = 5.0  # for what the tests have left, once they are over
 
 _KIT = str(Path(__file__).parent)
 _ASYNCIO = str(Path(asyncio.__file__).parent)
@@ -169,16 +171,36 @@ class _Watch:
         return beat.wait(CANCEL_SECONDS)
 
     def _raise(self, _: int, frame: FrameType | None) -> None:
-        while frame is not None and (_is_kit(frame) or _is_library(frame)):
-            frame = frame.f_back
-        place = "it" if frame is None else _place(frame)
-        self._reason = self._reason or f"it blocks the event loop: {place} does not return"
+        self._reason = self._reason or f"it blocks the event loop: {_tested(frame)} does not return"
         if not self._over.is_set():
             raise pytest.fail.Exception(self._reason)
 
 
+def _tested(frame: FrameType | None) -> str:
+    """Return where a stack is in the code that is tested."""
+    while frame is not None and (_is_kit(frame) or _is_library(frame)):
+        frame = frame.f_back
+    return "it" if frame is None else _place(frame)
+
+
 def _is_library(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(str(Path(os.__file__).parent))
+
+
+def see_out() -> None:
+    """Have the process end once its main thread has: threads that do not end would keep it."""
+    threading.Thread(target=_end_late, daemon=True).start()
+
+
+def _end_late() -> None:
+    main = threading.main_thread()
+    main.join()  # the process of a worker goes on for as long as others work
+    threading.Event().wait(EXIT_SECONDS)
+    frames = sys._current_frames()
+    kept = [t for t in threading.enumerate() if not t.daemon and t is not main]
+    places = [_tested(frames.get(thread.ident or 0)) for thread in kept]
+    write_error(f"threads that were left do not end: {', '.join(places)}\n")
+    os._exit(GIVEN_UP)
 
 
 class _Threads(ThreadPoolExecutor):

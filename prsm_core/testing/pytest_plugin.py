@@ -7,6 +7,7 @@ it imports nothing of the core at the top.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _stderr = os.dup(2)
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+def pytest_unconfigure() -> None:
+    """Let the process end, whatever the tests of a contract have left running."""
+    if bound := sys.modules.get("prsm_core.testing.bound"):
+        bound.see_out()
 
 
 def write_error(text: str) -> None:

@@ -249,6 +249,26 @@ def test_what_hangs_fails_the_contract_with_the_reason(name, said):
 
 
 @pytest.mark.requirement("F12")
+def test_a_thread_that_is_left_does_not_keep_the_run_and_is_named(tmp_path):
+    code = f"""{HEAD}
+def snore():
+    time.sleep(600)
+
+class Leaves(Plain):
+    async def run(self, app):
+        threading.Thread(target=snore).start()
+        return (await (await app.start_run("x")).result()).exit_code
+
+class TestLeaves(Contract):
+    made = Leaves
+"""
+    done = run_pytest(tmp_path, code)
+    assert "1 passed" in done.stdout
+    assert done.returncode == 70
+    assert "threads that were left do not end: snore (test_hangs.py:" in done.stderr
+
+
+@pytest.mark.requirement("F12")
 def test_what_cannot_be_interrupted_ends_the_run_and_says_so(tmp_path):
     code = f"""{HEAD}
 class Defiant(Plain):

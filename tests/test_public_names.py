@@ -123,6 +123,32 @@ def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     assert not strange
 
 
+# What a fake program takes: a module of the kit that it imports itself, as docs/plugins.md says.
+FAKES = "prsm_core.testing.odd_faults"
+# What tests of ours look at besides: the whole application, or what another party would see.
+INSIDE = {
+    "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
+    "prsm_codex": {"engine.background", "engine.clocks", "toolserver.bridge"},
+    "prsm_gemini": {"engine.processes.launcher"},
+}
+UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
+    """Wherever they take a name from, it is one of the public ones."""
+    inside = {f"prsm_core.{module}" for module in INSIDE.get(plugin.name, ())}
+    public = {*prsm_core.__all__, *prsm_core.testing.__all__, *UNNAMED}
+    strange = [
+        f"{where(path, node)} {module}:{name}"
+        for path in sorted((plugin / "tests").rglob("*.py"))
+        for node, module, name in _imports_of_the_core(path)
+        if module != FAKES and module not in inside and name not in public
+    ]
+    assert not strange
+
+
 def _is_text(node: ast.stmt) -> bool:
     value = node.value if isinstance(node, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -15,11 +15,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing would cost more than everything else here
 
 if TYPE_CHECKING:
-    from prsm_core.testing.app_double import (
-        ScriptedApp,
-        ScriptedRun,
-        settle,
-    )
+    from prsm_core.testing.app_double import ScriptedApp, ScriptedRun, settle
     from prsm_core.testing.check_contract import PermissionCheckContract
     from prsm_core.testing.doubles import (
         LocalServices,
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
         answers,
         completes,
         only,
+        open_background,
         open_services,
         run_turn,
         session_request,
@@ -39,20 +36,20 @@ if TYPE_CHECKING:
     from prsm_core.testing.frontend_contract import FrontendContract
     from prsm_core.testing.memory_store import MemoryStore
     from prsm_core.testing.misbehaviour import Misbehaviour
-    from prsm_core.testing.misbehaviour_contract import (
-        MisbehaviourContract,
-        fake_command,
-    )
+    from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
     from prsm_core.testing.model_server import ModelServer
-    from prsm_core.testing.odd_team import (
-        OddTeam,
-        Outcome,
-    )
+    from prsm_core.testing.odd_team import OddTeam, Outcome
     from prsm_core.testing.provider_contract import ProviderContract
     from prsm_core.testing.provider_scene import (
         Scene,
         ScriptedModel,
         Stage,
+        call,
+        end,
+        error,
+        failure,
+        reason,
+        streaming,
     )
     from prsm_core.testing.rush_clock import RushClock
     from prsm_core.testing.samples import (
@@ -66,10 +63,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.scorer_contract import ModelScorerContract
     from prsm_core.testing.sink_contract import EventSinkContract
     from prsm_core.testing.store_contract import StoreContract
-    from prsm_core.testing.terminal import (
-        Terminal,
-        open_terminal,
-    )
+    from prsm_core.testing.terminal import Terminal, open_terminal
 
 __all__ = [
     "EventSinkContract",
@@ -96,12 +90,19 @@ __all__ = [
     "StoreContract",
     "Terminal",
     "answers",
+    "call",
     "completes",
+    "each",
+    "end",
+    "error",
+    "failure",
     "fake_command",
     "later_events",
     "only",
+    "open_background",
     "open_services",
     "open_terminal",
+    "reason",
     "run_turn",
     "sample_contexts",
     "sample_events",
@@ -110,17 +111,14 @@ __all__ = [
     "sample_tasks",
     "session_request",
     "settle",
+    "streaming",
     "tool_spec",
     "turn_context",
     "until",
 ]
 
 _HOMES = {
-    "prsm_core.testing.app_double": (
-        "ScriptedApp",
-        "ScriptedRun",
-        "settle",
-    ),
+    "prsm_core.testing.app_double": ("ScriptedApp", "ScriptedRun", "settle"),
     "prsm_core.testing.check_contract": ("PermissionCheckContract",),
     "prsm_core.testing.doubles": (
         "LocalServices",
@@ -129,6 +127,7 @@ _HOMES = {
         "answers",
         "completes",
         "only",
+        "open_background",
         "open_services",
         "run_turn",
         "session_request",
@@ -140,20 +139,20 @@ _HOMES = {
     "prsm_core.testing.frontend_contract": ("FrontendContract",),
     "prsm_core.testing.memory_store": ("MemoryStore",),
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),
-    "prsm_core.testing.misbehaviour_contract": (
-        "MisbehaviourContract",
-        "fake_command",
-    ),
+    "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
     "prsm_core.testing.model_server": ("ModelServer",),
-    "prsm_core.testing.odd_team": (
-        "OddTeam",
-        "Outcome",
-    ),
+    "prsm_core.testing.odd_team": ("OddTeam", "Outcome"),
     "prsm_core.testing.provider_contract": ("ProviderContract",),
     "prsm_core.testing.provider_scene": (
         "Scene",
         "ScriptedModel",
         "Stage",
+        "call",
+        "end",
+        "error",
+        "failure",
+        "reason",
+        "streaming",
     ),
     "prsm_core.testing.rush_clock": ("RushClock",),
     "prsm_core.testing.samples": (
@@ -167,10 +166,7 @@ _HOMES = {
     "prsm_core.testing.scorer_contract": ("ModelScorerContract",),
     "prsm_core.testing.sink_contract": ("EventSinkContract",),
     "prsm_core.testing.store_contract": ("StoreContract",),
-    "prsm_core.testing.terminal": (
-        "Terminal",
-        "open_terminal",
-    ),
+    "prsm_core.testing.terminal": ("Terminal", "open_terminal"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -203,7 +203,7 @@ def test_a_new_plugin_is_built_and_installed_and_passes_its_contract(kind, autho
     folder = written[kind]
     # Not the sources: what is tested is what was installed.
     shutil.rmtree(folder / f"prsm_own_{kind}")
-    said = authors.run("pytest", "-q", "-p", "no:cacheprovider", cwd=folder)
+    said = authors.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=folder)
     assert " passed" in said
     assert "failed" not in said
 

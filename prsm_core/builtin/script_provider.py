@@ -51,7 +51,9 @@ def open_player(source: object) -> Player:
 class ScriptProvider(Provider):
     """Plays one scenario; its place in it is lost with the process."""
 
-    capabilities = ProviderCapabilities(enforcement="approval", resume="none", shell_reads=True)
+    capabilities = ProviderCapabilities(
+        enforcement="approval", resume="none", shell_reads=True, tokens_told="step"
+    )
 
     def __init__(self, load: Callable[[], Player], services: ProviderServices) -> None:
         self._load = load

@@ -43,13 +43,13 @@ budget_usd_option = click.option(
     type=float,
     callback=finite,
     metavar="DOLLARS",
-    help="Launch nothing more once this is spent, as far as providers tell it.",
+    help="End the run once this is spent, as far as providers tell it.",
 )
 budget_tokens_option = click.option(
     "--budget-tokens",
     type=click.IntRange(min=1),
     metavar="COUNT",
-    help="Launch nothing more once these tokens are used.",
+    help="End the run once these tokens are used.",
 )
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value, as YAML."

@@ -73,7 +73,9 @@ class EngineSettings(Section):
         description="How long a question to a person stays open; then the answer is no.",
     )
     retry_attempts: CountOrZero = Field(
-        default=5, description="How often a transient failure of a provider is tried again."
+        default=5,
+        description="How often a turn is tried again after a transient failure of its provider; "
+        "0 is never.",
     )
     command_policy: CommandPolicy = Field(
         default=CommandPolicy.DEFAULT,
@@ -371,7 +373,10 @@ class SandboxSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What one run may use up. 80 % of it is told, 100 % refuses the next agent and turn."""
+    """What one run may use up. 80 % of it is told; 100 % begins no agent and no turn any more.
+
+    Turns that run then end at their model's next step, as failures that keep what was said.
+    """
 
     tokens: Count | None = Field(
         default=None, description="Tokens of all agents together, as their providers tell them."
@@ -384,6 +389,10 @@ class BudgetSettings(Section):
     turns: Count | None = Field(default=None, description="Turns of all agents together.")
     spawns: Count | None = Field(
         default=None, description="Agents that agents spawn or restart; the master is not counted."
+    )
+    let_turns_finish: bool = Field(
+        default=False,
+        description="A turn that runs when tokens or dollars are used up goes on to its own end.",
     )
 
     def to_budget(self) -> Budget:

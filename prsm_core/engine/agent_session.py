@@ -220,7 +220,7 @@ class AgentSession:
     async def _live_within_budget(self) -> None:
         """Live; when the budget is used up, fail once the agents below have ended.
 
-        They may begin no turn either, but what they are at now is not cut off.
+        They may begin no turn either, and end at their model's next step, unless turns may finish.
         """
         record = self.record
         try:
@@ -285,7 +285,8 @@ class AgentSession:
     async def _run_turn(self, turn: TurnRun) -> TurnResult:
         """Run a turn if the budget has room for it; BudgetExceededError leaves the last one."""
         budgets = self.manager.runtime.budgets
-        budgets.open_turn(self.record.agent_id, turn.turn_id)
+        used_up = None if self.is_outside else turn.use_up  # nobody here ends a client's turn
+        budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
         self.turn = turn
         try:
             return await turn.run()
@@ -311,7 +312,9 @@ class AgentSession:
         if self.is_outside:
             await settle_left(self, result)
             return None
-        if self.turn is not None and self.turn.was_interrupted:
+        if self.turn is not None and self.turn.stop.over_budget is not None:
+            raise self.turn.stop.over_budget
+        if self.turn is not None and self.turn.stop.is_by_person:
             return self._unread_prompt() or Prompt(text=None)
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)

@@ -243,6 +243,11 @@ class TurnCalls:
         calls = [call for call in self.open.values() if call is not without]
         return bool(calls) and all(call.wait is not None for call in calls)
 
+    @property
+    def is_completing(self) -> bool:
+        """Whether task_complete was accepted, or is about to be."""
+        return self.has_completed or any(c.name == "task_complete" for c in self.open.values())
+
     def waits(self) -> list[Wait]:
         """Return the waits of the open calls, oldest first."""
         return [call.wait for call in self.open.values() if call.wait is not None]

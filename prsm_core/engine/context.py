@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.turns import TokenBudget
+from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.interfaces.quotation import RULE, quote, quote_word
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.turns import AgentMessage
+    from prsm_core.engine.agent_session import AgentSession
     from prsm_core.engine.records import AgentRecord
     from prsm_core.engine.runtime import Runtime
 
@@ -87,6 +89,29 @@ def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
         told.setdefault(head, []).append(f"- {name}: {profile.description}")
     for head, lines in told.items():
         yield "\n".join((head, *lines))
+
+
+def assemble_context(
+    session: AgentSession, history: tuple[AgentMessage, ...], current: AgentMessage | None
+) -> AssembledContext:
+    """Return what an agent's next turn is given; nothing of it is written yet."""
+    record, runtime = session.record, session.manager.runtime
+    descriptor = record.descriptor
+    return AssembledContext(
+        system_prompt=descriptor.system_prompt,
+        history=history,
+        current_message=current,
+        tools=session.tools.specs,
+        **model_config(descriptor, runtime),
+        timeout_ms=int(runtime.settings.engine.agent_timeout_seconds * 1000),
+        run_id=runtime.journal.run_id,
+        session_label=record.label,
+        parent_turn_id=record.head_turn_id,
+        role="manager" if descriptor.role is AgentRole.MASTER else "worker",
+        toolset_name=descriptor.role.value,
+        permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
+        workspace_path=runtime.workspace,
+    )
 
 
 def describe_window(

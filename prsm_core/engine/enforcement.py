@@ -1,7 +1,7 @@
 """What providers cannot enforce of the policy: told before their first turn, or refused.
 
-So is what they ignore of a model's parameters. A provider's own word is taken: its capabilities,
-and the gaps that its probe names.
+So is what they ignore of a model's parameters, and whether a budget can end their turns. A
+provider's own word is taken: its capabilities, and the gaps that its probe names.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from prsm_core.engine.clocks import first_of
 from prsm_core.engine.model_choice import resolve_model
 from prsm_core.engine.model_names import ModelNames
 from prsm_core.engine.model_parameters import describe_ignored
+from prsm_core.engine.spending.metering import describe_metering
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
@@ -230,8 +231,12 @@ class Enforcement:
         status, capabilities = self._known.get(name), self._providers.capabilities(name)
         if status is None or not status.available:
             return []
-        ignored = describe_ignored(name, self._settings, capabilities)
-        return [line for line in (self._describe(name, status, capabilities), ignored) if line]
+        lines = (
+            self._describe(name, status, capabilities),
+            describe_ignored(name, self._settings, capabilities),
+            describe_metering(name, self._settings.budgets, capabilities),
+        )
+        return [line for line in lines if line]
 
     def _describe(
         self, name: str, status: ProviderStatus, capabilities: ProviderCapabilities

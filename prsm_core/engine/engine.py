@@ -38,6 +38,7 @@ from prsm_core.engine.spawning import (
 from prsm_core.engine.stopping import drain_sessions, leave_session
 from prsm_core.errors import (
     AgentSpawnError,
+    BudgetExceededError,
     ConfigError,
     FencedError,
     ModelNotAvailableError,
@@ -237,7 +238,10 @@ class OrchestrationEngine:
         self._outcome = asyncio.get_running_loop().create_future()
         try:
             self._journal.begin_run(config.ids.ulid())
-            self.runtime.budgets.begin(config.settings.budgets.to_budget())
+            budgets = config.settings.budgets
+            self.runtime.budgets.begin(
+                budgets.to_budget(), let_turns_finish=budgets.let_turns_finish
+            )
             self.runtime.desk.refused = False
             broken = self._open_sinks(task)
             await self._tell_start(task, warnings)
@@ -337,6 +341,8 @@ class OrchestrationEngine:
             "model_not_available",
         }:
             return 3
+        if result.error_kind == BudgetExceededError.code:  # a person would not have helped
+            return 1
         return 4 if self.runtime.desk.refused and master.state is AgentState.FAILED else 1
 
     async def _finish(self, end: RunResult) -> RunResult:

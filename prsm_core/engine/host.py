@@ -91,6 +91,8 @@ class SessionHost:
             return turn_over()
         if turn is None:
             raise RuntimeError("call_tool outside a turn")
+        if name != "task_complete" and await turn.stop.hold():
+            return turn_over()
         if patience_s is not None:
             outcome = await turn.long_calls.run(fit(name), fit(arguments), fit(call_id), patience_s)
             is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
@@ -130,7 +132,8 @@ class SessionHost:
             )
 
     async def _authorize(self, request: PermissionRequest, *, sandboxed: bool) -> Allow | Deny:
-        if self._session.is_over:
+        turn = self._session.turn
+        if self._session.is_over or (turn is not None and await turn.stop.hold()):
             return Deny(_WHY_NOT["agent_ended"])
         async with self._session.busy():
             return await self._decide(fit(request), sandboxed=sandboxed)

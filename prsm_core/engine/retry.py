@@ -18,7 +18,7 @@ JITTER = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """`attempts` tries in all; back-off doubles from 1 s to 30 s, ± 20 %.
+    """A failed turn is tried again `attempts` times; back-off doubles from 1 s to 30 s, ± 20 %.
 
     A vendor that asks for a longer pause gets it.
     """
@@ -28,7 +28,7 @@ class RetryPolicy:
 
     def delay(self, failures: int, error: AgentError) -> float | None:
         """Return the seconds to wait after the n-th failure in a row; None = give up."""
-        if not error.retryable or failures >= self.attempts:
+        if not error.retryable or failures > self.attempts:
             return None
         backoff: float = min(BASE_SECONDS * 2 ** (failures - 1), MAX_SECONDS)
         backoff *= 1 + self.rng.uniform(-JITTER, JITTER)

@@ -126,6 +126,11 @@ class TurnFold:
             return None
         return (call.completed_at - call.started_at) / 1000
 
+    @property
+    def calls_begun(self) -> int:
+        """How many tool calls, the vendor's and ours, have begun."""
+        return self._call_count
+
     def next_call_number(self) -> int:
         """Return the next sequence number of a tool call, the vendor's or ours."""
         self._call_count += 1

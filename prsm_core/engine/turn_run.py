@@ -8,12 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
 from prsm_core.domain.turns import (
     AgentError,
     AgentMessage,
-    AssembledContext,
     AssistantMessage,
     ErrorKind,
     Notice,
@@ -29,30 +28,26 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
-from prsm_core.engine.context import describe_window, model_config
+from prsm_core.engine.context import assemble_context, describe_window
 from prsm_core.engine.intake import fit
 from prsm_core.engine.judging.repeats import VendorCalls
 from prsm_core.engine.long_calls import LongCalls
+from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turn import TURN_ENDED, TurnFold
+from prsm_core.engine.turn_stop import TurnStop
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from prsm_core.domain.turns import ProviderEvent, TurnResult
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
     from prsm_core.engine.agent_session import AgentSession
     from prsm_core.engine.calls import Call
     from prsm_core.engine.journal import LiveText
+    from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.provider import ProviderSession
 
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
-STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
-
-_EXPIRED = {
-    "reasoning": "the agent used up its reasoning time",
-    "idle": "the provider was silent for too long",
-    "tool": "a tool call ran for too long",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +88,10 @@ class TurnRun:
             used=record.reasoning_used,
         )
         self._parent_turn = record.head_turn_id
-        self._task: asyncio.Task[Any] | None = None  # the one that streams
+        self.stop = TurnStop(runtime, provider, record.descriptor.name)
+        self._allowance = Allowance(runtime.clock)
         self._watched: int | None = None  # under this number
-        self._expired: str | None = None  # the clock that ran out
-        self._cutting_off: asyncio.Task[None] | None = None
-        self._is_cut_off = False  # the provider did not end the turn, so the engine did
-        self.was_interrupted = False  # a person wanted it to end
+        self._is_streaming = False
         self._is_open = False  # in the ledger
         self._is_closing = False
         self._is_abandoned = False  # closed in the ledger; what its provider still does is void
@@ -106,7 +99,8 @@ class TurnRun:
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
-        self._task = asyncio.current_task()
+        self._is_streaming = True
+        self.stop.begin(asyncio.current_task())
         watch = self._session.manager.runtime.watch
         try:
             context = await self._open()
@@ -119,19 +113,18 @@ class TurnRun:
         finally:
             if self._watched is not None:
                 watch.discard(self._watched)
-            self._task = None
-            if self._cutting_off is not None:
-                self._cutting_off.cancel()
+            self._is_streaming = False
+            self.stop.over()
 
     @property
     def is_running(self) -> bool:
         """Whether the provider streams this turn, or is about to."""
-        return self._task is not None and self.fold.end is None
+        return self._is_streaming and self.fold.end is None
 
     def interrupt(self) -> None:
         """Let the turn end soon because a person wants it."""
-        self.was_interrupted = True
-        self._end_soon()
+        self.stop.is_by_person = True
+        self.stop.ask()
 
     async def steer(self, text: str) -> bool:
         """Say something to the model within the turn; whether the provider took it."""
@@ -170,7 +163,7 @@ class TurnRun:
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
             events.append(self._message_event(current))
-        context = self._assemble(current)
+        context = assemble_context(session, self._prompt.history, current)
         changes: tuple[Any, ...] = ()
         if record.state is not AgentState.RUNNING:
             changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
@@ -204,26 +197,6 @@ class TurnRun:
             raise
         return context
 
-    def _assemble(self, current: AgentMessage | None) -> AssembledContext:
-        session, descriptor = self._session, self._session.record.descriptor
-        role = "manager" if descriptor.role is AgentRole.MASTER else "worker"
-        runtime = session.manager.runtime
-        return AssembledContext(
-            system_prompt=descriptor.system_prompt,
-            history=self._prompt.history,
-            current_message=current,
-            tools=session.tools.specs,
-            **model_config(descriptor, runtime),
-            timeout_ms=int(runtime.settings.engine.agent_timeout_seconds * 1000),
-            run_id=runtime.journal.run_id,
-            session_label=session.record.label,
-            parent_turn_id=self._parent_turn,
-            role=role,
-            toolset_name=descriptor.role.value,
-            permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
-            workspace_path=runtime.workspace,
-        )
-
     def _message_event(self, message: AgentMessage) -> Any:
         return self._session.manager.runtime.journal.event(
             "message_completed",
@@ -242,18 +215,13 @@ class TurnRun:
             async with aclosing(stream):
                 await self._take_all(stream)
         except asyncio.CancelledError:
-            if not self._is_cut_off or self._task is None or self._task.uncancel() > 0:
+            if not self.stop.take_back():
                 raise
         else:
-            if self._is_cut_off and self._task is not None:
-                self._task.uncancel()  # the provider has kept it to itself
+            self.stop.take_back()  # the provider has kept it to itself
         if self._is_abandoned:
             raise asyncio.CancelledError  # this one too
-        if self._expired is not None:
-            error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self._expired])
-            self.fold.end = TurnEnded(StopReason.TIMEOUT, error)
-        elif self.was_interrupted:
-            self.fold.end = TurnEnded(StopReason.ABORTED)
+        self.fold.end = self.stop.end() or self.fold.end
 
     async def _take_all(self, stream: AsyncIterator[ProviderEvent]) -> None:
         async for event in stream:
@@ -297,6 +265,7 @@ class TurnRun:
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
+        self._heed_budget(event)
 
     def _feed_live(self, piece: TextDelta | ThinkingDelta) -> None:
         if type(piece) not in self._live:
@@ -318,8 +287,11 @@ class TurnRun:
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
-        if not self._has_open_call:
-            self._stream_goes_on()
+        if self._has_open_call:
+            return
+        self._stream_goes_on()
+        if self._allowance.answered(is_calling=False):
+            self._end_over_budget()
 
     @property
     def _has_open_call(self) -> bool:
@@ -373,9 +345,32 @@ class TurnRun:
         )
         await self._session.calls_changed()
 
+    # --- ending it early ------------------------------------------------------------------------
+
+    def use_up(self, error: BudgetExceededError) -> None:
+        """Take note that a budget is used up: the turn ends at the model's next step.
+
+        One that only waits for other agents ends now: an answer would be the model's next step.
+        """
+        self._allowance.use_up(error)
+        if self.is_blocked():
+            self._end_over_budget()
+
+    def _heed_budget(self, event: ProviderEvent) -> None:
+        calls, is_calling = self.fold.calls_begun, self._has_open_call
+        if self._allowance.take(event, calls=calls, is_calling=is_calling):
+            self._end_over_budget()
+        elif self._allowance.error is not None:
+            self._hurry()
+
+    def _end_over_budget(self) -> None:
+        if not self.calls.is_completing:  # else it ends by itself, and well
+            self.stop.over_budget = self._allowance.error
+            self.stop.ask()
+
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
-        return min(self.clock.remaining(), self._quiet_in())
+        return min(self.clock.remaining(), self._quiet_in(), max(0.0, self._allowance.remaining()))
 
     def look(self) -> bool:
         """End the turn when a clock has run out; note the silence of a provider without StepEnded.
@@ -388,27 +383,14 @@ class TurnRun:
             self._session.manager.runtime.background.launch(
                 self._session.calls_changed(), name=name
             )
-        self._expired = self.clock.expired()
-        if self._expired is None:
+        if self._allowance.remaining() <= 0:
+            self._end_over_budget()
+            return False
+        self.stop.expired = self.clock.expired()
+        if self.stop.expired is None:
             return True
-        self._end_soon()
+        self.stop.ask()
         return False
-
-    def _end_soon(self) -> None:
-        """Ask the provider to end the turn, and end it where that does not help."""
-        if self._cutting_off is not None:
-            return
-        background = self._session.manager.runtime.background
-        name = self._session.record.descriptor.name
-        background.launch(self._provider.interrupt(), name=f"interrupt of {name}")
-        self._cutting_off = background.start(self._cut_off_late(), name=f"cutting off {name}")
-
-    async def _cut_off_late(self) -> None:
-        """Cancel the turn unless the interrupt ends it in time."""
-        await self._session.manager.runtime.clock.sleep(STUCK_SECONDS)
-        if self._task is not None and not self._is_closing:
-            self._is_cut_off = True
-            self._task.cancel()
 
     def _quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
@@ -443,6 +425,7 @@ class TurnRun:
         session, record = self._session, self._session.record
         manager = session.manager
         self._is_closing = True
+        self.stop.closing()
         await self._end_handlers()
         manager.runtime.broker.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business

@@ -36,6 +36,10 @@ class ProviderCapabilities:
     Bash may run safe commands.
     parameters: which of max_response_tokens and temperature reach the model.
     asks_edits: it asks for each edit of a file, also where `enforcement` is no more than approval.
+    tokens_told: step | turn | none — when UsageReported tells the tokens: with each response of the
+    model, so that a budget ends a turn at its next step; at the turn's end, so that a turn may pass
+    the budget; or it is not promised that it does.
+    cost_told: step | turn | none — the same of the cost.
     """
 
     supports_master: bool = True
@@ -46,6 +50,8 @@ class ProviderCapabilities:
     shell_reads: bool = False
     parameters: frozenset[str] = frozenset()
     asks_edits: bool = False
+    tokens_told: str = "none"
+    cost_told: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,12 +47,12 @@ class Misbehaviour:
 
 
 _SILENCE = "silent for too long"
-_SILENT: Mapping[str, Any] = {"idle_timeout_seconds": 60, "retry_attempts": 1}
+_SILENT: Mapping[str, Any] = {"idle_timeout_seconds": 60, "retry_attempts": 0}
 
 
 def _dies(fault: str, error: str, said: str = "") -> Misbehaviour:
     return Misbehaviour(
-        fault=fault, error=error, said=said, tries=2, rush=5, engine={"retry_attempts": 2}
+        fault=fault, error=error, said=said, tries=2, rush=5, engine={"retry_attempts": 1}
     )
 
 
@@ -138,7 +138,7 @@ BUSY_FOR_EVER = Misbehaviour(
     kind="rate_limit",
     tries=5,
     rush=50,
-    engine={"retry_attempts": 5},
+    engine={"retry_attempts": 4},
 )
 BROKEN_BYTES = Misbehaviour(fault="broken_bytes")
 VERSION_HANGS = Misbehaviour(fault="version_hangs", wait=5)

@@ -35,7 +35,6 @@ from prsm_core.domain.turns import (
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
-    UsageReported,
 )
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.bound import bounded
@@ -49,6 +48,7 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
+from prsm_core.testing.metering_contract import MeteringContract
 from prsm_core.testing.provider_scene import (
     Scene,
     Stage,
@@ -79,7 +79,7 @@ COMMAND = "echo hi > made.txt && cat made.txt"
 
 
 @bounded
-class ProviderContract(ABC):
+class ProviderContract(MeteringContract, ABC):
     """What every Provider does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 180.0  # for a test in all; one that hangs fails, and says where
@@ -123,7 +123,7 @@ class ProviderContract(ABC):
 
         return open_scene
 
-    # --- text and usage ---------------------------------------------------------------------
+    # --- text --------------------------------------------------------------------------------
 
     async def test_a_turn_gives_the_whole_message_and_ends_once(
         self, open_scene: OpenScene
@@ -148,26 +148,6 @@ class ProviderContract(ABC):
         deltas = [delta.text for delta in only(TextDelta, events)]
         assert "".join(deltas) == "one two three four"
         assert len(deltas) > 1
-
-    async def test_usage_is_told_in_differences_that_add_up(self, open_scene: OpenScene) -> None:
-        """Each report is what was used since the last one, over responses and turns."""
-        needs(self.tells_usage, "tells_usage")
-        usage = [{"input_tokens": 100 * n, "output_tokens": n} for n in (1, 2, 3)]
-        host = RecordingHost(note=answers("noted"))
-        async with (
-            open_scene(
-                {"call": call("note", "n", text="x"), "usage": usage[0]},
-                {"say": "done", "usage": usage[1]},
-                {"say": "more", "usage": usage[2]},
-            ) as scene,
-            scene.session(host) as session,
-        ):
-            first = only(UsageReported, await run_turn(session, "Note it."))
-            second = only(UsageReported, await run_turn(session, "Go on."))
-        assert sum(report.usage.input_tokens or 0 for report in first) == 300
-        assert sum(report.usage.output_tokens or 0 for report in first) == 3
-        assert sum(report.usage.input_tokens or 0 for report in second) == 300
-        assert sum(report.usage.output_tokens or 0 for report in second) == 3
 
     # --- orchestration calls ----------------------------------------------------------------
 

@@ -157,7 +157,7 @@ async def test_a_model_that_keeps_failing_is_replaced_by_the_next_of_the_chain(o
         await agent.complete()
 
     async with opened(
-        clock=FakeClock(), engine={"retry_attempts": 2}, settings=FALLBACKS, gives_tokens=True
+        clock=FakeClock(), engine={"retry_attempts": 1}, settings=FALLBACKS, gives_tokens=True
     ) as team:
         result = await team.run("do it", master=master)
         assert result.status == "completed"

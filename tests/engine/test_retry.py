@@ -41,15 +41,15 @@ async def test_a_transient_failure_is_continued_after_a_pause(fast_team):
 
 
 @pytest.mark.requirement("E27")
-async def test_it_gives_up_after_as_many_tries_as_are_set(fast_team):
+async def test_it_is_tried_again_as_often_as_is_set(fast_team):
     async def master(agent):
         raise failed("still busy", retryable=True)
 
     result = await fast_team.run("do it", master=master)
     assert (result.status, result.error) == ("failed", "still busy")
-    assert len(fast_team.ledger.events("turn_started")) == 5
+    assert len(fast_team.ledger.events("turn_started")) == 6
     retries = fast_team.ledger.events("retry_scheduled")
-    assert [retry["attempt"] for retry in retries] == [1, 2, 3, 4]
+    assert [retry["attempt"] for retry in retries] == [1, 2, 3, 4, 5]
     assert retries[1]["delay_s"] > retries[0]["delay_s"]
 
 
@@ -183,7 +183,7 @@ async def test_three_failures_in_a_row_pause_every_agent_of_the_provider(fast_te
     assert result.status == "completed"
     delays = [retry["delay_s"] for retry in fast_team.ledger.events("retry_scheduled")]
     assert delays[0] < delays[1] < 3
-    assert delays[2:] == [20, 20]
+    assert delays[2:] == [20, 20, 20]
     failed_at = next(
         e for e in fast_team.ledger.events("agent_state_changed", "a") if e["to"] == "failed"
     )
@@ -197,7 +197,7 @@ async def test_three_failures_in_a_row_pause_every_agent_of_the_provider(fast_te
 def test_back_off_doubles_from_one_to_thirty_seconds(failures, attempts, seed):
     policy = RetryPolicy(attempts=attempts, rng=random.Random(seed))
     delay = policy.delay(failures, TRANSIENT)
-    if failures >= attempts:
+    if failures > attempts:
         assert delay is None
     else:
         base = min(2.0 ** (failures - 1), 30.0)

@@ -184,7 +184,7 @@ async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm
     )
     assert models.stdout is not None
     address = json.loads(await models.stdout.readline())["base_url"]
-    prsm.configure(address, retry_attempts=2)
+    prsm.configure(address, retry_attempts=1)
     process = await prsm.start("run", "--json", "Do it")
     seen = await events_until(process, "turn_started", n=1)
     models.send_signal(signal.SIGKILL)
@@ -197,7 +197,7 @@ async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm
     errors = [e["error"] for e in of_type(events, "turn_finished") if e["error"]]
     assert errors[-1]["kind"] == "model_error"
     assert errors[-1]["retryable"] is True
-    assert len(of_type(events, "retry_scheduled")) == 1, "two attempts in all"
+    assert len(of_type(events, "retry_scheduled")) == 1, "two tries in all"
 
 
 async def test_a_tree_goes_on_after_the_death_of_its_app_server_while_two_agents_wait(prsm):

@@ -153,6 +153,11 @@ class Manifest:
     quirks: Quirks = Quirks()
 
     @property
+    def tells_tokens(self) -> bool:
+        """Whether it was seen to tell them; of what was not tried nothing is known."""
+        return self.tested is not None and self.usage is not UsageFrom.NONE
+
+    @property
     def package(self) -> str | None:
         """The npm package to install, None where it is installed in another way."""
         return self.install.removeprefix(NPM) if self.install.startswith(NPM) else None

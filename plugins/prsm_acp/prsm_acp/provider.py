@@ -79,6 +79,7 @@ class AcpProvider(Provider):
             enforcement="approval",
             resume="native" if manifest.quirks.loads else "rebuild",
             asks_edits=manifest.asks_edits,
+            tokens_told="turn" if manifest.tells_tokens else "none",
         )
 
     # --- what a subclass may override ------------------------------------------------------

@@ -41,7 +41,7 @@ DEAF = Misbehaviour(
     fault="is_deaf_to_a_cancel",
     error="silent for too long",
     wait=60,
-    engine={"idle_timeout_seconds": 60, "retry_attempts": 1},
+    engine={"idle_timeout_seconds": 60, "retry_attempts": 0},
 )
 
 

@@ -50,6 +50,8 @@ class ClaudeProvider(Provider):
         resume="call",
         steer=True,
         parameters=frozenset({"max_response_tokens"}),
+        tokens_told="step",
+        cost_told="turn",
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:

@@ -24,7 +24,7 @@ IGNORES_INTERRUPTS = Misbehaviour(
     fault="ignores_interrupts",
     error="silent for too long",
     wait=60,
-    engine={"idle_timeout_seconds": 60, "retry_attempts": 1},
+    engine={"idle_timeout_seconds": 60, "retry_attempts": 0},
 )
 LIMIT_WAS_HIT = Misbehaviour(fault="limit_was_hit", tries=2, rush=50)
 

@@ -205,4 +205,5 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         streams=keeps,
         shell_reads=True,
         asks_edits=features.enforcement != "sandbox",
+        tokens_told="step" if keeps else "turn",
     )

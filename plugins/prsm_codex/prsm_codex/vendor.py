@@ -37,6 +37,7 @@ _SHARED = ("api_key_env", "env", "models")
 _OF_ONE = ("base_url", "command")  # of the one backend, where there is but one
 _ENFORCEMENT = ("none", "sandbox", "approval", "pre_tool")
 _RESUME = ("none", "rebuild", "native", "call")
+_TOLD = ("none", "turn", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,8 @@ class VendorProvider(Provider):
             shell_reads=one.shell_reads or two.shell_reads,
             parameters=one.parameters & two.parameters,
             asks_edits=all(c.asks_edits or c.enforcement == "pre_tool" for c in (one, two)),
+            tokens_told=min(one.tokens_told, two.tokens_told, key=_TOLD.index),
+            cost_told=min(one.cost_told, two.cost_told, key=_TOLD.index),
         )
 
     @asynccontextmanager

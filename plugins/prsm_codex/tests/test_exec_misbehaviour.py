@@ -64,7 +64,7 @@ class TestMisbehaviour(MisbehaviourContract):
             fault="hears_no_more",
             error="silent for too long",
             wait=60,
-            engine={"idle_timeout_seconds": 60, "retry_attempts": 1},
+            engine={"idle_timeout_seconds": 60, "retry_attempts": 0},
         )
         await self.play(tmp_path, row, prompts={"odd": LONG_PROMPT})
 

@@ -31,7 +31,7 @@ NEVER_STARTS = Misbehaviour(
     fault="never_starts_a_turn",
     error="did not answer turn/start within 60 s",
     wait=60,
-    engine={"idle_timeout_seconds": 120, "retry_attempts": 1},
+    engine={"idle_timeout_seconds": 120, "retry_attempts": 0},
 )
 UNASKED = Misbehaviour(
     fault="a_command_never_ends", error="commandExecution that nobody had been asked about"

@@ -60,7 +60,7 @@ class GeminiProvider(Provider):
         self.capabilities = (
             self._acp.capabilities
             if self._acp is not None
-            else ProviderCapabilities(enforcement="pre_tool", resume="native")
+            else ProviderCapabilities(enforcement="pre_tool", resume="native", tokens_told="turn")
         )
 
     @asynccontextmanager

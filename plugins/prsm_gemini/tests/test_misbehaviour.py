@@ -57,6 +57,6 @@ class TestMisbehaviour(MisbehaviourContract):
             error="did not begin within 60 s",
             kind="timeout",
             wait=60,
-            engine={"retry_attempts": 1},
+            engine={"retry_attempts": 0},
         )
         await self.play(tmp_path, row, prompts={"odd": LONG_PROMPT})

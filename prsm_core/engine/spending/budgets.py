@@ -2,8 +2,8 @@
 
 A launch reserves one spawn, one turn and an estimate of that turn; a turn reserves its estimate
 anew, is charged as its provider tells, and settles when it closes. What is used up refuses the
-next launch and never ends what runs, so a limit may be passed by what was in flight. All acts are
-synchronous: what one agent has reserved, no other can.
+next launch, and those whose turns run are told, so that these end; a limit may be passed by what
+was in flight. All acts are synchronous: what one agent has reserved, no other can.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+
+    UsedUp = Callable[[BudgetExceededError], None]
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
@@ -53,6 +55,15 @@ class BudgetAlert:
     provenance: Provenance
 
 
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """A turn that runs: whose it is, what it holds, and who is told when that is used up."""
+
+    agent_id: str
+    hold: Hold
+    used_up: UsedUp | None
+
+
 class BudgetLedger:
     """Owns the numbers of one run."""
 
@@ -62,12 +73,16 @@ class BudgetLedger:
         self._on_alert = on_alert
         self.begin(limits)
 
-    def begin(self, limits: Budget) -> None:
-        """Forget everything: a new run has a budget of its own, all of it."""
+    def begin(self, limits: Budget, *, let_turns_finish: bool = False) -> None:
+        """Forget everything: a new run has a budget of its own, all of it.
+
+        With `let_turns_finish` no turn is told that what it draws on is used up.
+        """
         self.run = Purse(limits=to_limits(limits))
+        self._lets_finish = let_turns_finish
         self._purses: dict[str, Purse] = {}
         self._launches: dict[str, tuple[Hold, Purse | None]] = {}  # by agent, until its first turn
-        self._turns: dict[str, tuple[Hold, str]] = {}  # those that run, by their id
+        self._turns: dict[str, _Turn] = {}  # those that run, by their id
         self._last: dict[tuple[str, BudgetKind], int] = {}  # an agent's last measured turn
         self._measured: Counter[BudgetKind] = Counter()  # turns
         self._totals: Counter[BudgetKind] = Counter()  # of those turns
@@ -132,8 +147,12 @@ class BudgetLedger:
 
     # --- turns --------------------------------------------------------------------------------
 
-    def open_turn(self, agent_id: str, turn_id: str) -> None:
-        """Reserve what the agent's next turn may use; raise BudgetExceededError if it may not."""
+    def open_turn(self, agent_id: str, turn_id: str, used_up: UsedUp | None = None) -> None:
+        """Reserve what the agent's next turn may use; raise BudgetExceededError if it may not.
+
+        `used_up(error)` is called, once for each scope and kind, when tokens or dollars that the
+        turn draws on are used up while it runs, by whichever turn.
+        """
         purse = self._purse(agent_id)
         self.release(agent_id)
         for kind in METERED:  # what others merely reserve does not stop an agent that lives
@@ -144,20 +163,21 @@ class BudgetLedger:
             if scope.used[BudgetKind.TURNS] + scope.reserved[BudgetKind.TURNS] >= limit:
                 self._refuse_turn(scope, BudgetKind.TURNS)
         hold = self._reserve(purse, agent_id)
-        self._turns[turn_id] = hold, agent_id
+        self._turns[turn_id] = _Turn(agent_id, hold, used_up)
         hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
         self._warn(purse, BudgetKind.TURNS)
 
     def meter(self, turn_id: str, spent: Spent) -> None:
         """Charge a turn that runs with what it has used in all so far."""
-        hold, _ = self._turns.get(turn_id, (None, ""))
-        if hold is None:
+        turn = self._turns.get(turn_id)
+        if turn is None:
             return
+        hold = turn.hold
         hold.spent = spent
         for kind, told, source in _told(spent):
             if told is not None and told > hold.used[kind]:
                 hold.charge(kind, told - hold.used[kind], source)
-                self._warn(hold.purse, kind)
+                self._charged(hold.purse, kind)
 
     def close_turn(self, turn_id: str, spent: Spent) -> None:
         """Settle a turn, once: what it used is charged, the rest of its estimate given back.
@@ -165,9 +185,10 @@ class BudgetLedger:
         What nobody told is charged as estimated if turns were measured before, else unknown.
         """
         self.meter(turn_id, spent)
-        hold, agent_id = self._turns.pop(turn_id, (None, ""))
-        if hold is None:
+        turn = self._turns.pop(turn_id, None)
+        if turn is None:
             return
+        hold = turn.hold
         for purse in hold.purse.path():
             purse.spent += spent
         for kind, told, source in _told(spent):
@@ -176,16 +197,17 @@ class BudgetLedger:
                 continue
             for purse in hold.purse.path():  # a turn that told zero is known too
                 purse.sources.setdefault(kind, source)
-            self._last[agent_id, kind] = told
+            self._last[turn.agent_id, kind] = told
             self._measured[kind] += 1
             self._totals[kind] += told
         hold.give_back()
 
     def drop_turn(self, turn_id: str) -> None:
         """Give back what a turn holds that never began; nothing happens to one that settled."""
-        hold, _ = self._turns.pop(turn_id, (None, ""))
-        if hold is None:
+        turn = self._turns.pop(turn_id, None)
+        if turn is None:
             return
+        hold = turn.hold
         hold.give_back()
         for purse in hold.purse.path():
             purse.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
@@ -218,8 +240,11 @@ class BudgetLedger:
 
     def _spent(self, purse: Purse) -> Spent:
         """Return what was used in a scope, by turns that have ended and by those that run."""
-        running = (hold for hold, _ in self._turns.values() if purse in hold.purse.path())
-        return total([purse.spent, *(hold.spent for hold in running)])
+        return total([purse.spent, *(turn.hold.spent for turn in self._within(purse))])
+
+    def _within(self, scope: Purse) -> list[_Turn]:
+        """Return the turns that run and draw on a scope."""
+        return [turn for turn in self._turns.values() if scope in turn.hold.purse.path()]
 
     def _purse(self, agent_id: str | None) -> Purse:
         return self.run if agent_id is None else self._purses.get(agent_id, self.run)
@@ -271,7 +296,7 @@ class BudgetLedger:
         scopes = [scope for scope, _ in hold.purse.limited(kind)]
         if scopes and kind in hold.expected and not hold.used[kind]:
             hold.charge(kind, hold.expected[kind], Provenance.ESTIMATED)
-            self._warn(hold.purse, kind)
+            self._charged(hold.purse, kind)
         else:
             for purse in hold.purse.path():
                 purse.unknown[kind] += 1
@@ -282,6 +307,23 @@ class BudgetLedger:
         for scope in purse.path():
             scope.used[kind] += 1
         self._warn(purse, kind)
+
+    def _charged(self, purse: Purse, kind: BudgetKind) -> None:
+        """Tell of tokens or dollars that are nearly used up, or all used up."""
+        self._warn(purse, kind)
+        for scope, _ in purse.limited(kind):
+            is_new = scope.is_used_up(kind) and kind not in scope.stopped
+            if is_new and not self._lets_finish:
+                scope.stopped.add(kind)
+                self._tell("exceeded", scope, kind)
+                self._stop(scope, kind)
+
+    def _stop(self, scope: Purse, kind: BudgetKind) -> None:
+        """Tell the turns that draw on a scope that it is used up."""
+        error = BudgetExceededError(_why(scope, kind), hint=_hint(scope, kind))
+        for turn in self._within(scope):
+            if turn.used_up is not None:
+                turn.used_up(error)
 
     def _warn(self, purse: Purse, kind: BudgetKind) -> None:
         for scope, limit in purse.limited(kind):
@@ -304,8 +346,7 @@ class BudgetLedger:
         self._on_alert(alert)
 
     def _refuse_turn(self, scope: Purse, kind: BudgetKind) -> NoReturn:
-        hint = _RAISE[kind] if scope.scope is None else f"give {scope.name} more when it is spawned"
-        self._refuse(scope, kind, hint)
+        self._refuse(scope, kind, _hint(scope, kind))
 
     def _refuse(self, scope: Purse, kind: BudgetKind, hint: str) -> NoReturn:
         self._tell("exceeded", scope, kind)
@@ -317,6 +358,10 @@ def _told(spent: Spent) -> tuple[tuple[BudgetKind, int | None, Provenance], ...]
     tokens, cost = spent.usage.known_total, spent.cost_usd
     usd = None if cost is None else to_units(BudgetKind.USD, cost)
     return (BudgetKind.TOKENS, tokens, spent.tokens_from), (BudgetKind.USD, usd, spent.cost_from)
+
+
+def _hint(scope: Purse, kind: BudgetKind) -> str:
+    return _RAISE[kind] if scope.scope is None else f"give {scope.name} more when it is spawned"
 
 
 def _why(scope: Purse, kind: BudgetKind) -> str:

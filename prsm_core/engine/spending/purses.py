@@ -52,6 +52,7 @@ class Purse:
     unknown: dict[BudgetKind, int] = field(default_factory=_zeroes)  # turns that told nothing
     sources: dict[BudgetKind, Provenance] = field(default_factory=dict)
     told: set[tuple[str, BudgetKind]] = field(default_factory=set)  # alerts, each given once
+    stopped: set[BudgetKind] = field(default_factory=set)  # used up, and who runs was told
     spent: Spent = field(default_factory=Spent)  # by turns that have ended
 
     def path(self) -> Iterator[Purse]:

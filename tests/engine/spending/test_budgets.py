@@ -112,9 +112,51 @@ def test_what_is_used_up_refuses_the_next_turn_and_the_next_spawn_but_ends_nothi
 def test_the_warning_comes_at_eighty_percent(spent, told):
     ledger, alerts = open_ledger(tokens=100)
     run_turn(ledger, "m", used(spent))
-    assert [alert.what for alert in alerts] == ["warned"] * told
+    whats = ["warned"] * told + ["exceeded"] * (spent == 100)
+    assert [alert.what for alert in alerts] == whats
     run_turn(ledger, "m", used(1)) if spent < 100 else None
-    assert [alert.what for alert in alerts] == ["warned"] * (told or spent + 1 >= 80)
+    assert [alert.what for alert in alerts][:1] == ["warned"] * (told or spent + 1 >= 80)
+
+
+def test_turns_that_may_finish_are_told_nothing_and_the_next_launch_tells():
+    ledger, alerts = open_ledger()
+    ledger.begin(Budget(tokens=100), let_turns_finish=True)
+    ledger.launch("m")
+    told: list[BudgetExceededError] = []
+    ledger.open_turn("m", "t", told.append)
+    ledger.meter("t", used(500))
+    assert (told, [alert.what for alert in alerts]) == ([], ["warned"])
+    with pytest.raises(BudgetExceededError):
+        ledger.launch("a", parent_id="m")
+    assert [alert.what for alert in alerts] == ["warned", "exceeded"]
+
+
+def test_whoever_draws_on_what_is_used_up_is_told_once_for_each_kind():
+    ledger, _ = open_ledger(tokens=100_000, usd=1.0)
+    ledger.launch("a", parent_id="m", name="a", limits=Budget(tokens=1000))
+    ledger.launch("b", parent_id="a", name="b")
+    told = []
+    for agent in "mab":
+        ledger.open_turn(agent, agent, lambda error, who=agent: told.append((who, error.message)))
+    ledger.meter("b", used(600))
+    assert told == []
+    ledger.meter("a", used(400))
+    ledger.meter("a", used(500))
+    why = "the budget of a and its children is used up: 1,000 tokens of 1,000 tokens used"
+    assert [(who, text.split(", 0")[0]) for who, text in told] == [("a", why), ("b", why)]
+    told.clear()
+    ledger.meter("m", used(500, cost=1.0))
+    assert [who for who, _ in told] == ["m", "a", "b"]
+
+
+def test_usage_that_is_told_live_and_again_at_the_end_counts_once():
+    ledger, _ = open_ledger(tokens=10_000)
+    ledger.open_turn("m", "t")
+    for so_far in (100, 250, 250, 400):
+        ledger.meter("t", used(so_far, cost=so_far / 1000))
+        assert ledger.spent.usage.known_total == numbers(ledger)[0] == so_far
+    ledger.close_turn("t", used(400, cost=0.4))
+    assert (numbers(ledger)[0], ledger.spent.cost_usd) == (400, 0.4)
 
 
 def test_a_subtree_has_its_own_limit_and_warns_for_itself():
@@ -233,6 +275,7 @@ class Model:
         self.name, self.parent, self.limits = name, parent, limits
         self.tokens = self.turns = self.spawns = 0
         self.turn = self.so_far = None
+        self.is_stopped = False  # its turn was told that the budget is used up
         self.has_begun = False
 
 
@@ -318,8 +361,9 @@ class Run(RuleBasedStateMachine):
         self.count += 1
         turn = f"t{self.count}"
         over = self.is_over(agent)
+        agent.is_stopped = False
         try:
-            self.ledger.open_turn(agent.name, turn)
+            self.ledger.open_turn(agent.name, turn, lambda _: setattr(agent, "is_stopped", True))
         except BudgetExceededError:
             assert over or self.limits.turns is not None
             return
@@ -397,6 +441,16 @@ class Run(RuleBasedStateMachine):
             assert over <= sum(agent.tokens - before for agent, before in self.crossed)
         elif self.limits.tokens is not None:
             assert report["tokens"]["used"] <= self.limits.tokens
+
+    @invariant()
+    def turns_are_stopped_exactly_where_what_they_draw_on_is_used_up(self):
+        for agent in self.running:
+            assert agent.is_stopped == self.is_over(agent)
+
+    @invariant()
+    def what_was_told_live_counts_once(self):
+        if self.agents:
+            assert (self.ledger.spent.usage.known_total or 0) == self.total()
 
     @invariant()
     def alerts_come_once(self):

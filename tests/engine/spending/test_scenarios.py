@@ -1,4 +1,4 @@
-"""Budgets on the real engine: what may launch, what is told, and what is never cut off."""
+"""Budgets on the real engine: what may launch, what is told, and what turns may go on to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_run_launches_nothing_more_when_its_tokens_are_used_up(opened):
             assert team.ledger.written() == before
             await agent.say("so far so good")
 
-    async with opened(**budget(tokens=1000)) as team:
+    async with opened(**budget(tokens=1000, let_turns_finish=True)) as team:
         result = await team.run(master=master)
     assert (result.status, result.exit_code) == ("failed", 1)
     assert result.error.startswith(f"{WHY}: 1,050 tokens of 1,000 tokens used")
@@ -77,7 +77,7 @@ async def test_a_turn_in_flight_finishes_although_its_parent_may_go_on_no_more(o
         await agent.use(total_tokens=5000)
         await agent.complete("spent")
 
-    async with opened(**budget(tokens=1000)) as team:
+    async with opened(**budget(tokens=1000, let_turns_finish=True)) as team:
         run = team.start(master=master, writer=writer, spender=spender)
         await team.seen("budget_exceeded")
         await team.settled()
@@ -103,7 +103,8 @@ async def test_a_child_whose_next_turn_is_refused_fails_with_what_it_said(as_mas
         await agent.use(total_tokens=900)
         await agent.say("my half")
 
-    team = await as_master(script, **budget(tokens=800), team={"a": a})
+    limits = budget(tokens=800, let_turns_finish=True)
+    team = await as_master(script, **limits, team={"a": a})
     [result] = results
     assert not result["success"]
     assert (result["summary"], team["a"].result.error_kind) == ("my half", "budget_exceeded")
@@ -165,7 +166,8 @@ async def test_a_subtree_has_a_budget_of_its_own(as_master):
         await agent.use(total_tokens=250)
         await agent.complete()
 
-    team = await as_master(script, **budget(tokens=100_000), team={"a": a, "b": b})
+    limits = budget(tokens=100_000, let_turns_finish=True)
+    team = await as_master(script, **limits, team={"a": a, "b": b})
     assert seen["code"] == "budget_exceeded"
     own, run = seen["budget"]["subtree"], seen["budget"]["run"]
     assert own["tokens"] == {"used": 550, "reserved": 0, "left": 0, "limit": 500} | {

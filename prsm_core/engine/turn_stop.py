@@ -1,0 +1,93 @@
+"""Ending a turn before its own end: for a clock, for a person, or for a budget that is used up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
+
+if TYPE_CHECKING:
+    from prsm_core.engine.runtime import Runtime
+    from prsm_core.errors import BudgetExceededError
+    from prsm_core.interfaces.provider import ProviderSession
+
+STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
+
+_EXPIRED = {
+    "reasoning": "the agent used up its reasoning time",
+    "idle": "the provider was silent for too long",
+    "tool": "a tool call ran for too long",
+}
+
+
+class TurnStop:
+    """Owns why one turn is to end, and sees to it that it does.
+
+    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
+    """
+
+    def __init__(self, runtime: Runtime, provider: ProviderSession, name: str) -> None:
+        self._runtime = runtime
+        self._provider = provider
+        self._name = name  # of the agent
+        self._task: asyncio.Task[Any] | None = None  # the one that streams
+        self._late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
+        self._is_cut_off = False  # the provider did not end the turn, so the engine did
+        self._over = asyncio.Event()
+        self.expired: str | None = None  # the clock that ran out
+        self.is_by_person = False
+        self.over_budget: BudgetExceededError | None = None
+
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Take note of the task in which the turn streams."""
+        self._task = task
+
+    def ask(self) -> None:
+        """Ask the provider to end the turn, and end it where that does not help."""
+        if self._late is not None:
+            return
+        background = self._runtime.background
+        background.launch(self._provider.interrupt(), name=f"interrupt of {self._name}")
+        self._late = background.start(self._cut_off(), name=f"cutting off {self._name}")
+
+    async def _cut_off(self) -> None:
+        """Cancel the turn unless the interrupt ends it in time."""
+        await self._runtime.clock.sleep(STUCK_SECONDS)
+        if self._task is not None:
+            self._is_cut_off = True
+            self._task.cancel()
+
+    def take_back(self) -> bool:
+        """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""
+        return self._is_cut_off and self._task is not None and self._task.uncancel() == 0
+
+    def end(self) -> TurnEnded | None:
+        """Return how a turn ends that was stopped, whatever the provider says; else None."""
+        if self.expired is not None:
+            error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self.expired])
+            return TurnEnded(StopReason.TIMEOUT, error)
+        if self.is_by_person or self.over_budget is not None:
+            return TurnEnded(StopReason.ABORTED)
+        return None
+
+    def closing(self) -> None:
+        """Take note that the turn has ended and is written: it is not cancelled any more."""
+        if self._late is not None:
+            self._late.cancel()
+
+    def over(self) -> None:
+        """Take note that nothing of the turn goes on."""
+        self.closing()
+        self._task = None
+        self._over.set()
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that its budget ends; False, at once, for every other one.
+
+        What the model asks for meanwhile is not begun: its answer would be one response more.
+        """
+        if self.over_budget is None:
+            return False
+        await self._over.wait()
+        return True

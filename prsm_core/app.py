@@ -259,7 +259,7 @@ async def open_app(
             outside=outside,
             open_endpoint=own.bridge.endpoint,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            **_plugged_in(plugins),
+            **_plugged_in(settings, plugins),
         )
         async with (
             OrchestrationEngine(config) as engine,
@@ -311,7 +311,10 @@ def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManag
 
 
 def _check_no_guard_is_lost(plugins: PluginManager) -> None:
-    """Refuse to run while a plugin is quarantined that is known to bring permission checks."""
+    """Refuse to run while a check lacks its settings, or its plugin is known to be quarantined."""
+    for spec, problem in plugins.unsettled():
+        if isinstance(spec, PermissionCheckSpec):
+            raise problem
     lost = [record for record in plugins.quarantined if record.brings_checks]
     if lost:
         names = [record.name for record in lost]
@@ -367,23 +370,17 @@ def _build_broker(
     )
 
 
-def _plugged_in(plugins: PluginManager) -> dict[str, Any]:
+def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
     """Return what plugins add to an engine, besides providers and permission checks."""
     return {
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),
-        "sink_settings": _sink_settings(),
+        "sink_settings": settings.sinks,
         "told_at_start": [
             ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
             for record in plugins.quarantined
         ],
     }
-
-
-def _sink_settings() -> dict[str, dict[str, str]]:
-    """Return the settings of sinks: PRSM_JSONL names the file of the jsonl sink."""
-    path = os.environ.get("PRSM_JSONL")
-    return {"jsonl": {"path": path}} if path else {}
 
 
 async def survey_providers(

@@ -17,8 +17,11 @@ if __name__ == "__main__":
 
 import click
 
+from prsm_core.builtin import BUILTINS
 from prsm_core.cli.group import cli
-from prsm_core.config import config_schema
+from prsm_core.cli.plugin_sections import plugin_sections
+from prsm_core.config.plugin_settings import full_schema
+from prsm_core.plugins import PluginManager
 from tests.plugin_reference import plugin_parts
 from tests.sources import ROOT
 
@@ -30,7 +33,11 @@ CLI_PAGE = ROOT / "docs" / "cli.md"
 PLUGINS_PAGE = ROOT / "docs" / "plugins.md"
 WIDTH = 88  # of the help pages
 
-SCHEMA = config_schema()
+# What the core brings along takes settings as plugins do.
+OURS = PluginManager.load(environ={}, builtins=BUILTINS, enabled=False)
+SCHEMA = full_schema(plugin_sections(OURS))
+OF_PLUGINS = frozenset(plugin_sections(OURS))
+_HEAD = ("| key | type | default | variable | meaning |", "|---|---|---|---|---|")
 _PART = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -63,8 +70,11 @@ def variable(*path: str) -> str:
 
 
 def section_keys(section: str) -> Mapping[str, Any]:
-    """Return the schemas of a section's own keys, of one entry's where a section holds entries."""
-    keys: Mapping[str, Any] = _entry(section)["properties"]
+    """Return the schemas of a section's own keys, of one entry's where a section holds entries.
+
+    Each entry of a plugin has keys of its own: there are none that all have.
+    """
+    keys: Mapping[str, Any] = _entry(section).get("properties", {})
     return keys
 
 
@@ -87,9 +97,11 @@ def help_pages(command: click.Command, parent: click.Context | None) -> Iterator
 
 
 def _table(section: str) -> str:
+    if section in OF_PLUGINS:
+        return _own_table(section)
     above = [section, "<NAME>"] if holds_entries(section) else [section]
     required = _entry(section).get("required", ())
-    rows = ["| key | type | default | variable | meaning |", "|---|---|---|---|---|"]
+    rows = [*_HEAD]
     for key, node in section_keys(section).items():
         default = "required" if key in required else _default(node)
         cells = (f"`{key}`", _type(node), default, f"`{variable(*above, key)}`", _meaning(node))
@@ -98,6 +110,23 @@ def _table(section: str) -> str:
         if below := _nested(node):
             rows += ["", f"Each entry of `{key}`:", "", *_nested_table(below)]
     return "\n" + "\n".join(rows) + "\n\n"
+
+
+def _own_table(section: str) -> str:
+    """Return the keys of what the core itself brings of a kind that plugins bring."""
+    rows = [*_HEAD]
+    for name, entry in SCHEMA["properties"][section].get("properties", {}).items():
+        for key, node in entry.get("properties", {}).items():
+            cells = (
+                f"`{name}.{key}`",
+                _type(node),
+                _default(node),
+                f"`{variable(section, name, key)}`",
+                _meaning(node),
+            )
+            rows.append(f"| {' | '.join(cells)} |")
+    none = "Nothing that the core brings along has settings here."
+    return "\n" + "\n".join(rows if len(rows) > len(_HEAD) else [none]) + "\n\n"
 
 
 def _nested_table(node: Mapping[str, Any]) -> Iterator[str]:

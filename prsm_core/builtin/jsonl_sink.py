@@ -1,7 +1,7 @@
 """The `jsonl` sink: a run's committed events, one envelope a line, appended to a file.
 
-It writes only if its settings name a `path`, which the application takes from the environment
-variable PRSM_JSONL. A path that is a folder (or ends with a slash) gets one file a run,
+It writes only if its settings name a `path`: `sinks.jsonl.path` of the configuration, or the
+environment variable PRSM_JSONL. A path that is a folder (or ends with a slash) gets one file a run,
 `<run id>.jsonl`. The file is created readable by its owner only.
 """
 
@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.interfaces.sink import EventSink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from prsm_core.config.schema import JsonlSettings
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.sink import RunInfo
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 class JsonlSink(EventSink):
     """Appends each batch with one write, so that lines of several runs never mix."""
 
-    def __init__(self, run: RunInfo, settings: Mapping[str, Any]) -> None:
-        path = settings.get("path")
+    def __init__(self, run: RunInfo, settings: JsonlSettings | Mapping[str, Any]) -> None:
+        path = settings.get("path") if isinstance(settings, Mapping) else settings.path
         self._path = _target(str(path), run.run_id) if path else None
 
     async def write(self, batch: Sequence[Event]) -> None:

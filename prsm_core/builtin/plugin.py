@@ -60,6 +60,7 @@ def prsm_event_sinks() -> Iterable[EventSinkSpec]:
     """Contribute `jsonl`, which writes where its setting `path` says, else nothing."""
     yield EventSinkSpec(
         name="jsonl",
-        summary="Appends the events of a run to the file or folder in PRSM_JSONL.",
+        summary="Appends the events of a run to the file or folder in sinks.jsonl.path.",
         factory="prsm_core.builtin.jsonl_sink:JsonlSink",
+        settings="prsm_core.config.schema:JsonlSettings",
     )

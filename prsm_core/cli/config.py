@@ -38,7 +38,8 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
 
     settings = load_setup(launch, workspace, sets=sets).settings
     redactor = Redactor(known_secrets(settings, os.environ))
-    values = redactor.value(hide_secrets(settings.model_dump(mode="json")))
+    shown = hide_secrets(settings.model_dump(mode="json"), also=frozenset(settings.plugin_secrets))
+    values = redactor.value(shown)
     if as_json:
         click.echo(json.dumps(values, indent=2))
     else:
@@ -48,11 +49,16 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
 
 
 @config.command(short_help="Print the JSON Schema of a configuration file.")
-def schema() -> None:
-    """Print the JSON Schema of a configuration file, for editors."""
-    from prsm_core.config import config_schema
+@workspace_option
+@click.pass_obj
+def schema(launch: Launch, workspace: str) -> None:
+    """Print the JSON Schema of a configuration file, for editors, with what plugins take."""
+    from prsm_core.cli.plugin_sections import plugin_sections
+    from prsm_core.cli.setup import load_plugins
+    from prsm_core.config.plugin_settings import full_schema
 
-    click.echo(json.dumps(config_schema(), indent=2))
+    plugins = load_plugins(launch, workspace)
+    click.echo(json.dumps(full_schema(plugin_sections(plugins)), indent=2))
 
 
 @config.command(short_help="Print where configuration and state lie.")
@@ -76,19 +82,21 @@ def path(workspace: str, as_json: bool) -> None:
         click.echo(format_table(("WHAT", "WHERE"), list(values.items())))
 
 
-def hide_secrets(value: Any, key: str = "") -> Any:
+def hide_secrets(value: Any, key: str = "", *, also: frozenset[str] = frozenset()) -> Any:
     """Return settings without what may be secret.
 
     That is every value of an `env` or `headers` mapping, every text whose key sounds like a
-    secret, and the user part of an address. Names of environment variables stay.
+    secret or that is among `also`, and the user part of an address. Names of environment variables
+    stay.
     """
     if isinstance(value, dict):
         if key in {"env", "headers"}:
             return dict.fromkeys(value, HIDDEN)
-        return {name: hide_secrets(item, name) for name, item in value.items()}
+        return {name: hide_secrets(item, name, also=also) for name, item in value.items()}
     if isinstance(value, list):
         # The environment of a profile holds names of variables, never values.
-        return value if key == "profiles" else [hide_secrets(item, key) for item in value]
+        return value if key == "profiles" else [hide_secrets(v, key, also=also) for v in value]
     if isinstance(value, str):
-        return HIDDEN if SECRET_NAME.search(key) else _USER_INFO.sub(HIDDEN, value)
-    return value
+        is_secret = bool(SECRET_NAME.search(key)) or value in also
+        return HIDDEN if is_secret else _USER_INFO.sub(HIDDEN, value)
+    return HIDDEN if str(value) in also else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,7 @@ from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.plugin_sections import plugin_sections, with_settings
 from prsm_core.cli.reading import print_tree
 from prsm_core.cli.running import PRIVATE, build_frontend, choose_frontend, drive, interruptible
 from prsm_core.cli.sample import changes, lend_sample, sweep
@@ -63,15 +65,21 @@ def run_demo(launch: Launch, *, ui: str | None, keep: bool, without: Sequence[st
 
 def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:
     """Load the plugins if a frontend of theirs is wanted; the user's own settings count then."""
+    log = {"jsonl": {"path": os.environ.get("PRSM_JSONL")}}
+    own = Settings.model_validate({"sinks": log})
     if ui in {None, *OUR_FRONTENDS} or not launch.load_plugins:
-        return PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=False)
-    settings = load_settings(paths=workspace_paths(os.sep), environ=os.environ, trusted=False)
-    return PluginManager.load(
+        plugins = PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=False)
+        return with_settings(plugins, own)
+    load = partial(load_settings, paths=workspace_paths(os.sep), environ=os.environ, trusted=False)
+    plugins = PluginManager.load(
         environ=os.environ,
         builtins=BUILTINS,
-        disabled=settings.settings.plugins.disabled,
+        disabled=load().settings.plugins.disabled,
         without=without,
     )
+    section = {"frontends": plugin_sections(plugins)["frontends"]}
+    loaded = load(plugin_sections=section)
+    return with_settings(plugins, own).with_settings(loaded.of_plugins)
 
 
 async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep: bool) -> int:

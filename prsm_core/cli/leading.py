@@ -73,7 +73,12 @@ def lead(launch: Launch, request: Lead) -> int:
     patience_s = request.patience_s or _patience(os.environ)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
-        launch, request.workspace, sets=request.sets, flags=flags, without=request.without
+        launch,
+        request.workspace,
+        sets=request.sets,
+        flags=flags,
+        without=request.without,
+        begins_run=True,
     )
     tell_quarantined(setup.plugins)
     install_child_watcher()

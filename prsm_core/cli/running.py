@@ -74,6 +74,7 @@ def run_task(launch: Launch, request: Request) -> int:
         flags=flags,
         trust=request.trust,
         without=request.without,
+        begins_run=True,
     )
     spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
     if spec.name != "console":  # which tells it by the run's events

@@ -14,6 +14,7 @@ from prsm_core.builtin import BUILTINS
 from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.plugin_sections import plugin_sections
 from prsm_core.config import load_settings
 from prsm_core.config.trust import check_trust
 from prsm_core.errors import ConfigError
@@ -53,12 +54,13 @@ def load_setup(
     flags: Mapping[str, Any] | None = None,
     trust: bool = False,
     without: Sequence[str] = (),
+    begins_run: bool = False,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
     the workspace's own configuration count, whether or not the user has trusted it for good.
-    Plugins that are named by `without` are left out.
+    Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -75,24 +77,48 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
-    first = load()
     plugins = PluginManager.load(
         environ=os.environ,
-        disabled=first.settings.plugins.disabled,
+        disabled=load().settings.plugins.disabled,
         without=without,
         builtins=BUILTINS,
         enabled=launch.load_plugins,
     )
-    # Once more: only the plugins know which providers may have a section.
-    loaded = load(known_plugins=provider_names(plugins) if launch.load_plugins else None)
+    # Once more: only the plugins know which names may have a section, and what it may hold.
+    known = provider_names(plugins) if launch.load_plugins else None
+    sections = plugin_sections(plugins, begins_run=begins_run)
+    loaded = load(known_plugins=known, plugin_sections=sections)
     _tell(loaded, plugins)
     return Setup(
         paths=paths,
         settings=loaded.settings,
-        plugins=plugins,
+        plugins=plugins.with_settings(loaded.of_plugins),
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
+
+
+def load_plugins(launch: Launch, workspace: str) -> PluginManager:
+    """Load the plugins alone; only the built-in ones, which is told, if the configuration is wrong.
+
+    For what helps to correct it.
+    """
+    configure_logging(debug=launch.debug)
+    paths = workspace_paths(workspace)
+    standing = check_trust(paths)
+    load = partial(PluginManager.load, environ=os.environ, builtins=BUILTINS)
+    try:
+        settings = load_settings(
+            paths=paths,
+            environ=os.environ,
+            trusted=standing.trusted,
+            snapshot=standing.snapshot,
+        ).settings
+    except ConfigError as error:
+        text = f"what plugins take is left out, since they are not loaded: {error.message}"
+        click.echo(f"prsm: note: {escape_prose(text)}", err=True)
+        return load(enabled=False)
+    return load(disabled=settings.plugins.disabled, enabled=launch.load_plugins)
 
 
 def _tell(loaded: LoadedSettings, plugins: PluginManager) -> None:
@@ -100,7 +126,7 @@ def _tell(loaded: LoadedSettings, plugins: PluginManager) -> None:
         _log.debug("%s is set by %s", key, source)
     for record in plugins.records:
         _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
-    for notice in (*loaded.notices, *plugins.notices):
+    for notice in (*loaded.notices, *loaded.mistakes, *plugins.notices):
         click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
 
 

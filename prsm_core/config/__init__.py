@@ -10,15 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prsm_core.config.json_schema import config_schema
     from prsm_core.config.loader import LoadedSettings, load_settings
     from prsm_core.config.paths import Paths, ledger_path, private_dir, resolve_paths
-    from prsm_core.config.schema import Settings, config_schema
+    from prsm_core.config.schema import Settings
 
 _HOME_OF = {
     "LoadedSettings": "loader",
     "Paths": "paths",
     "Settings": "schema",
-    "config_schema": "schema",
+    "config_schema": "json_schema",
     "ledger_path": "paths",
     "load_settings": "loader",
     "private_dir": "paths",

@@ -31,18 +31,20 @@ ADDRESSES = "addresses that are reached"
 ALLOWED = "what is allowed"
 STRICTER = "what is asked about or denied"
 TOLD = "what agents are told"
+OF_PLUGINS = "what plugins are set to, and which stay off"
 OTHERS = "other settings"
 FILES = "other files, which a command may use"
 PROBLEMS = "what cannot be used"
-GROUPS = (PROGRAMS, ADDRESSES, ALLOWED, STRICTER, TOLD, OTHERS, FILES, PROBLEMS)
+GROUPS = (PROGRAMS, ADDRESSES, ALLOWED, STRICTER, TOLD, OF_PLUGINS, OTHERS, FILES, PROBLEMS)
 
 # By key path; the first that fits.
 _GROUP_OF = (
     (re.compile(r".*\.(?:base_url|url|headers)\b.*"), ADDRESSES),
     (re.compile(r"gates\..*|(?:.*\.)?mcp_servers\..*|providers\..*"), PROGRAMS),
     (re.compile(r"permissions\.(?:ask|deny|require|required)\b.*"), STRICTER),
-    (re.compile(r"permissions\..*|sandbox\b.*|defaults\.mode|engine\.command_policy"), ALLOWED),
+    (re.compile(r"permissions\..*|sandbox\b.*|defaults\.mode"), ALLOWED),
     (re.compile(r"experts\..*"), TOLD),
+    (re.compile(r"(?:plugins|sinks|checks|scorers|frontends)\b.*"), OF_PLUGINS),
 )
 _STRICTER_VALUES = {dotted(path): value for path, value in ALWAYS_HELD.items()}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from prsm_core.config.json_schema import config_schema
 from prsm_core.config.layers import dotted
-from prsm_core.config.schema import config_schema
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config.document import KeyPath
 
+Schema: TypeAlias = dict[str, Any]
 SHOWN = 10  # mistakes told at once
 _NEXT = "\n  "
 
@@ -44,12 +45,27 @@ def explain(
         origin: Gives the place of a key path.
         plugins: Names of the installed plugins, told where a section is unknown.
     """
+    return all_wrong(problems_of(error, origin, schema=config_schema(), plugins=plugins))
+
+
+def problems_of(
+    error: ValidationError,
+    origin: Callable[[KeyPath], str],
+    *,
+    schema: Schema,
+    above: KeyPath = (),
+    plugins: Sequence[str] = (),
+) -> list[str]:
+    """Return a line for each mistake, in order of its place.
+
+    `schema` is that of the whole configuration, `above` where in it the model stands.
+    """
     problems = []
-    for details in error.errors(include_url=False):
-        path = tuple(key for key in details["loc"] if key != "[key]")
-        problems.append((origin(path), _problem(details, path, plugins)))
+    for details in error.errors(include_url=False, include_context=False):
+        path = (*above, *(key for key in details["loc"] if key != "[key]"))
+        problems.append((origin(path), _problem(details, path, plugins, schema)))
     problems.sort(key=lambda problem: _reading_order(problem[0]))
-    return all_wrong(f"{where}: {what}" if where else what for where, what in problems)
+    return [f"{where}: {what}" if where else what for where, what in problems]
 
 
 def all_wrong(problems: Iterable[str]) -> ConfigError:
@@ -80,12 +96,12 @@ def _reading_order(origin: str) -> tuple[str, int]:
     return (file, int(line)) if line.isdecimal() else (origin, 0)
 
 
-def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str]) -> str:
+def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str], schema: Schema) -> str:
     kind, name = details["type"], dotted(path)
     if kind == "extra_forbidden" or (kind == "literal_error" and details["loc"][-1] == "[key]"):
-        return _unknown(path, plugins)
+        return unknown_key(path, schema, plugins)
     if kind in {"enum", "literal_error"}:
-        return f"{name} is none of the allowed values{_allowed(path, details['input'])}"
+        return f"{name} is none of the allowed values{_allowed(path, details['input'], schema)}"
     if kind == "missing":
         return f"{name} is missing"
     if kind == "value_error":
@@ -94,28 +110,30 @@ def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str]) -> st
     return f"{name} must be {wanted}"
 
 
-def _unknown(path: KeyPath, plugins: Sequence[str]) -> str:
-    key, known = str(path[-1]), _keys_at(path[:-1])
+def unknown_key(path: KeyPath, schema: Schema, plugins: Sequence[str] = ()) -> str:
+    """Say that there is no such setting, and which is nearest."""
+    key, known = str(path[-1]), _keys_at(path[:-1], schema)
     hint = nearest(key, known) or f"; the settings here are {', '.join(known)}"
     if len(path) == 1 and plugins:
         hint += f"; installed plugins, set under providers: {', '.join(sorted(plugins))}"
     return f"{dotted(path)} is not a setting{hint}"
 
 
-def _allowed(path: KeyPath, value: Any) -> str:
-    values = _node_at(path).get("enum", [])
+def _allowed(path: KeyPath, value: Any, schema: Schema) -> str:
+    values = [str(each) for each in _node_at(path, schema).get("enum", [])]
+    if not values:
+        return ""
     return f": {', '.join(values)}{nearest(str(value), values)}"
 
 
-def _keys_at(path: KeyPath) -> list[str]:
-    node = _node_at(path)
+def _keys_at(path: KeyPath, schema: Schema) -> list[str]:
+    node = _node_at(path, schema)
     names = node.get("propertyNames", {}).get("enum", [])
     return [*node.get("properties", names)]
 
 
-def _node_at(path: KeyPath) -> dict[str, Any]:
+def _node_at(path: KeyPath, schema: Schema) -> Schema:
     """Return the JSON Schema of the value at a key path."""
-    schema = config_schema()
     node = schema
     for key in path:
         if isinstance(key, int):

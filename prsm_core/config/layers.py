@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from prsm_core.config.document import Document, KeyPath
+from prsm_core.config.old_keys import renewed
 from prsm_core.errors import ConfigError
 
 _STRICTER_RULES = (("permissions", "deny"), ("permissions", "ask"))
@@ -21,18 +23,23 @@ ADDED_UP = (*_STRICTER_RULES, ("permissions", "required"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """What one source says: nested mappings, and where each key stands."""
+    """What one source says: nested mappings, and where each key stands.
+
+    `told` has a line for each old key in it.
+    """
 
     values: Mapping[str, Any]
     origins: Mapping[KeyPath, str]
+    told: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Document) -> Layer:
         """Make a layer of a whole document; raise ConfigError unless it is a mapping."""
         if not isinstance(document.value, dict | None):
             raise ConfigError(f"{document.origins[()]}: the configuration must be a mapping")
-        values, origins = _move_mcp_servers(document.value or {}, document.origins)
-        return cls(values=values, origins=origins)
+        origins = document.origins
+        found = renewed(document.value or {}, origins, partial(nearest_origin, origins))
+        return cls(values=found.values, origins=found.origins, told=found.told)
 
     @classmethod
     def at(cls, path: tuple[str, ...], document: Document) -> Layer:
@@ -66,6 +73,7 @@ class Layers:
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[KeyPath, str] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
 
     def add(self, layer: Layer) -> None:
         """Lay a layer on top.
@@ -79,6 +87,7 @@ class Layers:
             if not isinstance((layer.values.get(section) or {}).get(key), list | None):
                 raise _wrong(layer, (section, key), "a list")
         self._merge(self.values, layer.values, (), layer)
+        self.told += layer.told
 
     def origin(self, path: KeyPath) -> str:
         """Return where the value at a key path, or the nearest one above it, comes from."""
@@ -152,27 +161,3 @@ def _leaves(value: Any, path: KeyPath) -> list[KeyPath]:
 
 def _wrong(layer: Layer, path: KeyPath, wanted: str) -> ConfigError:
     return ConfigError(f"{layer.origin(path)}: {dotted(path)} must be {wanted}")
-
-
-def _move_mcp_servers(
-    values: dict[str, Any], origins: Mapping[KeyPath, str]
-) -> tuple[dict[str, Any], Mapping[KeyPath, str]]:
-    """Move MCP servers from under `plugins`, their older place, to `mcp_servers`."""
-    old, new = values.get("plugins"), values.get("mcp_servers") or {}
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return values, origins
-    moved = {name for name in old if name != "disabled" and isinstance(old[name], dict)}
-    if not moved:
-        return values, origins
-    for name in sorted(moved & new.keys()):
-        where = nearest_origin(origins, ("plugins", name))
-        raise ConfigError(f"{where}: plugins.{name} is also in mcp_servers; keep one of them")
-    kept = {name: value for name, value in old.items() if name not in moved}
-    servers = {**new, **{name: old[name] for name in old if name in moved}}
-    renamed = {_renamed(path, moved): origin for path, origin in origins.items()}
-    return {**values, "plugins": kept, "mcp_servers": servers}, renamed
-
-
-def _renamed(path: KeyPath, moved: set[str]) -> KeyPath:
-    is_moved = len(path) > 1 and path[0] == "plugins" and path[1] in moved
-    return ("mcp_servers", *path[1:]) if is_moved else path

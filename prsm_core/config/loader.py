@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from prsm_core.config.explain import all_wrong, explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
 from prsm_core.config.paths import temp_notice
+from prsm_core.config.plugin_settings import read_plugin_settings
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.config.snapshot import Scope, take_snapshot
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from pydantic import BaseModel
+
     from prsm_core.config.document import Document
     from prsm_core.config.paths import Paths
+    from prsm_core.config.plugin_settings import PluginSection
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.errors import PrsmError
 
 CONFIG, MODELS = "config.yaml", "models.yaml"
 _MODEL_SECTIONS = frozenset({"models", "model_registry"})
@@ -35,12 +40,20 @@ _MODEL_SECTIONS = frozenset({"models", "model_registry"})
 class LoadedSettings:
     """The settings, where each value that was set comes from, and what the user should know.
 
-    `sources` maps dotted key paths (permissions.deny[0]) to "file:line", a variable or an option.
+    Attributes:
+        settings: The values.
+        sources: Maps dotted key paths (permissions.deny[0]) to "file:line", a variable or an
+            option.
+        notices: What the user should know.
+        mistakes: What is wrong in the configuration and harmless: each begins with its place.
+        of_plugins: By section and name what `PluginManager.with_settings` takes.
     """
 
     settings: Settings
     sources: Mapping[str, str]
     notices: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    of_plugins: Mapping[tuple[str, str], BaseModel | PrsmError] = field(default_factory=dict)
 
 
 def load_settings(
@@ -52,6 +65,7 @@ def load_settings(
     trusted: bool,
     known_plugins: Sequence[str] | None = None,
     snapshot: Snapshot | None = None,
+    plugin_sections: Mapping[str, PluginSection] | None = None,
 ) -> LoadedSettings:
     """Lay all sources over each other and validate the result.
 
@@ -69,12 +83,13 @@ def load_settings(
         snapshot: What lies in the workspace's `.prism`, whose hash was compared for `trusted`;
             None: it is read now.
         known_plugins: Names that sections of `providers` may have; None: any.
+        plugin_sections: What the sections of plugins may hold, by section; None: anything.
 
     Raises:
         ConfigError: For each mistake a line: the place, the key path and what would be right.
     """
     layers = Layers()
-    notices = [notice for notice in [temp_notice(paths, environ)] if notice]
+    notices = list(filter(None, [temp_notice(paths, environ)]))
     for layer in _user_layers(paths):
         layers.add(layer)
     snapshot = snapshot or _read_now(paths, trusted)
@@ -85,14 +100,32 @@ def load_settings(
         environment_layers(environ, layers.values), set_layers(sets), flag_layers(overrides or {})
     ):
         layers.add(layer)
+    return _validated(layers, known_plugins, plugin_sections or {}, notices)
+
+
+def _validated(
+    layers: Layers,
+    known_plugins: Sequence[str] | None,
+    sections: Mapping[str, PluginSection],
+    notices: Sequence[str],
+) -> LoadedSettings:
     try:
         settings = Settings.model_validate(layers.values)
     except ValidationError as error:
         # Without its cause, which quotes values: they may be secret.
         raise explain(error, layers.origin, known_plugins or ()) from None
-    if known_plugins is not None:
-        _check_providers(settings, layers, known_plugins)
-    return LoadedSettings(settings=settings, sources=layers.sources(), notices=tuple(notices))
+    found = read_plugin_settings(settings, sections, layers.origin)
+    unknown = () if known_plugins is None else _unknown_providers(settings, layers, known_plugins)
+    if problems := [*unknown, *found.problems]:
+        raise all_wrong(problems)
+    settings.keep_secret(found.secrets())
+    return LoadedSettings(
+        settings=settings,
+        sources=layers.sources(),
+        notices=tuple(notices),
+        mistakes=(*layers.told, *found.notices),
+        of_plugins=found.values,
+    )
 
 
 def _read_now(paths: Paths, trusted: bool) -> Snapshot:
@@ -152,12 +185,6 @@ def _models_layer(path: Path, document: Document | None) -> Layer:
                 f"{path.name} holds models and model_registry"
             )
     return layer
-
-
-def _check_providers(settings: Settings, layers: Layers, known: Sequence[str]) -> None:
-    problems = list(_unknown_providers(settings, layers, known))
-    if problems:
-        raise all_wrong(problems)
 
 
 def _unknown_providers(settings: Settings, layers: Layers, known: Sequence[str]) -> Iterator[str]:

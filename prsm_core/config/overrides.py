@@ -13,16 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PREFIX = "PRSM__"
+# Variables of their own for single settings; the value is text, not YAML.
+SHORT = {"PRSM_JSONL": ("sinks", "jsonl", "path")}
 
 _KEY = re.compile(r'"([^"]+)"|([^."]+)')
 
 
 def environment_layers(environ: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[Layer]:
-    """Yield a layer for each PRSM__SECTION__KEY variable, the more specific ones last.
+    """Yield a layer for each variable: short ones, then PRSM__SECTION__KEY, specific ones last.
 
     Keys are lower-cased where they are written in capitals. Where `values`, the layers below,
     have a key that differs in case or in - for _ only, that one is meant.
     """
+    for name, short in SHORT.items():
+        if environ.get(name):
+            value = Document(value=environ[name], origins={(): name})
+            yield Layer.at(short, value)
     names = [name for name in environ if name.startswith(PREFIX)]
     for name in sorted(names, key=lambda name: (name.count("__"), name)):
         keys = name.removeprefix(PREFIX).split("__")

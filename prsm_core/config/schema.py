@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     StrictBool,
     model_validator,
 )
@@ -37,12 +37,6 @@ from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
-
-
-class CommandPolicy(StrEnum):
-    """Which built-in policy decides on shell commands."""
-
-    DEFAULT = "default"
 
 
 class EngineSettings(Section):
@@ -76,10 +70,6 @@ class EngineSettings(Section):
         default=5,
         description="How often a turn is tried again after a transient failure of its provider; "
         "0 is never.",
-    )
-    command_policy: CommandPolicy = Field(
-        default=CommandPolicy.DEFAULT,
-        description="The policy for shell commands: safe ones run, all others ask.",
     )
     gate_refusals: CountOrZero = Field(
         default=2,
@@ -208,7 +198,10 @@ class DefaultSettings(Section):
     model: Text | None = Field(
         default=None, description="Model: an alias, provider/model, or an id."
     )
-    cwd: Text | None = Field(default=None, description="Working directory of agents.")
+    cwd: Text | None = Field(
+        default=None,
+        description="Folder that the master and its agents work in, relative to the workspace.",
+    )
     provider: Text | None = Field(default=None, description="Provider of the master.")
     peer_model: Text | None = Field(
         default=None, description="The one model that agents may consult."
@@ -310,7 +303,7 @@ class ExpertSettings(Section):
 
 
 class PluginSettings(Section):
-    """Which plugins stay off. MCP servers under this key belong to `mcp_servers`."""
+    """Which plugins stay off."""
 
     disabled: tuple[Text, ...] = Field(
         default=(), description="Names of plugins that are not loaded."
@@ -412,6 +405,17 @@ def _mode_alone(value: Any) -> Any:
 
 
 ProviderSection = Annotated[ProviderSettings, BeforeValidator(_none_is_empty)]
+# Read by the model of whatever plugin brings the entry: see plugin_settings.
+PluginEntry = Annotated[Mapping[str, Any], BeforeValidator(_none_is_empty)]
+
+
+class JsonlSettings(Section):
+    """The file to which the sink `jsonl` appends each event, a line of JSON."""
+
+    path: Text | None = Field(
+        default=None,
+        description="The file, or a folder that gets a file for each run; nothing if not set.",
+    )
 
 
 class Settings(Section):
@@ -435,7 +439,19 @@ class Settings(Section):
     )
     plugins: PluginSettings = Field(
         default=PluginSettings(),
-        description="Plugins that stay off; the older name of mcp_servers.",
+        description="Plugins that stay off.",
+    )
+    sinks: Mapping[Text, PluginEntry] = Field(
+        default_factory=dict, description="Settings of event sinks, by name."
+    )
+    checks: Mapping[Text, PluginEntry] = Field(
+        default_factory=dict, description="Settings of permission checks of plugins, by name."
+    )
+    scorers: Mapping[Text, PluginEntry] = Field(
+        default_factory=dict, description="Settings of model scorers, by name."
+    )
+    frontends: Mapping[Text, PluginEntry] = Field(
+        default_factory=dict, description="Settings of frontends, by name."
     )
     model_registry: Mapping[Text, ModelOverride] = Field(
         default_factory=dict, description="What is known of models, by model id."
@@ -457,6 +473,18 @@ class Settings(Section):
         description="What one run may use up; each run of a session has all of it.",
     )
 
+    # What the models of plugins call secret; PRSM's own names of secrets are known by others.
+    _plugin_secrets: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def plugin_secrets(self) -> tuple[str, ...]:
+        """The values in the sections of plugins that their own models call secret."""
+        return self._plugin_secrets
+
+    def keep_secret(self, values: Iterable[str]) -> None:
+        """Count these values as secret from now on."""
+        self._plugin_secrets = tuple({*self._plugin_secrets, *values})
+
     def provider_settings(self, name: str) -> dict[str, Any]:
         """Return what is set for a provider as plain JSON values; empty if nothing is.
 
@@ -470,26 +498,3 @@ class Settings(Section):
     def expert_profiles(self) -> dict[str, ExpertProfile]:
         """Return the experts by id."""
         return {name: expert.to_profile(name) for name, expert in self.experts.items()}
-
-
-def config_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a configuration file, for editors."""
-    schema: dict[str, Any] = _without_titles(Settings.model_json_schema())
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "PRSM configuration"
-    # The older place of MCP servers; the loader moves them.
-    schema["$defs"]["PluginSettings"]["additionalProperties"] = {
-        "$ref": "#/$defs/McpServerSettings"
-    }
-    return schema
-
-
-def _without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic makes from names; they tell an editor nothing."""
-    if isinstance(schema, dict):
-        return {
-            key: _without_titles(value)
-            for key, value in schema.items()
-            if not (key == "title" and isinstance(value, str))
-        }
-    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema

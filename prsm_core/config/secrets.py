@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from prsm_core.config.schema import McpServerSettings, Settings
 
@@ -30,6 +31,21 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     for server in _servers(settings):
         yield from _secret_values(server.env)
         yield from _secret_values(server.headers)
+    yield from settings.plugin_secrets
+    for section in (settings.sinks, settings.checks, settings.scorers, settings.frontends):
+        yield from _named_secrets(section, environ)
+
+
+def _named_secrets(values: Any, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield texts under names that sound like secrets, at any depth, and what `…_env` names."""
+    items = values.items() if isinstance(values, Mapping) else enumerate(values)
+    for name, value in items:
+        if isinstance(value, Mapping | list | tuple):
+            yield from _named_secrets(value, environ)
+        elif isinstance(value, str):
+            yield from _secret_values({str(name): value})
+            if str(name).endswith("_env") and environ.get(value):
+                yield environ[value]
 
 
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:

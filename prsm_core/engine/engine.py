@@ -33,6 +33,7 @@ from prsm_core.engine.outside import describe_outside
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.sinks import SinkGroup
 from prsm_core.engine.spawning import (
+    default_cwd,
     describe_master,
 )
 from prsm_core.engine.stopping import drain_sessions, leave_session
@@ -137,13 +138,14 @@ class OrchestrationEngine:
         be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
         """
         self._check_task(task_definition)
+        cwd = default_cwd(self._config.settings, self._config.workspace)
         choice = await self._choose_model(master_model, provider)
         shortfalls = await self._survey(mode, choice)
         await self._reserve_names()
         await self._open_run(task_definition, shortfalls)
         if on_start is not None:
             on_start(self._journal.run_id)
-        master = await self._admit_master(task_definition, choice, mode, master_tools)
+        master = await self._admit_master(task_definition, choice, mode, master_tools, cwd)
         return await self._until_closed(master, timeout_s)
 
     async def run_continuation(
@@ -286,6 +288,7 @@ class OrchestrationEngine:
         choice: ModelChoice,
         mode: PermissionMode,
         tools: frozenset[str] | None,
+        cwd: str,
     ) -> AgentRecord:
         settings = self._config.settings
         request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
@@ -296,7 +299,7 @@ class OrchestrationEngine:
             choice=choice,
             mode=mode,
             tools=tools,
-            workspace=self._config.workspace,
+            cwd=cwd,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role),
         )
         if self._config.outside is not None:

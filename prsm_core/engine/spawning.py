@@ -19,7 +19,12 @@ from prsm_core.engine.enforcement import HINT
 from prsm_core.engine.grants import LADDER, narrow_grant
 from prsm_core.engine.model_choice import choose_child_model, inherited_model, resolve_model
 from prsm_core.engine.regions import choose_region
-from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    MaxDepthExceededError,
+    ProviderNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -136,6 +141,14 @@ def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
     if not path.is_dir():
         raise AgentSpawnError(f"{wanted} is not a folder", hint="create it first", code="bad_cwd")
     return str(path)
+
+
+def default_cwd(settings: Settings, workspace: str) -> str:
+    """Return the folder that a master works in; raises ConfigError for what is none."""
+    try:
+        return resolve_cwd(settings.defaults.cwd, workspace, workspace)
+    except AgentSpawnError as error:
+        raise ConfigError(f"defaults.cwd: {error.message}", hint=error.hint) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +274,7 @@ def describe_master(
     choice: ModelChoice,
     mode: PermissionMode,
     tools: frozenset[str] | None,
-    workspace: str,
+    cwd: str,
     mcp_servers: Mapping[str, McpServer],
 ) -> AgentDescriptor:
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
@@ -286,7 +299,7 @@ def describe_master(
             experts=settings.expert_profiles().values() if may_spawn else (),
             team=workforce.describe(choice, None) if may_spawn else "",
         ),
-        cwd=workspace,
+        cwd=cwd,
         tools=_delegates(mode, READ_TOOLS if tools is None else tools),
         grant=Grant(
             tools=NATIVE_TOOLS,

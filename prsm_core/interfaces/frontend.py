@@ -145,6 +145,7 @@ class Frontend(ABC):
 
 
 FrontendFactory = Callable[[Mapping[str, Any]], Frontend]
+FrontendWithSettings = Callable[[Mapping[str, Any], Any], Frontend]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +153,17 @@ class FrontendSpec:
     """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
 
     A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.
+
+    `settings` is a pydantic model or an import string of one: what `frontends.NAME` of the
+    configuration may hold. The factory gets an instance of it as its second argument.
     """
 
     name: str
     summary: str
     interactive: bool
     priority: int
-    factory: str | FrontendFactory
+    factory: str | FrontendFactory | FrontendWithSettings
+    settings: str | type[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
 from prsm_core.interfaces.records import check_name
 
 PermissionCheck = Callable[[PermissionRequest, PermissionContext], Awaitable[Verdict | None]]
+CheckWithSettings = Callable[[PermissionRequest, PermissionContext, Any], Awaitable[Verdict | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +23,19 @@ class PermissionCheckSpec:
     With `orchestration` it is asked about each call of PRSM's own tools as well, in every mode:
     the request's `tool` is `spawn_child` or another name of the table, its `arguments` are what
     the model gave, and it has no `command`. None and Allow let the call go on.
+
+    `settings` is a pydantic model or an import string of one: what `checks.NAME` of the
+    configuration may hold. The check gets an instance of it as its third argument.
     """
 
     name: str
     summary: str
     priority: int
-    check: str | PermissionCheck
+    check: str | PermissionCheck | CheckWithSettings
     in_bypass: bool = False
     orchestration: bool = False
     timeout: float = 5.0
+    settings: str | type[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from prsm_core.domain.models import ModelCapability, TaskProfile
 from prsm_core.interfaces.records import check_name
 
 ModelScorer = Callable[[ModelCapability, TaskProfile], float | None]
+ScorerWithSettings = Callable[[ModelCapability, TaskProfile, Any], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelScorerSpec:
-    """Registers a scorer (0..1, None = no opinion); the result is the weighted mean."""
+    """Registers a scorer (0..1, None = no opinion); the result is the weighted mean.
+
+    `settings` is a pydantic model or an import string of one: what `scorers.NAME` of the
+    configuration may hold. The scorer gets an instance of it as its third argument.
+    """
 
     name: str
     summary: str
     weight: float
-    score: str | ModelScorer
+    score: str | ModelScorer | ScorerWithSettings
+    settings: str | type[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,16 @@ class EventSink(ABC):
         return
 
 
-SinkFactory = Callable[[RunInfo, Mapping[str, Any]], EventSink]
+SinkFactory = Callable[[RunInfo, Any], EventSink]  # a mapping, or an instance of `settings`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSinkSpec:
-    """Registers a sink; `kinds` limits the event types, None means all."""
+    """Registers a sink; `kinds` limits the event types, None means all.
+
+    `settings` is a pydantic model or an import string of one: what `sinks.NAME` of the
+    configuration may hold. The factory gets an instance of it, without one what was written.
+    """
 
     name: str
     summary: str
@@ -48,6 +52,7 @@ class EventSinkSpec:
     kinds: frozenset[str] | None = None
     maxsize: int = 1000
     overflow: str = "drop_oldest"
+    settings: str | type[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the name and the overflow rule."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.errors import ConfigError, PluginError
-from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
 from prsm_core.plugins.records import (
@@ -20,11 +19,14 @@ from prsm_core.plugins.records import (
     not_active,
     unknown,
 )
+from prsm_core.plugins.settings import SECTIONS, WithSettings, reference_of, settings_model
+from prsm_core.plugins.settings import with_settings as given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
+    from prsm_core.errors import PrsmError
     from prsm_core.plugins.candidate import Candidate
 
 S = TypeVar("S", bound=Spec)
@@ -147,7 +149,51 @@ class PluginManager:
 
         Raises PluginError that names the plugin when the import fails.
         """
-        return load_object(_reference(spec), plugin=self.owner_of(spec).name)
+        reference = reference_of(spec)
+        if isinstance(reference, WithSettings):
+            reference.resolved()
+            return reference
+        return load_object(reference, plugin=self.owner_of(spec).name)
+
+    def settings_models(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the models of the active records by section of the configuration and by name.
+
+        None for a record without one, a PluginError for one whose model cannot be loaded.
+        """
+        return {
+            section: {name: self._model(spec) for name, spec in self._specs[kind].items()}
+            for section, kind in SECTIONS.items()
+        }
+
+    def with_settings(self, found: Mapping[tuple[str, str], Any]) -> PluginManager:
+        """Return these plugins with settings given to their records, by section and name.
+
+        What is found for a record is an instance of its model, or the error of whoever uses it.
+        """
+        manager = copy(self)
+        manager._specs = dict(self._specs)
+        for section, kind in SECTIONS.items():
+            manager._specs[kind] = {
+                name: given(spec, found[section, name], plugin=self.owner_of(spec).name)
+                if (section, name) in found
+                else spec
+                for name, spec in self.collect(kind).items()
+            }
+        return manager
+
+    def unsettled(self) -> Iterator[tuple[Spec, PrsmError]]:
+        """Yield the records that need settings which nobody has given, and what is missing."""
+        for specs in self._specs.values():
+            for spec in specs.values():
+                reference = reference_of(spec)
+                if isinstance(reference, WithSettings) and reference.problem is not None:
+                    yield spec, reference.problem
+
+    def _model(self, spec: Any) -> Any:
+        try:
+            return settings_model(spec, plugin=self.owner_of(spec).name)
+        except PluginError as error:
+            return error
 
     def _add(self, plugin: Candidate, record: PluginRecord) -> None:
         for (kind, name), spec in plugin.specs.items():
@@ -203,13 +249,3 @@ def _reject_all(owners: Sequence[Candidate], word: str, name: str) -> None:
     for plugin in owners:
         if not plugin.is_builtin:
             plugin.reject(PluginState.BROKEN, error.message, error)
-
-
-def _reference(spec: Spec) -> object:
-    match spec:
-        case PermissionCheckSpec():
-            return spec.check
-        case ModelScorerSpec():
-            return spec.score
-        case _:
-            return spec.factory

@@ -23,11 +23,13 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny, PermissionRequest
-from prsm_core.plugins import load_object
+from prsm_core.plugins.settings import tried_with
 from prsm_core.testing.bound import bounded
 from prsm_core.testing.samples import sample_contexts, sample_requests
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.domain.permissions import PermissionContext, Verdict
     from prsm_core.interfaces.permission import PermissionCheck, PermissionCheckSpec
 
@@ -40,6 +42,7 @@ class PermissionCheckContract(ABC):
     """What every permission check does; each test's docstring is the rule."""
 
     spec: ClassVar[PermissionCheckSpec]  # the record that the plugin registers
+    settings: ClassVar[Mapping[str, Any]] = {}  # what its entry in the configuration says
     bound_s: ClassVar[float] = 30.0  # for a test in all; one that hangs fails, and says where
 
     async def ask(
@@ -101,7 +104,7 @@ class PermissionCheckContract(ABC):
 
     @property
     def _check(self) -> PermissionCheck:
-        check: PermissionCheck = load_object(self.spec.check, plugin=self.spec.name)
+        check: PermissionCheck = tried_with(self.spec, self.settings)
         return check
 
     async def _verdict(

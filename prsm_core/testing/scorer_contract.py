@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from abc import ABC
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from prsm_core.plugins import load_object
+from prsm_core.plugins.settings import tried_with
 from prsm_core.testing.samples import sample_models, sample_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.domain.models import ModelCapability, TaskProfile
     from prsm_core.interfaces.scorer import ModelScorer, ModelScorerSpec
 
@@ -26,10 +28,11 @@ class ModelScorerContract(ABC):
     """What every model scorer does; each test's docstring is the rule."""
 
     spec: ClassVar[ModelScorerSpec]  # the record that the plugin registers
+    settings: ClassVar[Mapping[str, Any]] = {}  # what its entry in the configuration says
 
     def score(self, model: ModelCapability, task: TaskProfile) -> float | None:
         """Return the scorer's opinion."""
-        scorer: ModelScorer = load_object(self.spec.score, plugin=self.spec.name)
+        scorer: ModelScorer = tried_with(self.spec, self.settings)
         return scorer(model, task)
 
     def test_its_weight_is_a_positive_number(self) -> None:

@@ -243,17 +243,40 @@ def test_each_value_knows_where_it_comes_from(place):
     }
 
 
-def test_mcp_servers_may_stand_under_plugins_beside_the_block_list(place):
-    place.user(
+def test_mcp_servers_under_plugins_are_read_and_the_old_key_is_told(place):
+    user = place.user(
         "plugins:\n  disabled: [slow]\n  github: {command: gh-mcp, tags: [git]}\n"
         "mcp_servers:\n  web: {url: 'http://127.0.0.1:1'}\n"
     )
-    place.workspace("plugins: {github: {args: [--stdio]}}")
-    settings = place.load().settings
+    workspace = place.workspace("plugins: {github: {args: [--stdio]}}")
+    loaded = place.load()
+    told = "plugins.github is an MCP server: write mcp_servers.github, since plugins is about those"
+    assert [text.partition(" of PRSM")[0] for text in loaded.mistakes] == [
+        f"{user}:3: {told}",
+        f"{workspace}:1: {told}",
+    ]
+    settings = loaded.settings
     assert settings.plugins.disabled == ("slow",)
     assert set(settings.mcp_servers) == {"github", "web"}
     github = settings.mcp_servers["github"]
     assert (github.command, github.args, github.tags) == ("gh-mcp", ("--stdio",), ("git",))
+
+
+def test_old_keys_of_a_workspace_that_is_not_trusted_are_not_worth_a_word(place):
+    place.workspace("plugins: {github: {command: x}}\nengine: {command_policy: default}\n")
+    assert place.load(trusted=False).mistakes == ()
+
+
+@pytest.mark.parametrize("value", ["default", "strict", "{a: 1}"])
+def test_a_key_that_is_gone_is_told_and_has_no_effect(place, value):
+    path = place.user(f"engine:\n  command_policy: {value}\n  max_agent_depth: 2\n")
+    loaded = place.load(sets=["engine.command_policy=x"])
+    assert loaded.settings.engine.max_agent_depth == 2
+    why = "the rules of `permissions` and of policy.yaml decide on commands"
+    assert loaded.mistakes == (
+        f"{path}:2: engine.command_policy has no effect, delete it: {why}",
+        f"--set engine.command_policy: engine.command_policy has no effect, delete it: {why}",
+    )
 
 
 def test_one_server_under_both_names_in_one_file_is_an_error(place):

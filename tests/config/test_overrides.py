@@ -19,7 +19,6 @@ SAMPLES: dict[str, dict[str, object]] = {
         "idle_timeout_seconds": 1.5,
         "human_timeout_seconds": 1.5,
         "retry_attempts": 0,
-        "command_policy": "default",
         "gate_refusals": 3,
     },
     "stuck": {
@@ -58,6 +57,10 @@ SAMPLES: dict[str, dict[str, object]] = {
     "providers": {"codex": "{base_url: 'http://x'}"},
     "experts": {"e": "{system_prompt: s}"},
     "mcp_servers": {"s": "{command: c}"},
+    "sinks": {"jsonl": "{path: /x}"},
+    "checks": {"guard": "{a: 1}"},
+    "scorers": {"fit": "{a: 1}"},
+    "frontends": {"tui": "{a: 1}"},
     "model_registry": {"m": "{tier: fast}"},
 }
 KEYS = [(section, key, value) for section, keys in SAMPLES.items() for key, value in keys.items()]

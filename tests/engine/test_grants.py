@@ -71,7 +71,7 @@ def make_master(settings=SETTINGS, mode=PermissionMode.DEFAULT, **grant):
         choice=ModelChoice(provider="script", model="default"),
         mode=mode,
         tools=None,
-        workspace="/",
+        cwd="/",
         mcp_servers={},
     )
     return replace(master, grant=replace(master.grant, **grant))

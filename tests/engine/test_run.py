@@ -453,3 +453,34 @@ async def test_a_context_tells_the_window_that_the_provider_knows_of_its_model(t
     await team.run("do it", {"master_model": "script/big"})
     [context] = team.provider.contexts["master"]
     assert context.token_budget.context_window == 512_000
+
+
+@pytest.mark.requirement("E43")
+async def test_agents_work_in_the_folder_that_is_configured(opened):
+    async def worker(agent):
+        await agent.complete("done")
+
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x")
+        await agent.collect()
+        await agent.complete("done")
+
+    async with opened(settings={"defaults": {"cwd": "src"}}) as team:
+        folder = team.workspace / "src"
+        folder.mkdir()
+        result = await team.run("do it", master=master, w1=worker)
+        started = [team.provider.requests[name][0].cwd for name in ("master", "w1")]
+    assert result.status == "completed"
+    assert started == [str(folder), str(folder)]
+
+
+@pytest.mark.requirement("E43")
+@pytest.mark.parametrize("cwd", ["..", "/", "missing", "a.txt"])
+async def test_a_configured_folder_that_is_none_of_the_workspace_keeps_runs_from_starting(
+    opened, cwd
+):
+    async with opened(settings={"defaults": {"cwd": cwd}}) as team:
+        (team.workspace / "a.txt").write_text("x")
+        with pytest.raises(ConfigError, match=r"defaults\.cwd: "):
+            await team.run("do it")
+        assert team.ledger.events("run_started") == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin import BUILTINS
 from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.cli.plugin_sections import plugin_sections
 from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.config import Settings, load_settings
 from prsm_core.config.explain import one_by_one
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.cli.checkup.finding import Finding
-    from prsm_core.config import Paths
+    from prsm_core.config import LoadedSettings, Paths
     from prsm_core.config.trust import Standing
     from prsm_core.plugins import PluginRecord
 
@@ -38,10 +39,10 @@ class CheckedSetup:
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
     """Load the configuration and the plugins as a run does, and go on where a run would end."""
     standing, trust = _check_trust(paths)
-    settings, problems = _load(paths, environ, standing, None)
+    settings, problems = _load(paths, environ, standing)
     plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
     if load_plugins and not problems and not refused:
-        settings, problems = _load(paths, environ, standing, plugins)
+        settings, problems, plugins = _load_for(plugins, paths, environ, standing)
     found = refused or _plugin_findings(plugins, settings)
     findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
     return CheckedSetup(settings=settings, plugins=plugins, findings=findings)
@@ -61,23 +62,43 @@ def _load_plugins(
 
 
 def _load(
-    paths: Paths,
-    environ: Mapping[str, str],
-    standing: Standing | None,
-    plugins: PluginManager | None,
+    paths: Paths, environ: Mapping[str, str], standing: Standing | None, **known: Any
 ) -> tuple[Settings, list[Finding]]:
+    loaded, findings = _loaded(paths, environ, standing, **known)
+    return (Settings() if loaded is None else loaded.settings), findings
+
+
+def _load_for(
+    plugins: PluginManager, paths: Paths, environ: Mapping[str, str], standing: Standing | None
+) -> tuple[Settings, list[Finding], PluginManager]:
+    """Load the settings with what these plugins take, and give it to them."""
+    loaded, findings = _loaded(
+        paths,
+        environ,
+        standing,
+        known_plugins=provider_names(plugins),
+        plugin_sections=plugin_sections(plugins, begins_run=True),
+    )
+    if loaded is None:
+        return Settings(), findings, plugins
+    return loaded.settings, findings, plugins.with_settings(loaded.of_plugins)
+
+
+def _loaded(
+    paths: Paths, environ: Mapping[str, str], standing: Standing | None, **known: Any
+) -> tuple[LoadedSettings | None, list[Finding]]:
     try:
         loaded = load_settings(
             paths=paths,
             environ=environ,
             trusted=standing is not None and standing.trusted,
             snapshot=None if standing is None else standing.snapshot,
-            known_plugins=None if plugins is None else provider_names(plugins),
+            **known,
         )
     except ConfigError as error:
         cure = error.hint or CURE
-        return Settings(), [broken("config", problem, cure) for problem in one_by_one(error)]
-    return loaded.settings, []
+        return None, [broken("config", problem, cure) for problem in one_by_one(error)]
+    return loaded, [warning("config", text, "correct it there") for text in loaded.mistakes]
 
 
 def _config_is_ok(paths: Paths) -> Finding:
@@ -109,6 +130,9 @@ def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Fin
         if name not in plugins.collect(PermissionCheckSpec):
             text = f"permissions.required names {name}, which no active plugin brings"
             yield broken("plugins", text, "install its plugin; until then no run starts")
+    for spec, problem in plugins.unsettled():
+        tell = broken if isinstance(spec, PermissionCheckSpec) else warning
+        yield tell("plugins", problem.message, problem.hint or CURE)
     for notice in plugins.notices:
         yield warning("plugins", notice, "correct the name there")
     active = [record.name for record in plugins.records if record.state is PluginState.ACTIVE]

@@ -1,0 +1,41 @@
+"""What the sections of plugins may hold: the configuration does not know plugins, nor they it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.config.plugin_settings import PluginSection, read_plugin_settings
+from prsm_core.plugins import PluginState
+from prsm_core.plugins.records import WORDS
+from prsm_core.plugins.settings import SECTIONS
+
+if TYPE_CHECKING:
+    from prsm_core.config import Settings
+    from prsm_core.plugins import PluginManager
+
+
+def plugin_sections(
+    plugins: PluginManager, *, begins_run: bool = False
+) -> dict[str, PluginSection]:
+    """Return the sections of the active plugins.
+
+    A run does not begin without a check that has settings, unless a person has left out what may
+    be its plugin.
+    """
+    off = {record.name for record in plugins.records if record.state is PluginState.DISABLED}
+    return {
+        section: PluginSection(
+            word=WORDS[SECTIONS[section]],
+            models=models,
+            takes_any=section == "sinks",
+            must_exist=section == "checks" and begins_run and not plugins.switched_off,
+            left_out=frozenset(off),
+        )
+        for section, models in plugins.settings_models().items()
+    }
+
+
+def with_settings(plugins: PluginManager, settings: Settings) -> PluginManager:
+    """Return plugins that have been given settings which come from no file."""
+    found = read_plugin_settings(settings, plugin_sections(plugins), lambda _: "")
+    return plugins.with_settings(found.values)

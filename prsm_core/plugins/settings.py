@@ -1,0 +1,121 @@
+"""How what a plugin registers gets its settings: as the last argument of what it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from prsm_core.errors import PluginError, PrsmError
+from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.plugins.objects import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Configurable: TypeAlias = PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
+
+# The section of each kind; providers have theirs, which the core reads as well.
+SECTIONS: Mapping[str, type[Configurable]] = {
+    "sinks": EventSinkSpec,
+    "checks": PermissionCheckSpec,
+    "scorers": ModelScorerSpec,
+    "frontends": FrontendSpec,
+}
+# Arguments that come before the settings. A sink without a model gets a mapping in their place.
+_BEFORE: Mapping[type, int] = {
+    EventSinkSpec: 1,
+    PermissionCheckSpec: 2,
+    ModelScorerSpec: 2,
+    FrontendSpec: 1,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithSettings:
+    """A factory, check or score function that is called with its settings as the last argument.
+
+    Attributes:
+        reference: What the plugin registered, maybe an import string.
+        plugin: The plugin's name.
+        settings: An instance of the model of the record.
+        problem: Why there are none; raised by every call.
+        before: How many arguments come before the settings.
+    """
+
+    reference: object
+    plugin: str
+    settings: Any
+    problem: PrsmError | None
+    before: int
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it; raises the problem, or PluginError when it cannot be imported."""
+        return self.resolved()(*arguments[: self.before], self.settings)
+
+    def resolved(self) -> Any:
+        """Return what was registered, imported; raises as a call does."""
+        if self.problem is not None:
+            raise self.problem
+        return load_object(self.reference, plugin=self.plugin)
+
+
+def settings_model(spec: Configurable, *, plugin: str) -> Any:
+    """Return the model of a record's settings, imported; None if it has none.
+
+    Raises PluginError when it cannot be imported, or is no pydantic model.
+    """
+    if spec.settings is None:
+        return None
+    model = load_object(spec.settings, plugin=plugin)
+    # Not asked of pydantic itself, which stays with the configuration.
+    if not (isinstance(model, type) and callable(getattr(model, "model_validate", None))):
+        raise PluginError(f"plugin {plugin}: the settings of {spec.name!r} are no pydantic model")
+    return model
+
+
+def tried_with(spec: Configurable, values: Mapping[str, Any]) -> Any:
+    """Return what a record registers, given settings that its model reads from these values.
+
+    For tests of plugins; raises what the model raises.
+    """
+    model = settings_model(spec, plugin=spec.name)
+    if model is None:
+        return load_object(reference_of(spec), plugin=spec.name)
+    found = model.model_validate(dict(values))
+    return reference_of(with_settings(spec, found, plugin=spec.name))
+
+
+def with_settings(spec: Configurable, found: Any, *, plugin: str) -> Configurable:
+    """Return the record with its settings given to it; `found` may be why there are none."""
+    problem = found if isinstance(found, PrsmError) else None
+    before = reference_of(spec)
+    wrapped = WithSettings(
+        reference=before.reference if isinstance(before, WithSettings) else before,
+        plugin=plugin,
+        settings=None if problem else found,
+        problem=problem,
+        before=_BEFORE[type(spec)],
+    )
+    match spec:
+        case PermissionCheckSpec():
+            return replace(spec, check=wrapped)
+        case ModelScorerSpec():
+            return replace(spec, score=wrapped)
+        case EventSinkSpec():
+            return replace(spec, factory=wrapped)
+        case FrontendSpec():
+            return replace(spec, factory=wrapped)
+
+
+def reference_of(spec: Any) -> object:
+    """Return what a record registers: its factory, check or score function."""
+    match spec:
+        case PermissionCheckSpec():
+            return spec.check
+        case ModelScorerSpec():
+            return spec.score
+        case _:
+            return spec.factory

@@ -75,7 +75,8 @@ def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[e
             )
 
     Returns:
-        Records; `await check(request, context)` returns a verdict or None for no opinion.
+        Records; `await check(request, context)` returns a verdict or None for no opinion. With
+        `settings` in the record it is `check(request, context, settings)`.
     """
 
 
@@ -97,7 +98,8 @@ def prsm_model_scorers() -> Iterable[ModelScorerSpec]:  # type: ignore[empty-bod
             )
 
     Returns:
-        Records; `score(capability, profile)` returns 0..1 or None for no opinion.
+        Records; `score(capability, profile)` returns 0..1 or None for no opinion. With `settings`
+        in the record it is `score(capability, profile, settings)`.
     """
 
 
@@ -121,7 +123,8 @@ def prsm_event_sinks() -> Iterable[EventSinkSpec]:  # type: ignore[empty-body]
             )
 
     Returns:
-        Records; `factory(run, settings)` returns an `EventSink`.
+        Records; `factory(run, settings)` returns an `EventSink`: a mapping, or with `settings` in
+        the record an instance of that model.
     """
 
 
@@ -143,5 +146,6 @@ def prsm_frontends() -> Iterable[FrontendSpec]:  # type: ignore[empty-body]
             )
 
     Returns:
-        Records; `factory(settings)` returns a `Frontend`.
+        Records; `factory(options)` returns a `Frontend`; options are a mapping. With `settings`
+        in the record it is `factory(options, settings)`.
     """

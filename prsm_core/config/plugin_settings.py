@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, SecretBytes, SecretStr, ValidationError
@@ -79,7 +80,7 @@ def read_plugin_settings(
     What lacks an entry is read from an empty one. If its model needs more than that, this is its
     value's error and no mistake of the configuration.
     """
-    reading = _Reading(origin, full_schema(sections))
+    reading = _Reading(origin, sections)
     for section, kind in sections.items():
         given = getattr(settings, section)
         for name in given:
@@ -112,12 +113,17 @@ def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
 class _Reading:
     """One reading of all sections, and what has come of it so far."""
 
-    def __init__(self, origin: Origin, schema: dict[str, Any]) -> None:
+    def __init__(self, origin: Origin, sections: Mapping[str, PluginSection]) -> None:
         self._origin = origin
-        self._schema = schema
+        self._sections = sections
         self.values: dict[tuple[str, str], BaseModel | PrsmError] = {}
         self.problems: list[str] = []
         self.notices: list[str] = []
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        """What may be set; it takes its time, and only who has made a mistake is told of it."""
+        return full_schema(self._sections)
 
     def note_unknown(self, section: str, name: str, kind: PluginSection) -> None:
         """Tell of an entry that is nobody's."""

@@ -33,6 +33,7 @@ class Seat:
     def __init__(self) -> None:
         self._host: asyncio.Future[AgentHost] = asyncio.get_running_loop().create_future()
         self._left = asyncio.Event()
+        self.brief = ""  # what the engine tells whoever leads
 
     @property
     def spec(self) -> ProviderSpec:
@@ -78,6 +79,7 @@ class ClientProvider(Provider):
         self, request: SessionRequest, host: AgentHost
     ) -> AsyncIterator[ClientSession]:
         """Open the agent's session; see Provider."""
+        self._seat.brief = request.system_prompt
         yield ClientSession(host, self._seat)
 
     async def probe(self) -> ProviderStatus:

@@ -185,7 +185,7 @@ class ClientFrontend(Frontend):
                 host,
                 self._wire,
                 patience_s=self._patience_s,
-                instructions=INSTRUCTIONS,
+                instructions="\n\n".join(filter(None, (INSTRUCTIONS, self._seat.brief))),
                 asker=asker,
             )
             following.cancel()

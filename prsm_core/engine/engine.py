@@ -303,7 +303,8 @@ class OrchestrationEngine:
             mcp_servers=choose_servers(settings, prompt=task, role=request.role),
         )
         if self._config.outside is not None:
-            descriptor = describe_outside(descriptor, self._config.outside.name)
+            team = self.runtime.workforce.describe(choice, None)
+            descriptor = describe_outside(descriptor, self._config.outside.name, team)
         return await self.manager.admit(descriptor)
 
     async def _until_over(self, master: AgentRecord) -> None:

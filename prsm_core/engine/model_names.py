@@ -54,9 +54,10 @@ Listed = Mapping[str, Listing]  # by provider; one that has listed nothing is no
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """What is wrong with a name; without a hint the nearest names are told."""
+    """What is wrong with a name; without a hint the names nearest to `like` are told."""
 
     message: str
+    like: str
     hint: str | None = None
     code: str = UNKNOWN
 
@@ -83,7 +84,7 @@ class ModelNames:
         found = self._find(text.strip(), base)
         if isinstance(found, tuple):
             return found
-        hint = found.hint or f"the nearest names: {self._told_nearest(text, base)}"
+        hint = found.hint or f"the nearest names: {self._told_nearest(found.like, base)}"
         raise ModelNotAvailableError(found.message, hint=hint, code=found.code)
 
     def sought(self, text: str, base: str) -> tuple[str, str] | None:
@@ -148,7 +149,7 @@ class ModelNames:
             return text, DEFAULT_MODEL
         head, slash, model = text.partition("/")
         if not text or (slash and not head):
-            return _Wrong(f"{text!r} names no model")
+            return _Wrong(f"{text!r} names no model", text)
         if head in self.providers:
             return self._checked(text, head, model)
         return self._find_bare(text, base)
@@ -163,17 +164,18 @@ class ModelNames:
         found = wrong or self._wrong_provider(text, base) or self._checked(text, base, text)
         known = (*self.settings.models, *self.providers, *PACKAGED)
         if isinstance(found, tuple) and text.isalpha() and _slips(text, known):
-            return _Wrong(f"there is no model {text!r}")  # but one of those was meant
+            return _Wrong(f"there is no model {text!r}", text)  # but one of those was meant
         return found
 
     def _checked(self, text: str, provider: str, model: str) -> tuple[str, str] | _Wrong:
         """Return the model unless its provider is known to have no such one."""
         if not model.strip():
-            return _Wrong(f"{text!r} names no model")
+            return _Wrong(f"{text!r} names no model", text)
         listing = self.listed.get(provider)
         if self.is_taken(provider, model) or listing is None or not listing.is_fresh:
             return provider, model
-        return _Wrong(f"provider {provider} has no model {model!r}")
+        like = text if text == model else f"{provider}/{model}"
+        return _Wrong(f"provider {provider} has no model {model!r}", like)
 
     def _wrong_provider(self, text: str, provider: str, *, is_sure: bool = True) -> _Wrong | None:
         """Return what is wrong with a provider that is not installed, or is none.
@@ -187,10 +189,10 @@ class ModelNames:
         near = _slips(provider, self.providers)
         if provider in PACKAGED or provider in self.settings.providers or (is_sure and not near):
             what = f"model {text!r} needs provider {provider!r}, which is not installed"
-            return _Wrong(what, hint=installed, code=ModelNotAvailableError.code)
+            return _Wrong(what, text, hint=installed, code=ModelNotAvailableError.code)
         if is_sure or ("/" in text and provider.isalpha() and near):
             what = f"model {text!r} needs provider {provider!r}, which there is not"
-            return _Wrong(what, hint=f"did you mean {near[0]}? {installed}")
+            return _Wrong(what, text, hint=f"did you mean {near[0]}? {installed}")
         return None
 
 

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 LEFT = "whoever led this run has left"
 
 
-def describe_outside(master: AgentDescriptor, provider: str) -> AgentDescriptor:
-    """Return a master that `provider` drives; what it would have run on is for its children."""
+def describe_outside(master: AgentDescriptor, provider: str, team: str) -> AgentDescriptor:
+    """Return a master that `provider` drives; what it would have run on is for its children.
+
+    It has a prompt of its own already: of ours it is told only which models children may have.
+    """
     return replace(
         master,
         provider=provider,
         model=DEFAULT_MODEL,
         grant=replace(master.grant, model=f"{master.provider}/{master.model}"),
-        system_prompt="",
+        system_prompt=team,
         mcp_servers={},
     )
 

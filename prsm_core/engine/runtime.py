@@ -71,7 +71,7 @@ class Runtime:
         """What is known by now of the models that agents may give their children."""
         return Workforce(
             names=self.listings.names,
-            usable=self.enforcement.usable_now,
+            usable=self.enforcement.usable_now & self.providers.names,
             summaries=self.providers.summaries,
         )
 

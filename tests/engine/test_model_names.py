@@ -16,6 +16,7 @@ SETTINGS = Settings.model_validate(
     {
         "models": {
             "fast": {"provider": "codex", "model_id": "gpt-mini", "reasoning_effort": "low"},
+            "wrong": {"provider": "codex", "model_id": "gpt-larg"},
             "far": {"provider": "elsewhere", "model_id": "m"},
         },
         "model_registry": {"own-tune": {"provider": "claude", "tier": "strong"}},
@@ -97,6 +98,7 @@ def test_an_alias_brings_its_effort():
         ("claud", "codex", "claude"),
         ("fasst", "router", "fast"),
         ("nope", "codex", "codex"),
+        ("wrong", "claude", "codex/gpt-large"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(text, base, nearest):

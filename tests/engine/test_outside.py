@@ -73,6 +73,14 @@ async def test_its_children_run_on_the_model_of_the_run_and_their_results_come_b
         assert driver.team["master"].descriptor.provider == NAME
 
 
+@pytest.mark.requirement("E61")
+async def test_who_drives_is_told_which_models_its_children_may_have(driven):
+    async with driven() as driver:
+        told = "For spawn_child's model, usable now:\n- script: scripted agents"
+        assert driver.seat.brief == told
+        assert (await driver.leave()).status == "completed"
+
+
 async def test_the_master_model_of_the_settings_is_not_for_its_children(driven):
     models = {"defaults": {"model": "small", "master_model": "large"}}
     async with driven(settings=models) as driver:

@@ -69,7 +69,9 @@ async def test_the_client_gets_a_masters_tools_but_those_of_an_agent(place, mode
         listed = {tool.name for tool in (await leader.client.list_tools()).tools}
         masters = {tool.spec.name for tool in TOOLS if "master" in tool.spec.roles}
         assert listed == masters - OF_NO_USE_TO_A_CLIENT
-        assert "wait_for_message" in (leader.client.instructions or "")
+        instructions = leader.client.instructions or ""
+        assert "wait_for_message" in instructions
+        assert "For spawn_child's model, usable now:\n- " in instructions
         failed, refusal = await leader.outcome("task_complete", summary="done")
         assert (failed, refusal["error"]["code"]) == (True, "unknown_tool")
     assert leader.process.returncode == 0

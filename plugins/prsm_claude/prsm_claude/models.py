@@ -13,6 +13,7 @@ from prsm_core import ModelInfo
 
 _NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
 _ID = re.compile(r"claude-[a-z0-9][\w.@-]*", re.ASCII)
+_PART = re.compile(rb"[\w.@-]")  # beside a name: it is a part of a longer one
 _SHORT = frozenset({"default", "best", "sonnet", "opus", "haiku", "opusplan"})
 _LONG = "[1m]"  # behind a name: with the longer context
 _OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day
@@ -49,7 +50,7 @@ def is_known(program: str, model: str) -> bool:
 
 
 def _names(program: str, model: bytes) -> bool:
-    pattern = re.compile(rb"(?<![\w.@-])" + re.escape(model) + rb"(?![\w.@-])")
+    """Return whether a program's file holds a name that is no part of a longer one."""
     found = shutil.which(program)
     if found is None or Path(found).stat().st_size == 0:
         return False
@@ -57,7 +58,14 @@ def _names(program: str, model: bytes) -> bool:
         Path(found).open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
-        return pattern.search(content) is not None
+        start = content.find(model)
+        while start >= 0:
+            end = start + len(model)
+            around = content[max(start - 1, 0) : start] + content[end : end + 1]
+            if not _PART.search(around):
+                return True
+            start = content.find(model, end)
+    return False
 
 
 def scanned(program: str) -> list[ModelInfo]:

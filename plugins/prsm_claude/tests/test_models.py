@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_claude.models import current, listed, scanned
+from prsm_claude.models import current, is_known, listed, scanned
 
 from prsm_core.domain.models import ModelInfo
 
@@ -49,3 +49,33 @@ def test_a_program_that_is_not_there_or_empty_names_none(tmp_path):
 
 def test_names_are_sorted_and_told_once():
     assert current(["claude-opus-5", "claude-haiku-5"]) == ["claude-haiku-5", "claude-opus-5"]
+
+
+@pytest.mark.requirement("E64", "E94")
+@pytest.mark.parametrize(
+    ("model", "is_taken"),
+    [
+        ("claude-opus-4-1-20250805", True),
+        ("claude-fable-5[1m]", True),
+        ("opus", True),
+        ("sonnet[1m]", True),
+        ("claude-opus-4", False),  # only a part of one
+        ("claude-opus-4-1-2025080", False),
+        ("claude-nope", False),
+        ("nope", False),
+        ("ELF", False),
+        ("", False),
+    ],
+)
+def test_a_name_that_is_not_listed_is_known_if_the_program_holds_it(tmp_path, model, is_taken):
+    program = tmp_path / "claude"
+    program.write_bytes(b"\x7fELF\0claude-opus-4-1-20250805\0x-claude-opus-4-1 claude-fable-5")
+    program.chmod(0o755)
+    assert is_known(str(program), model) is is_taken
+    assert is_known(str(tmp_path / "none"), "claude-fable-5") is False
+
+
+def test_the_long_id_of_a_short_name_is_its_alias():
+    (model,) = listed({"models": [{"value": "opus", "resolvedModel": "claude-opus-5-5"}]})
+    assert model.is_called("claude-opus-5-5")
+    assert listed({"models": [{"value": "opus", "resolvedModel": 7}]})[0].aliases == ()

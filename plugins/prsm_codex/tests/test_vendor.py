@@ -157,6 +157,11 @@ async def test_models_that_are_only_named_keep_what_is_known_of_them(services):
     assert models == {"new": None, "big": 1000}
 
 
+async def test_a_preset_leaves_room_for_models_that_it_does_not_name(services):
+    assert await built(services).knows_model("newest")
+    assert not await built(services, models=["big"]).knows_model("newest")
+
+
 def test_it_promises_what_both_backends_keep():
     one = Backend(enforcement="pre_tool", resume="call", steer=True, shell_reads=False)
     two = Backend(enforcement="approval", resume="native", steer=False, shell_reads=True)

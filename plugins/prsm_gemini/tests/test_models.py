@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_gemini.models import known_models
+from prsm_gemini.models import is_known, known_models
 
 MODULE = """\
 var PREVIEW = "gemini-3-pro-preview";
@@ -56,3 +56,12 @@ def test_a_program_that_tells_nothing_has_no_models(tmp_path):
     package = install(tmp_path, "gemini-cli", {"bundle/gemini.js": "", "bundle/chunk-A.js": "\0"})
     assert names(package / "bundle" / "gemini.js") == []
     assert names("no-such-program-of-prsm") == []
+
+
+@pytest.mark.requirement("E64", "E93")
+def test_a_name_that_is_not_listed_is_known_if_the_program_has_it(tmp_path):
+    package = install(tmp_path, "gemini-cli", {"dist/index.js": ""})
+    install(tmp_path, "gemini-cli-core", {"dist/src/config/models.js": MODULE})
+    command = [str(package / "dist" / "index.js")]
+    taken = ["auto", "flash", "gemini-2.5-pro", "models/gemini-2.5-pro"]
+    assert [name for name in (*taken, "gemini-2.5-prp", "nope") if is_known(command, name)] == taken

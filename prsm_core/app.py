@@ -198,8 +198,10 @@ class LocalApp:
     async def tree(self) -> Mapping[str, Any]:
         """Return the tree as `prsm tree --json` prints it."""
         rows = await self._store.agents(self._session)
-        run = self._engine.runtime.journal.run_id
-        return build_tree(self._session, run, rows, self._engine.runtime.clock.time())
+        requests = await self._store.open_requests(self._session)
+        runtime = self._engine.runtime
+        run, now = runtime.journal.run_id, runtime.clock.time()
+        return build_tree(self._session, run, rows, now, requests=requests)
 
     async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
         """Return an agent's conversation."""

@@ -7,23 +7,42 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from prsm_core.builtin.cells import rows_of
+from prsm_core.builtin.closing import Unanswered, agent_table, hints, names_of
 from prsm_core.builtin.follow import follow_run, start_task
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
+from prsm_core.builtin.screen import LineScreen, columns_of
 from prsm_core.builtin.text import escape_prose, format_duration
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.builtin.worktree import describe_changes, look_at
+from prsm_core.engine.clocks import SystemClock, first_of
+from prsm_core.engine.views import build_tree
 from prsm_core.interfaces.frontend import Frontend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from prsm_core.builtin.screen import Screen
+    from prsm_core.builtin.worktree import WorkTree
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
+    from prsm_core.interfaces.store import Store
+
+LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
+_STOPPING = "stopping the agents; a second Ctrl-C ends at once"
+
+
+class Look(Protocol):
+    """How the files are looked at: worktree.look_at."""
+
+    def __call__(self, folder: str, *, commit: str = "") -> Awaitable[WorkTree | None]:
+        """Return what in a folder differs from a commit, by default HEAD."""
+        ...
 
 
 class ConsoleFrontend(Frontend):
@@ -40,57 +59,107 @@ class ConsoleFrontend(Frontend):
         err: TextIO | None = None,
         stdin: int | None = None,
         clock: Clock | None = None,
+        look: Look | None = None,
     ) -> None:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._stdin = stdin_descriptor() if stdin is None else stdin
         self._interactive = bool(settings.get("interactive", True))
         self._clock = clock or SystemClock()
+        self._look = look or partial(look_at, clock=self._clock)
         self._finished: Mapping[str, Any] = {}
+        self._run: RunHandle | None = None
+        self._unanswered = Unanswered()
+        self._before: WorkTree | None = None
+        self._folder = "."
 
     async def run(self, app: AppHandle) -> int:
         """Start the task, show it, and return the run's exit code."""
+        self._folder = app.options.workspace
         started = self._clock.now()
         person = Person(app, err=self._err, stdin=self._stdin, is_asked=self._interactive)
+        liveness = Liveness(person.screen, self._clock, person.refresh)
         try:
-            run = await start_task(app)
-            result = await self._follow(app, run, person)
+            async with asyncio.TaskGroup() as group:
+                helpers = [group.create_task(person.serve()), group.create_task(liveness.watch())]
+                looking = group.create_task(self._look_before(), name="look at the files")
+                await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait({looking}))
+                liveness.waits_for("the providers to be looked at")
+                self._run = run = await start_task(app)
+                result = await follow_run(app, run, partial(self._show, person, liveness))
+                liveness.waits_for("the files to be looked at")
+                ends = await self._ends(await app.tree(), run)
+                for helper in (*helpers, looking):
+                    helper.cancel()
+        except ExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from None
+        except asyncio.CancelledError:
+            person.screen.print_lines([_STOPPING])
+            raise
         finally:
             person.close()
         took = self._finished.get("duration_s")
-        self._conclude(person.screen, result, self._clock.now() - started if took is None else took)
+        took = self._clock.now() - started if took is None else took
+        self._conclude(person.screen, result, took, ends)
         return result.exit_code
 
-    async def _follow(self, app: AppHandle, run: RunHandle, person: Person) -> RunResult:
-        liveness = Liveness(person.screen, self._clock, person.refresh)
+    async def print_rest(self, store: Store) -> None:
+        """Tell what is kept of a run that was interrupted after `run` was cancelled."""
+        screen = LineScreen(self._err, is_echoed=True)
+        if self._run is None:
+            screen.print_lines(["nothing was begun, so there is nothing to keep"])
+            return
+        session, run = self._run.session, self._run.run_id
+        rows, now = await store.agents(session), self._clock.time()
+        tree = build_tree(session, run, rows, now, interrupted=True)
+        kept = "interrupted; kept are the ledger of the session and the files as they are:"
+        ends = await self._ends(tree, self._run, was_interrupted=True)
+        screen.print_lines([kept, *ends])
 
-        def show(event: Event) -> None:
-            if event.run != run.run_id:
-                person.renderer.learn(event)
-                return
-            liveness.note(event)
-            if event.type == "run_finished":
-                self._finished = event.data
-            elif event.seq is not None:
-                liveness.printed(person.show(event))
+    async def _look_before(self) -> None:
+        self._before = await self._look(self._folder)
 
-        async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(person.serve()), group.create_task(liveness.watch())]
-            result = await follow_run(app, run, show)
-            for helper in helpers:
-                helper.cancel()
-        return result
+    async def _ends(
+        self, tree: Mapping[str, Any], run: RunHandle, *, was_interrupted: bool = False
+    ) -> Sequence[str]:
+        """Return the agents, what nobody answered, what changed, and how to look further."""
+        changes: Sequence[str] = ()
+        if (before := self._before) is not None:
+            changes = describe_changes(before, await self._look(self._folder, commit=before.commit))
+        return [
+            *agent_table(tree, run.run_id, width=columns_of(self._err)),
+            *self._unanswered.lines(names_of(tree)),
+            *changes,
+            *hints(run.session, self._folder, was_interrupted=was_interrupted),
+        ]
 
-    def _conclude(self, screen: Screen, result: RunResult, duration_s: float) -> None:
+    def _show(self, person: Person, liveness: Liveness, event: Event) -> None:
+        if self._run is None or event.run != self._run.run_id:
+            person.renderer.learn(event)
+            return
+        liveness.note(event)
+        self._unanswered.note(event)
+        if event.type == "run_finished":
+            self._finished = event.data
+        elif event.seq is not None:
+            liveness.printed(person.show(event))
+
+    def _conclude(
+        self, screen: Screen, result: RunResult, duration_s: float, ends: Sequence[str]
+    ) -> None:
         parts = [
             result.status
             + (f" ({result.evidence})" if result.evidence not in {None, "claimed"} else "")
             + f" in {format_duration(duration_s)}",
             result.spent.text,
         ]
-        if result.error:
-            screen.print_lines(hanging("error: ", escape_prose(result.error)))
-        screen.print_lines([", ".join(parts)])
+        errors = hanging("error: ", escape_prose(result.error)) if result.error else ()
+        screen.print_lines([*ends, *errors, ", ".join(parts)])
         if result.summary:
-            self._out.write(escape_prose(result.summary).rstrip("\n") + "\n")
+            lines = escape_prose(result.summary).rstrip("\n").split("\n")
+            width = columns_of(self._out)
+            rows = lines if width is None else [r for line in lines for r in rows_of(line, width)]
+            self._out.write("\n".join(rows) + "\n")
             self._out.flush()

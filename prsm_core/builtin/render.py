@@ -12,6 +12,7 @@ from prsm_core.builtin.text import (
     format_duration,
     one_line,
 )
+from prsm_core.domain.edits import Change, find_change
 from prsm_core.domain.permissions import RULE_CLASSES
 
 if TYPE_CHECKING:
@@ -139,8 +140,11 @@ class Renderer:
     def _call(self, event: Event, data: _Fields) -> Sequence[str]:
         tool = data.exact("tool")
         self._calls[event.agent, data.exact("call")] = tool
-        subject = _subject(data.raw("arguments") or {})
-        return (self._ink.dim(f"{self.name(event.agent)} > {tool}{subject}"),)
+        arguments = data.raw("arguments") or {}
+        change = find_change(tool, arguments)
+        size = "" if change is None else f" ({change.counts})"
+        line = f"{self.name(event.agent)} > {tool}{_subject(arguments)}{size}"
+        return (self._ink.dim(line),)
 
     def _call_finished(self, event: Event, data: _Fields) -> Sequence[str]:
         tool = self._calls.pop((event.agent, data.exact("call")), "a tool")
@@ -164,6 +168,7 @@ class Renderer:
         return (
             f"{self.name(event.agent)} asks permission for {data.exact('tool')}",
             *(_command(str(command)) if command else paths),
+            *_edit(data.raw("change")),
             *_why(data),
             *_rules(data.raw("rules")),
         )
@@ -280,6 +285,19 @@ def _command(command: str) -> Sequence[str]:
     return ("  command:", f"  | {first}", *(f"  | {line}" for line in rest))
 
 
+def _edit(told: object) -> Sequence[str]:
+    """Return what an edit changes, each line with a bar."""
+    if not isinstance(told, dict):
+        return ()
+    change = Change.from_dict(told)
+    more = [f"  … {change.more} more lines"] if change.more else []
+    return (
+        f"  change: {change.counts}",
+        *(f"  | {escape_command(line)}" for line in change.lines),
+        *more,
+    )
+
+
 def _why(data: _Fields) -> Sequence[str]:
     """Return the reason of a request, and the parts that it is about if it does not name them."""
     reason, command = str(data.raw("reason") or ""), data.raw("command") or ""
@@ -312,5 +330,13 @@ def _meaning(rule: object) -> str:
 def _subject(arguments: Mapping[str, Any]) -> str:
     """Return ": …" for the argument that says best what a call is about."""
     texts = {key: value for key, value in arguments.items() if isinstance(value, str) and value}
-    telling = [texts[key] for key in _TELLING if key in texts] or list(texts.values())
+    telling = [texts[key] for key in _TELLING if key in texts] or [
+        *_listed(arguments.get("paths")),
+        *texts.values(),
+    ]
     return f": {one_line(telling[0])}" if telling else ""
+
+
+def _listed(paths: object) -> Sequence[str]:
+    """Return ["a, b"] for the paths of a call, none where there are none."""
+    return [", ".join(map(str, paths))] if isinstance(paths, list) and paths else []

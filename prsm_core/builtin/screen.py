@@ -125,3 +125,13 @@ class LineScreen(Screen):
 def can_move(stream: TextIO) -> bool:
     """Return whether a stream is a terminal on which the cursor can be moved."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal that a stream is, None where it is none."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # held in memory, or just gone
+        return None

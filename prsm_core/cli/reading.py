@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.builtin.closing import subject
 from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
@@ -18,10 +19,12 @@ from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.events import Event
 
+_SPARE = ("ROLE", "LAST TOOL", "ID")
+SHOWN = 8  # characters of a request's id
 _TREE_HEADERS = (
     "AGENT",
     "ID",
@@ -42,13 +45,19 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
         # The owner first: one that ends meanwhile has written how its agents ended.
         owner = find_owner(workspace_paths(workspace).state, info.session_id)
         rows = await store.agents(info.session_id)
-    tree = build_tree(info.session_id, info.run_id, rows, time.time(), interrupted=owner is None)
+        asked = await store.open_requests(info.session_id)
+    now, is_over = time.time(), owner is None
+    tree = build_tree(info.session_id, info.run_id, rows, now, interrupted=is_over, requests=asked)
     if as_json:
         click.echo(json.dumps(tree, indent=2))
         return
     status = "interrupted" if owner is None and info.status == "running" else info.status
     click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
-    print_table(_TREE_HEADERS, [_tree_row(node) for node in walk_tree(tree["agents"])])
+    nodes = list(walk_tree(tree["agents"]))
+    print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
+    for node in nodes:
+        for line in _waiting(node, now):
+            click.echo(line)
 
 
 def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -56,7 +65,7 @@ def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
     return (
         "  " * node["depth"] + node["name"],
         node["id"][:8],
-        node["state"],
+        "waits for YOU" if node["waits_for_user"] else node["state"],
         node["evidence"],
         node["role"],
         f"{node['provider']}/{node['model']}",
@@ -65,6 +74,15 @@ def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
         spent.cost_text,
         node["last_tool"],
     )
+
+
+def _waiting(node: Mapping[str, Any], now: float) -> Iterator[str]:
+    """Yield what of an agent waits for a person, whole, and how it is answered."""
+    for asked in node["waits_for_user"]:
+        at = datetime.fromtimestamp(asked["since"]).astimezone().strftime("%H:%M:%S")
+        since = f"since {at} ({format_duration(now - asked['since'])})"
+        yield f"{escape_exact(node['name'])} waits for YOU {since}: {subject(asked)}"
+        yield f"  answer it: prsm answer {asked['request'][:SHOWN]}, or: prsm attach"
 
 
 async def print_events(

@@ -32,6 +32,13 @@ def _read_stdin() -> str:
         raise click.UsageError("what stdin holds is not UTF-8 text") from error
 
 
+def _tell_start(task: str) -> None:
+    """Say at once that the command was taken: what follows imports and looks at a lot."""
+    from prsm_core.builtin.text import one_line
+
+    click.echo(f"prsm: starts: {one_line(task)}", err=True)
+
+
 @click.command(short_help="Run a task with a tree of agents.")
 @text_argument("task", "TASK")
 @workspace_option
@@ -74,6 +81,8 @@ def run(
         task = _read_stdin()
     if not task.strip():
         raise click.UsageError("the task is blank")
+    if not as_json:
+        _tell_start(task)
     from prsm_core.cli.running import Request, run_task
 
     return run_task(launch, Request(task=task, ui="json" if as_json else ui, **options))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prsm_core.app import open_app
+from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
@@ -127,12 +128,12 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
             ) as app:
                 return await frontend.run(app)
     except asyncio.CancelledError:
-        if isinstance(frontend, JsonFrontend):
+        if isinstance(frontend, JsonFrontend | ConsoleFrontend):
             await _print_rest(frontend, options.workspace)
         raise
 
 
-async def _print_rest(frontend: JsonFrontend, workspace: str) -> None:
+async def _print_rest(frontend: JsonFrontend | ConsoleFrontend, workspace: str) -> None:
     try:
         async with open_ledger(workspace) as store:
             await frontend.print_rest(store)

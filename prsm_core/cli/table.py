@@ -1,28 +1,43 @@
-"""Plain tables: aligned columns, no borders, no colours; on a terminal as wide as it is."""
+"""Prints tables: on a terminal as wide as it is."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
-from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from prsm_core.builtin.text import escape_exact
+from prsm_core.builtin.cells import text_width
+from prsm_core.builtin.table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONGEST = 16  # characters: a longer word is broken where there is no room for it
-_GAP, _NARROW = "  ", " "
-_PIECE = re.compile(r"\s*[^\s/_-]+[/_-]?|\s+|[/_-]")
+T = TypeVar("T")
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
-    """Print a table; a pipe or a file gets one line a row, a terminal what fits it."""
-    click.echo(format_table(headers, rows, width=stdout_width()))
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str | None]], *, spare: Sequence[str] = ()
+) -> None:
+    """Print a table; a pipe or a file gets one line a row, a terminal what fits it.
+
+    The `spare` columns are left out one after the other, where the terminal is too narrow.
+    """
+    width = stdout_width()
+    table = format_table(headers, rows, width=width)
+    for name in spare if width is not None else ():
+        if max(map(text_width, table.splitlines())) <= (width or 0):
+            break
+        place = headers.index(name)
+        headers = _without(headers, place)
+        rows = [_without(row, place) for row in rows]
+        table = format_table(headers, rows, width=width)
+    click.echo(table)
+
+
+def _without(cells: Sequence[T], place: int) -> Sequence[T]:
+    return [*cells[:place], *cells[place + 1 :]]
 
 
 def stdout_width() -> int | None:
@@ -30,65 +45,3 @@ def stdout_width() -> int | None:
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
-
-
-def format_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str | None]], *, width: int | None = None
-) -> str:
-    """Return lines with every column as wide as its widest cell; None is shown as "-".
-
-    A table that is wider than `width` has cells of several lines, and where they need it its
-    columns closer together, unless even that is too wide.
-    """
-    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
-    widths, gap = [max(map(len, column)) for column in zip(*cells, strict=True)], _GAP
-    if width is not None:
-        words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
-        between, spare = len(widths) - 1, width - sum(words)
-        gap = _NARROW if between <= spare < len(_GAP) * between else _GAP
-        widths = _fitted(widths, words, width - len(gap) * between)
-    return "\n".join(line for row in cells for line in _lines(row, widths, gap))
-
-
-def _cell(value: str | None) -> str:
-    return "-" if value is None else escape_exact(value)
-
-
-def _longest_word(cell: str) -> int:
-    return min(LONGEST, max(map(len, _PIECE.findall(cell)), default=0))
-
-
-def _fitted(widths: Sequence[int], words: Sequence[int], limit: int) -> list[int]:
-    """Return narrower columns, each as wide as its words; the same where that is not enough."""
-    fitted = list(widths)
-    excess = sum(widths) - limit
-    while excess > 0:
-        loose = [n for n, width in enumerate(fitted) if width > words[n]]
-        if not loose:
-            return list(widths)
-        widest = max(loose, key=fitted.__getitem__)
-        taken = min(excess, fitted[widest] - max(words[widest], fitted[widest] // 2))
-        fitted[widest] -= taken
-        excess -= taken
-    return fitted
-
-
-def _lines(row: Sequence[str], widths: Sequence[int], gap: str) -> list[str]:
-    wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
-    return [
-        gap.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
-        for parts in zip_longest(*wrapped, fillvalue="")
-    ]
-
-
-def _wrapped(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell, broken between words, after one of /_- or else anywhere."""
-    lines = [""]
-    for piece in _PIECE.findall(cell):
-        if lines[-1] and len(lines[-1]) + len(piece) > width:
-            lines.append(piece.lstrip())
-        else:
-            lines[-1] += piece
-        while len(lines[-1]) > width:
-            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
-    return lines

@@ -48,6 +48,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         "parts",
         "rules",
         "check",
+        "change",
     ),
     "permission_resolved": ("request", "verdict", "by", "via", "check"),
     "check_denied": ("check", "tool", "command", "paths", "reason"),

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_core.domain.edits import find_change
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.steps import HumanRequest, Resolution
 from prsm_core.engine.clocks import first_of
@@ -138,6 +139,7 @@ class HumanDesk:
             options=list(options),
             rules=self._rules.rules(ask),
             **_asker(ask),
+            **_edit(request),
         )
         opened = _Open(record, "permission", options, ask=ask, again=again)
         if not self._policy.interactive:
@@ -294,6 +296,12 @@ class HumanDesk:
             return end, self._journal.event("permission_resolved", request.record.agent_id, **said)
         said["answer"] = answer or None
         return end, self._journal.event("question_answered", request.record.agent_id, **said)
+
+
+def _edit(request: PermissionRequest) -> dict[str, Any]:
+    """Return, as a field of events, what a request for an edit would change."""
+    change = find_change(request.tool, request.arguments)
+    return {} if change is None else {"change": change.to_dict()}
 
 
 def _asker(ask: Ask | None) -> dict[str, str]:

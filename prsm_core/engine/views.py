@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from prsm_core.domain.events import Event
+    from prsm_core.domain.steps import HumanRequest
     from prsm_core.domain.usage import Spent
     from prsm_core.interfaces.store import AgentRow, Store
 
 DETAILS = ("full", "summary")
+_ASKED = ("tool", "command", "paths", "reason", "question", "options")
 
 
 class EntryType(StrEnum):
@@ -35,6 +37,7 @@ def build_tree(
     now: float,
     *,
     interrupted: bool = False,
+    requests: Sequence[HumanRequest] = (),
 ) -> dict[str, Any]:
     """Return the agents as nested JSON values, in linear time and without recursion.
 
@@ -44,14 +47,20 @@ def build_tree(
         rows: its agents in order of creation.
         now: Unix seconds; `elapsed_s` of a live agent and `silent_s` count up to it.
         interrupted: nobody owns the session, so an agent that has not ended shows the state
-            `interrupted` (derived, never stored).
+            `interrupted` (derived, never stored), and nothing waits for a person.
+        requests: what of the session waits for a person.
 
     Returns:
         `{"session", "run", "agents": [node, …]}`; a node holds its `children` the same way. A
         time that is not known is None, and so is each unknown token count. `usage_self` and
-        `usage_subtree` have the shape of `Spent.to_dict`.
+        `usage_subtree` have the shape of `Spent.to_dict`. `waits_for_user` lists what an agent asks
+        a person: `request`, `kind`, `since` (Unix seconds), and of its event `tool`, `command`,
+        `paths`, `reason`, `question` and `options`.
     """
     nodes = {row.descriptor.agent_id: _node(row, now, interrupted) for row in rows}
+    for request in () if interrupted else requests:
+        if request.agent_id in nodes:
+            nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
     roots: list[dict[str, Any]] = []
     for row in rows:
         node = nodes[row.descriptor.agent_id]
@@ -76,6 +85,7 @@ def _node(row: AgentRow, now: float, interrupted: bool) -> dict[str, Any]:
     return {
         "id": agent.agent_id,
         "name": agent.name,
+        "run": agent.run_id,
         "parent": agent.parent_id,
         "role": agent.role.value,
         "provider": agent.provider,
@@ -88,7 +98,18 @@ def _node(row: AgentRow, now: float, interrupted: bool) -> dict[str, Any]:
         "last_tool": row.last_tool,
         "silent_s": None if ended or row.last_event_at is None else _since(row.last_event_at, now),
         **_evidence(row),
+        "waits_for_user": [],
         "children": [],
+    }
+
+
+def _waiting(request: HumanRequest) -> dict[str, Any]:
+    told = {name: request.payload[name] for name in _ASKED if name in request.payload}
+    return {
+        "request": request.request_id,
+        "kind": request.kind,
+        "since": request.opened_at,
+        **told,
     }
 
 

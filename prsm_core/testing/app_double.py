@@ -262,7 +262,8 @@ class ScriptedApp:
         roots: list[dict[str, Any]] = []
         for event in self._log:
             if event.type == "agent_spawned":
-                node = {**_NODE, **event.data, "id": event.agent, "children": []}
+                told = {**event.data, "id": event.agent, "run": event.run, "children": []}
+                node = {**_NODE, **told, "waits_for_user": self._waiting(event.agent)}
                 nodes[event.agent] = node
                 parent = nodes.get(event.data["parent"])
                 (roots if parent is None else parent["children"]).append(node)
@@ -275,6 +276,13 @@ class ScriptedApp:
         agent_id = self._resolve(agent)
         said = conversation(event for event in self._log if event.agent == agent_id)
         return filter_detail(said, detail)
+
+    def _waiting(self, agent: str | None) -> list[dict[str, Any]]:
+        return [
+            {**event.data, "kind": _REQUESTS[event.type], "since": event.ts}
+            for event in self._open.values()
+            if event.agent == agent
+        ]
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -102,14 +102,20 @@ def typed():
     os.close(reader)
 
 
+async def look_away(folder, *, commit=""):
+    """See no files: the folder is in no repository."""
+
+
 @pytest.fixture
 def running(app, stream):
     """A context manager that runs a console on `app` and yields (task, out, err)."""
 
     @asynccontextmanager
-    async def run(*, err=stream, settings=None, stdin=None, clock=None):
+    async def run(*, err=stream, settings=None, stdin=None, clock=None, look=look_away):
         out = io.StringIO()
-        console = ConsoleFrontend(settings or {}, out=out, err=err, stdin=stdin, clock=clock)
+        console = ConsoleFrontend(
+            settings or {}, out=out, err=err, stdin=stdin, clock=clock, look=look
+        )
         async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
             yield group.create_task(console.run(app)), out, err
 

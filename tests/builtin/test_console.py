@@ -8,10 +8,13 @@ import pty
 import pytest
 
 from prsm_core.builtin.console import ConsoleFrontend
+from prsm_core.builtin.worktree import Changed, WorkTree
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.testing.memory_store import MemoryStore
+from tests.builtin.conftest import look_away
 from tests.builtin.vt import Vt
 
 
@@ -46,6 +49,10 @@ async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, se
         "w1: three",
         "  lines",
         "w1 completed",
+        "AGENT   PROVIDER/MODEL  STATE      EVIDENCE  TIME  TOKENS   COST",
+        "master  echo/default    pending    -         -     unknown  unknown",
+        "  w1    echo/default    completed  -         -     unknown  unknown",
+        "look further: prsm tree session-1, prsm history AGENT, prsm events",
         "completed in 1m 14s, tokens: 1,200 + unknown (1 turn), cost: unknown (1 turn)",
     ]
 
@@ -258,7 +265,7 @@ async def test_thirty_silent_seconds_are_told_once_and_in_the_status(
         await settled()
         await clock.advance(45)
         assert "\n".join(seen(err)).count("nothing was heard from the agents for 30s") == 1
-        assert seen(err)[-1] == "Thinking... (45s, silent for 45s)"
+        assert seen(err)[-1] == "waits for echo/default to begin (45s, silent for 45s)"
         app.finish()
 
 
@@ -269,17 +276,75 @@ async def test_no_colour_and_no_status_where_they_are_not_wanted(
     async with running(err=terminal, clock=clock) as (_, _, err):
         await start(app, settled)
         app.finish()
-    assert "\x1b" not in err.getvalue()
+    assert "\x1b[1m" not in err.getvalue()
+    assert "\x1b[2m" not in err.getvalue()
 
 
 async def test_earlier_runs_of_the_session_lend_names_only(app, settled, running):
     async with running() as (_, _, err):
         await settled()
-        app.say("agent_spawned", "old", run="run-0", name="elder", prompt="x", role="worker")
+        elder = {"name": "elder", "parent": None, "depth": 0, "provider": "echo", "model": "x"}
+        app.say("agent_spawned", "old", run="run-0", prompt="x", role="worker", **elder)
         app.say("run_finished", run="run-0", status="completed", summary="earlier")
         app.say("message_completed", "old", turn="t", role="assistant", text="hello")
         app.finish()
     assert err.getvalue().splitlines()[0] == "elder: hello"
+
+
+class Folder:
+    """What a test says of the files of a run."""
+
+    def __init__(self):
+        self.tree = WorkTree(commit="0123456789abcdef", files={})
+
+    async def look(self, folder, *, commit=""):
+        return self.tree
+
+
+async def test_the_end_tells_what_changed_what_nobody_answered_and_how_to_look_further(
+    app, settled, running
+):
+    folder = Folder()
+    async with running(settings={"interactive": False}, look=folder.look) as (_, _, err):
+        await start(app, settled)
+        app.say("permission_requested", "m", request="r", tool="Bash", command="make\n it")
+        app.say("permission_resolved", "m", request="r", verdict="deny", by="timeout")
+        app.say("question_asked", "m", request="q", question="Which\none?")
+        app.say("question_answered", "m", request="q", by="user")
+        changed = Changed(3, 1, is_new=False, stamp=(1, 2))
+        folder.tree = WorkTree(commit="0123456789abcdef", files={"a\x1b[2J.py": changed})
+        app.finish()
+    assert err.getvalue().splitlines()[-7:-1] == [
+        "master  echo/default    pending  -         -     unknown  unknown",
+        "waited for YOU, unanswered: master: Bash: make\\x0a it",
+        "changed: 1 file, +3 -1",
+        "  a\\x1b[2J.py +3 -1",
+        "  see it all: git diff 0123456789ab",
+        "look further: prsm tree session-1, prsm history AGENT, prsm events",
+    ]
+
+
+async def test_an_interrupted_run_tells_what_is_kept_and_how_to_go_on(app, settled, stream):
+    settings = {"interactive": False}
+    console = ConsoleFrontend(settings, out=io.StringIO(), err=stream, look=look_away)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        running = group.create_task(console.run(app))
+        await start(app, settled)
+        app.say("question_asked", "m", request="q", question="Which one?", options=[])
+        await stream.shows("master asks you: Which one?")
+        running.cancel()
+    await console.print_rest(MemoryStore())
+    assert stream.getvalue().splitlines()[-4:] == [
+        "interrupted; kept are the ledger of the session and the files as they are:",
+        "waited for YOU, unanswered: ?: Which one?",
+        "look further: prsm tree session-1, prsm history AGENT, prsm events",
+        'go on in the same session: prsm run --session session-1 "…"',
+    ]
+
+
+async def test_a_run_that_was_interrupted_before_it_began_keeps_nothing(stream):
+    await ConsoleFrontend({}, err=stream).print_rest(MemoryStore())
+    assert stream.getvalue() == "nothing was begun, so there is nothing to keep\n"
 
 
 async def test_without_a_task_there_is_nothing_to_run(app):
@@ -312,5 +377,5 @@ async def test_a_cancelled_console_leaves_stdin_alone(app, settled, typed, runni
         app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
         await err.shows("[d]eny: ")
         task.cancel()
-    assert err.getvalue().endswith("[d]eny: \n")
+    assert err.getvalue().endswith("[d]eny: \nstopping the agents; a second Ctrl-C ends at once\n")
     assert not asyncio.get_running_loop().remove_reader(reader)

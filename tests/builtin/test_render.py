@@ -20,6 +20,9 @@ def field_values(name):
         return st.none() | st.integers(0, 10_000)
     if name in LISTS:
         return st.none() | st.lists(TEXT, max_size=3)
+    if name == "change":
+        lines = st.fixed_dictionaries({"added": st.integers(0), "lines": st.lists(TEXT)})
+        return st.none() | lines
     if name == "arguments":
         return st.none() | st.dictionaries(TEXT, TEXT | st.integers(), max_size=3)
     if name == "error":
@@ -187,6 +190,34 @@ def test_a_question_tells_how_it_ended_and_what_stood_in_for_a_person(answer, by
 def test_a_permission_without_a_command_shows_its_paths():
     lines = lines_of("permission_requested", request="r", tool="Edit", paths=["a\nb"])
     assert lines == ["w1 asks permission for Edit", "  path: a\\nb"]
+
+
+def test_a_permission_for_an_edit_shows_the_file_and_what_changes():
+    change = {"added": 1, "removed": 1, "lines": ["-old", "+new\x1b[1A"], "more": 3}
+    told = {"request": "r", "tool": "Edit", "paths": ["a.py"], "change": change}
+    assert lines_of("permission_requested", **told) == [
+        "w1 asks permission for Edit",
+        "  path: a.py",
+        "  change: +1 -1",
+        "  | -old",
+        "  | +new\\x1b[1A",
+        "  … 3 more lines",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "line"),
+    [
+        ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}, "Edit: a.py (+1 -1)"),
+        ("Edit", {"paths": ["a", "b"], "diff": "@@\n-x"}, "Edit: a, b (+0 -1)"),
+        ("Write", {"content": "x\n", "file_path": "a"}, "Write: a (+1, the whole file)"),
+        ("Bash", {"command": "ls"}, "Bash: ls"),
+    ],
+)
+def test_a_call_that_edits_tells_file_and_lines(tool, arguments, line):
+    assert lines_of("tool_call_started", call="c", tool=tool, arguments=arguments) == [
+        f"w1 > {line}"
+    ]
 
 
 def test_ink_is_bold_only_where_enabled():

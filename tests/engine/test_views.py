@@ -25,6 +25,7 @@ UNKNOWN = TokenUsage()
 NODE_KEYS = [
     "id",
     "name",
+    "run",
     "parent",
     "role",
     "provider",
@@ -39,6 +40,7 @@ NODE_KEYS = [
     "evidence",
     "evidence_gaps",
     "evidence_by",
+    "waits_for_user",
     "children",
 ]
 

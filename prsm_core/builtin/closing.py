@@ -1,0 +1,97 @@
+"""The end of a run, for a person: the agents, what they left unanswered, how to look further."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.builtin.table import format_table
+from prsm_core.builtin.text import escape_command, escape_exact, format_duration
+from prsm_core.domain.usage import Spent
+from prsm_core.engine.views import walk_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+
+_HEADERS = ("AGENT", "PROVIDER/MODEL", "STATE", "EVIDENCE", "TIME", "TOKENS", "COST")
+_SHOWN = 30  # agents; a larger tree has a command of its own
+_UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "agent_ended"})
+
+
+def agent_table(tree: Mapping[str, Any], run: str | None, *, width: int | None) -> Sequence[str]:
+    """Return the agents of a run as a table: what each used itself, its children left aside.
+
+    `tree` is as AppHandle.tree returns it. Agents that ended in earlier runs of the session are
+    left out, where the tree tells.
+    """
+    nodes = [node for node in walk_tree(tree["agents"]) if node.get("run", run) == run]
+    if not nodes:
+        return ()
+    rows = [_row(node) for node in nodes[:_SHOWN]]
+    hidden = len(nodes) - len(rows)
+    table = format_table(_HEADERS, rows, width=width).splitlines()
+    return [*table, *([f"… {hidden} more agents: prsm tree"] if hidden else [])]
+
+
+def _row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
+    spent = Spent.from_dict(node["usage_self"])
+    return (
+        "  " * node["depth"] + node["name"],
+        f"{node['provider']}/{node['model']}",
+        node["state"],
+        node["evidence"],
+        None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
+        spent.tokens_text,
+        spent.cost_text,
+    )
+
+
+def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
+    """Return how to look further, from where the person is now."""
+    where = "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
+    commands = (f"tree {session}", "history AGENT", "events")
+    look = "look further: " + ", ".join(f"prsm {words}{where}" for words in commands)
+    go_on = f'go on in the same session: prsm run{where} --session {session} "…"'
+    return (escape_exact(look), *([escape_exact(go_on)] if was_interrupted else ()))
+
+
+class Unanswered:
+    """Remembers what was asked of a person, and what of that nobody answered."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Event] = {}
+        self._left: list[Event] = []
+
+    def note(self, event: Event) -> None:
+        """Take in an event."""
+        if event.type in {"permission_requested", "question_asked"}:
+            self._open[event.data["request"]] = event
+        elif event.type in {"permission_resolved", "question_answered"}:
+            asked = self._open.pop(event.data["request"], None)
+            if asked is not None and event.data.get("by") in _UNANSWERED:
+                self._left.append(asked)
+
+    def lines(self, names: Mapping[str, str]) -> Sequence[str]:
+        """Return what waited for the person and was not answered."""
+        left = [(names.get(event.agent or "", "?"), event) for event in self._all()]
+        return [f"waited for YOU, unanswered: {who}: {subject(event.data)}" for who, event in left]
+
+    def _all(self) -> Sequence[Event]:
+        return (*self._left, *self._open.values())
+
+
+def subject(asked: Mapping[str, Any]) -> str:
+    """Return in one line what a request is about; `asked` has the fields of its event."""
+    if asked.get("question"):
+        return escape_command(str(asked["question"]).replace("\n", " "))
+    what = asked.get("command") or ", ".join(asked.get("paths") or ()) or asked.get("reason") or ""
+    return f"{escape_exact(str(asked.get('tool')))}: {escape_command(str(what))}"
+
+
+def names_of(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of a tree's agents by id."""
+    nodes: Iterable[Mapping[str, Any]] = walk_tree(tree["agents"])
+    return {node["id"]: escape_exact(node["name"]) for node in nodes}

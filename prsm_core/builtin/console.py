@@ -96,7 +96,8 @@ class ConsoleFrontend(Frontend):
                 raise
             raise group.exceptions[0] from None
         except asyncio.CancelledError:
-            person.screen.print_lines([_STOPPING])
+            if self._run is not None:
+                person.screen.print_lines([_STOPPING])
             raise
         finally:
             person.close()

@@ -12,8 +12,8 @@ from prsm_core.builtin.text import (
     format_duration,
     one_line,
 )
-from prsm_core.domain.edits import Change, find_change
 from prsm_core.domain.permissions import RULE_CLASSES
+from prsm_core.permissions.edits import Change, find_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

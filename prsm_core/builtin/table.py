@@ -18,13 +18,30 @@ _PIECE = re.compile(r"\s*[^\s/_-]+[/_-]?|\s+|[/_-]")
 
 
 def format_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str | None]], *, width: int | None = None
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    *,
+    width: int | None = None,
+    spare: Sequence[str] = (),
 ) -> str:
     """Return lines with every column as wide as its widest cell; None is shown as "-".
 
     A table that is wider than `width` has cells of several lines, and where they need it its
-    columns closer together, unless even that is too wide.
+    columns closer together. Where even that is too wide its `spare` columns are left out, one
+    after the other.
     """
+    table = _format(headers, rows, width)
+    for name in spare if width is not None else ():
+        if max(map(text_width, table.splitlines())) <= (width or 0):
+            break
+        place = headers.index(name)
+        headers = [*headers[:place], *headers[place + 1 :]]
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+        table = _format(headers, rows, width)
+    return table
+
+
+def _format(headers: Sequence[str], rows: Sequence[Sequence[str | None]], width: int | None) -> str:
     cells = [[_cell(value) for value in row] for row in (headers, *rows)]
     widths, gap = [max(map(text_width, column)) for column in zip(*cells, strict=True)], _GAP
     if width is not None:

@@ -107,7 +107,8 @@ async def _play(
     code = await drive(setup, options, spec, frontend)
     if spec.name != "json":
         click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
-        await print_tree(str(folder), None, as_json=False)
+        if spec.name != "console":  # which has shown the agents already
+            await print_tree(str(folder), None, as_json=False)
     return code
 
 

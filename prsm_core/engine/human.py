@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.domain.edits import find_change
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.steps import HumanRequest, Resolution
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ConfigError
+from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -57,3 +57,17 @@ def test_a_fitted_table_loses_nothing_and_never_is_wider(rows, width):
     assert max(map(len, text.splitlines())) <= width
     told = "".join("".join(row) for row in (HEADERS, *rows))
     assert sorted(text.replace("\n", "").replace(" ", "")) == sorted(told.replace(" ", ""))
+
+
+def test_columns_that_can_be_spared_are_left_out_where_there_is_no_room():
+    headers = ("AGENT", "ID", "STATE", "ROLE")
+    row = ("master", "7a2d83fb", "completed", "master")
+    lines = format_table(headers, [row], width=19, spare=("ROLE", "ID")).splitlines()
+    assert lines == ["AGENT   STATE", "master  completed"]
+    assert format_table(headers, [row], width=80, spare=("ROLE",)) == format_table(headers, [row])
+    assert format_table(headers, [row], spare=("ROLE",)) == format_table(headers, [row])
+
+
+def test_wide_letters_keep_columns_in_line():
+    lines = format_table(("NAME", "WHY"), [("漢字", "x"), ("ab", "y")]).splitlines()
+    assert lines == ["NAME  WHY", "漢字  x", "ab    y"]

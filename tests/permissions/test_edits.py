@@ -2,7 +2,7 @@
 
 import pytest
 
-from prsm_core.domain.edits import Change, find_change
+from prsm_core.permissions.edits import Change, find_change
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n+more\n*** End Patch"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from benchmarks.first_line import measure_first_line
 from benchmarks.harness import compared
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def measure(plan: Plan) -> list[Finding]:
     with TemporaryDirectory(prefix="prsm-benchmark-") as folder:
         install_plugins(Path(folder), MANY)
         places = {"": "", f", {MANY} plugins more": folder}
-        return [
+        found = [
             compared(
                 "startup",
                 f"prsm {option}{case}",
@@ -63,6 +64,7 @@ def measure(plan: Plan) -> list[Finding]:
             for case, place in places.items()
             for option, goal in GOALS.items()
         ]
+    return [*found, *measure_first_line(plan)]
 
 
 def install_plugins(folder: Path, count: int) -> None:

@@ -7,6 +7,7 @@ among the lines that scroll by, once: when it has ended, or at once where it is 
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -30,6 +31,29 @@ class Size(NamedTuple):
 
     columns: int
     rows: int
+
+
+class AboveScreen(io.TextIOBase):
+    """Stands in for stderr: what others write there goes among the lines, whole."""
+
+    def __init__(self, screen: Screen, stream: TextIO) -> None:
+        self._screen = screen
+        self._stream = stream
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        """Print the lines that are complete."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        self._screen.print_lines(lines)
+        return len(text)
+
+    def isatty(self) -> bool:
+        """Return what the terminal itself says."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the terminal."""
+        return self._stream.fileno()
 
 
 class LiveScreen(Screen):

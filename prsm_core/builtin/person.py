@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from prsm_core.builtin.asking import Answering, Desk
 from prsm_core.builtin.keyboard import Keyboard
 from prsm_core.builtin.lines import LineReader
-from prsm_core.builtin.live_screen import LiveScreen
+from prsm_core.builtin.live_screen import AboveScreen, LiveScreen
 from prsm_core.builtin.prompting import INVITE, Prompter, Prompting
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.screen import LineScreen, Screen, can_move
@@ -50,6 +50,9 @@ class Person:
         types = stdin is not None and os.isatty(stdin)
         live = LiveScreen(err, invite=INVITE if types else "") if can_move(err) else None
         self.screen: Screen = live or LineScreen(err, is_echoed=err.isatty())
+        self._stderr = sys.stderr
+        if live is not None and sys.stderr is err:
+            sys.stderr = cast("TextIO", AboveScreen(live, err))
         self.prompter = Prompter(app, self.screen)
         self.keyboard: Keyboard | None = None
         if stdin is not None and types:
@@ -95,6 +98,7 @@ class Person:
     def close(self) -> None:
         """Give the terminal back; what was typed and reached nobody is told."""
         self.screen.close()
+        sys.stderr = self._stderr
         left = list(self.prompter.unsent())
         if self.keyboard is not None:
             left += [self.keyboard.draft] if self.keyboard.draft.strip() else []

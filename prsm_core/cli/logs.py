@@ -60,6 +60,11 @@ class _Stderr(logging.StreamHandler[TextIO]):
         layout = "prsm: %(levelname)s: %(name)s: %(message)s"
         self.setFormatter(FullFormatter(layout, redact) if self._debug else BriefFormatter(redact))
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record where stderr leads now: a frontend may keep its screen in order so."""
+        self.setStream(sys.stderr)
+        super().emit(record)
+
     def _is_shown(self, record: logging.LogRecord) -> bool:
         is_wanted = self._debug or record.name.startswith(_TRACED)
         return record.levelno >= logging.WARNING or (is_wanted and is_ours(record))

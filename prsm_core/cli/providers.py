@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.config.schema import PermissionSettings
     from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.survey import ProviderReport
 
@@ -33,7 +34,7 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:
-        _print(found)
+        _print(found, setup.settings.permissions)
     else:
         click.echo("prsm: no provider is installed", err=True)
         click.echo("hint: install one, such as prsm-codex", err=True)
@@ -67,7 +68,7 @@ def _model(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-def _print(found: Mapping[str, ProviderReport]) -> None:
+def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings) -> None:
     from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.table import print_table
 
@@ -79,11 +80,23 @@ def _print(found: Mapping[str, ProviderReport]) -> None:
         if not status.available:
             notes.append(f"{name} cannot be used: {status.reason or 'no reason given'}")
             notes += [f"{name}: {status.hint}"] if status.hint else []
-        notes += [f"{name} cannot enforce: {gap}" for gap in status.gaps]
+        notes += _shortfall(name, found[name], permissions)
         notes += [f"{name} cannot list its models: {problem}"] if problem else []
     print_table(headers, rows)
     for note in notes:
         click.echo(escape_exact(note))
+
+
+def _shortfall(name: str, report: ProviderReport, permissions: PermissionSettings) -> list[str]:
+    """Return what of the policy in force a provider does not enforce, if it can be used."""
+    from prsm_core.domain.agents import PermissionMode
+    from prsm_core.engine.enforcement import describe_shortfall
+
+    status, can = report.status, report.capabilities
+    if can is None or not status.available:
+        return [f"{name} cannot enforce: {gap}" for gap in status.gaps]
+    short = describe_shortfall(permissions, PermissionMode.DEFAULT, can, status)
+    return [f"{name} does not enforce all: {short}"] if short else []
 
 
 def _row(name: str, report: ProviderReport) -> tuple[str | None, ...]:

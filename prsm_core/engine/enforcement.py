@@ -18,7 +18,7 @@ from prsm_core.engine.spending.metering import describe_metering
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.config.schema import PermissionSettings
@@ -142,7 +142,7 @@ class Enforcement:
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
     async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
-        """Return what is to be told before a run's first turn, a line a provider.
+        """Return what is to be told before a run's first turn, one line for all shortfalls.
 
         Args:
             mode: The run's.
@@ -159,7 +159,9 @@ class Enforcement:
         others = self._looking({*used, *self._providers.offered} & installed)
         if others:
             await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait(others))
-        return [line for name in sorted(used & self._known.keys()) for line in self._tell(name)]
+        known = sorted(used & self._known.keys())
+        short = [name for name in known if self._shortfall(name)]
+        return [*self._summary(short), *(line for name in known for line in self._odd(name))]
 
     async def admit(self, name: str, agent_id: str) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -226,30 +228,54 @@ class Enforcement:
             return None  # whoever uses it hears why
 
     def _tell(self, name: str) -> list[str]:
-        """Return what is to be told of a provider that can be used."""
+        """Return what is to be told of a provider that is new to the run, all of it."""
+        short = [self._describe(name)] if self._shortfall(name) else []
+        return [*short, *self._odd(name)]
+
+    def _odd(self, name: str) -> list[str]:
+        """Return what of the settings a provider ignores; it is told of from now on."""
         self._told.add(name)
-        status, capabilities = self._known.get(name), self._providers.capabilities(name)
-        if status is None or not status.available:
+        if not self._is_there(name):
             return []
+        capabilities = self._providers.capabilities(name)
         lines = (
-            self._describe(name, status, capabilities),
             describe_ignored(name, self._settings, capabilities),
             describe_metering(name, self._settings.budgets, capabilities),
         )
         return [line for line in lines if line]
 
-    def _describe(
-        self, name: str, status: ProviderStatus, capabilities: ProviderCapabilities
-    ) -> str:
-        """Return what a provider does not enforce and what becomes of it, blank if it does all."""
-        short = describe_shortfall(self._permissions, self._mode, capabilities, status)
-        if not short:
+    def _shortfall(self, name: str) -> str:
+        """Return what of the policy a provider does not enforce; blank if it cannot be used."""
+        if not self._is_there(name):
             return ""
+        capabilities = self._providers.capabilities(name)
+        return describe_shortfall(self._permissions, self._mode, capabilities, self._known[name])
+
+    def _summary(self, names: Sequence[str]) -> list[str]:
+        """Return one line for all providers that do not enforce all of the policy."""
+        if not names:
+            return []
+        listed, ends = ", ".join(names), {self._outcome(name) for name in names}
+        done = ends.pop() if len(ends) == 1 else "their agents run as far as they may"
+        several = len(names) > 1
+        return [
+            f"provider{'s' * several} {listed} {'do' if several else 'does'} not enforce all of the"
+            f" policy; {done} (`prsm providers` says what)"
+        ]
+
+    def _describe(self, name: str) -> str:
+        """Return what a provider does not enforce and what becomes of it."""
+        short = self._shortfall(name)
+        return f"provider {name} does not enforce all: {short}; {self._outcome(name)}"
+
+    def _outcome(self, name: str) -> str:
+        """Return what becomes of the agents of a provider that does not enforce all."""
+        if name in self.refused:
+            return "no agent is started on it"
         done = "its agents run all the same"
+        capabilities = self._providers.capabilities(name)
         asks_edits = capabilities.asks_edits
         level, _ = needed_level(self._permissions, self._mode, asks_edits=asks_edits)
-        if name in self.refused:
-            done = "no agent is started on it"
-        elif self._permissions.require is None and not reaches(capabilities, level):
+        if self._permissions.require is None and not reaches(capabilities, level):
             done += f", unless you set permissions.require: {level}"
-        return f"provider {name} does not enforce all: {short}; {done}"
+        return done

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.builtin.cells import INDENT, rows_of, text_width
-from prsm_core.builtin.live_screen import LiveScreen, Size
+from prsm_core.builtin.live_screen import AboveScreen, LiveScreen, Size
 from prsm_core.builtin.screen import Shown
 from tests.builtin.vt import Vt
 
@@ -125,6 +125,16 @@ def test_a_process_in_the_background_leaves_the_bottom_to_the_shell():
     seen.vt.feed("fg\n")
     seen.screen.step_back(False)
     assert seen.vt.rows[-2:] == ["Thinking... (9s)", "> type here"]
+
+
+def test_what_others_write_to_stderr_goes_among_the_lines_whole():
+    seen = Seen(invite="type here")
+    seen.screen.show_status("Thinking...")
+    stderr = AboveScreen(seen.screen, io.StringIO())
+    print("prsm: warning: ", end="", file=stderr)
+    print("a sink is slow", file=stderr, flush=True)
+    assert seen.vt.rows == ["prsm: warning: a sink is slow", "Thinking...", "> type here"]
+    assert not stderr.isatty()
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")))

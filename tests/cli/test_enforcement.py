@@ -26,9 +26,18 @@ def test_what_is_not_enforced_stands_on_the_console_before_the_master_starts(prs
     done = prsm_process("run", "say hello", "--set", 'permissions.deny=["git push"]')
     assert (done.code, done.out) == (0, "echo: say hello\n")
     lines = [line for line in done.err.splitlines() if "provider echo" in line or "starts" in line]
-    assert lines[0].startswith("warning: provider echo does not enforce all: deny and ask rules")
-    assert "the network; its agents run all the same" in lines[0]
-    assert lines[1].startswith("master (master, echo/default) starts")
+    assert lines[0] == "prsm: starts: say hello"
+    assert lines[1].startswith("warning: provider echo does not enforce all of the policy; its")
+    assert lines[1].endswith("(`prsm providers` says what)")
+    assert lines[2].startswith("master (master, echo/default) starts")
+
+
+@pytest.mark.requirement("F5")
+def test_what_is_not_enforced_is_told_in_full_by_the_list_of_providers(prsm_process, tmp_path):
+    (tmp_path / "home" / "config").mkdir(parents=True)
+    (tmp_path / "home" / "config" / "config.yaml").write_text('permissions: {deny: ["git push"]}')
+    out = prsm_process("providers").out
+    assert "echo does not enforce all: deny and ask rules need 'pre_tool' and it has" in out
 
 
 @pytest.mark.requirement("F5")

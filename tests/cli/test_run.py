@@ -299,7 +299,8 @@ def test_providers_tells_what_can_be_used_and_what_cannot_be_enforced(prsm_proce
     ]
     table = prsm_process("providers").out
     assert table.splitlines()[1].split() == ["echo", "yes", "1.0", "1.x", "-", "none", "-"]
-    assert "echo cannot enforce: the network" in table
+    assert "echo does not enforce all: the command policy needs 'approval' and it has" in table
+    assert "the network" in table
 
 
 def test_a_provider_that_cannot_be_used_says_why_and_what_to_do(prsm_process, monkeypatch):

@@ -50,7 +50,6 @@ async def test_nothing_waits_in_a_session_that_has_ended(place):
         await leader.spawn("maker")
         while not await place.events("permission_requested"):
             pass
-        leader.process.kill()
     code, out, _ = await place.run("tree")
     assert code == 0
     assert "waits for YOU" not in out

@@ -124,12 +124,14 @@ class Desk:
             self._arrived.set()
             if any(listed.type == event.type == PERMISSION for listed in self._listed):
                 self._ask_again()
+            self._count_waiting()
             return True
         if event.type in _ENDS:
             ended = self._open.pop(event.data["request"], None)
             self._screen.forget(event.data["request"])
             if ended in self._listed:
                 self._ask_again()
+            self._count_waiting()
         return False
 
     async def serve(self) -> None:
@@ -139,6 +141,9 @@ class Desk:
                 self._listed = await self._next()
                 self._asking = group.create_task(self._ask(self._listed), name="ask the user")
                 await asyncio.wait({self._asking})
+
+    def _count_waiting(self) -> None:
+        self._screen.show_waiting(len(self._open) - len(self._listed) if self._listed else 0)
 
     def _ask_again(self) -> None:
         """Take the prompt back: what it is about has changed."""
@@ -165,6 +170,7 @@ class Desk:
         self._reader.begin_answer()
         try:
             self._screen.show_requests(shown, again=_AGAIN_HINT if is_permission else "")
+            self._count_waiting()
             if is_permission:
                 await self._ask_permission(listed)
             else:

@@ -52,10 +52,14 @@ def _row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
 def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
     """Return how to look further, from where the person is now."""
     where = "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
-    commands = (f"tree {session}", "history AGENT", "events")
-    look = "look further: " + ", ".join(f"prsm {words}{where}" for words in commands)
+    look = f"look further: prsm tree{where} {session}"
+    more = f"  prsm history{where} AGENT, prsm events{where}"
     go_on = f'go on in the same session: prsm run{where} --session {session} "…"'
-    return (escape_exact(look), *([escape_exact(go_on)] if was_interrupted else ()))
+    return (
+        escape_exact(look),
+        escape_exact(more),
+        *([escape_exact(go_on)] if was_interrupted else ()),
+    )
 
 
 class Unanswered:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DRAFT = "> "
 _SHARE = 3 / 4  # of the terminal's rows, at most, for what stays
 _LEAST_ROWS = 6
+_HEAD = 2  # rows of a request that does not fit
 
 
 class Size(NamedTuple):
@@ -73,6 +74,7 @@ class LiveScreen(Screen):
         self._prompt = ""
         self._requests: dict[str, Shown] = {}
         self._again = ""
+        self._waiting = 0  # requests that are asked about later
         self._printed: set[str] = set()  # requests that are among the lines already
         self._typed = ""
         self._is_draft = False  # what is typed is no answer, though something is asked
@@ -105,6 +107,12 @@ class LiveScreen(Screen):
         self._requests = {shown.request: shown for shown in requests}
         self._again = again
         self._draw()
+
+    def show_waiting(self, count: int) -> None:
+        """Show how many requests wait behind those that are asked about."""
+        if count != self._waiting:
+            self._waiting = count
+            self._draw()
 
     def show_again(self) -> bool:
         """Print what is asked once more among the lines."""
@@ -175,16 +183,27 @@ class LiveScreen(Screen):
         return [*rule, *asked, *typing], folded
 
     def _asked(self, width: int, room: int) -> tuple[list[str], list[str]]:
-        """Return the rows of the requests, the one that is asked about last."""
-        requests = [*list(self._requests.values())[1:], *list(self._requests.values())[:1]]
-        rows = [row for shown in requests for line in shown.lines for row in rows_of(line, width)]
-        if len(rows) <= room and self._printed.isdisjoint(self._requests):
-            return rows, []
-        new = [shown for shown in requests if shown.request not in self._printed]
+        """Return the rows of the requests, the one that is asked about last.
+
+        Those that do not fit are cut to their heads, and all of their lines go above.
+        """
+        blocks: list[list[str]] = []
+        new: list[Shown] = []
+        left = room
+        for after, shown in zip(
+            range(len(self._requests) - 1, -1, -1), self._requests.values(), strict=True
+        ):
+            block = [row for line in shown.lines for row in rows_of(line, width)]
+            if shown.request in self._printed or len(block) > left - _HEAD * after:
+                new += [] if shown.request in self._printed else [shown]
+                again = "  all of it stands above" + (self._again and f"; {self._again}")
+                block = [cut(shown.lines[0], width), cut(again, width)]
+            left -= len(block)
+            blocks.append(block)
+        rows = [row for block in (*blocks[1:], *blocks[:1]) for row in block]
         self._printed.update(shown.request for shown in new)
-        heads = [cut(shown.lines[0], width) for shown in requests][-max(1, room - 1) :]
-        whole = f"  all of it stands above{self._again and '; ' + self._again}"
-        return [*heads, cut(whole, width)], [line for shown in new for line in shown.lines]
+        waits = [f"{self._waiting} more to answer after this"] if self._waiting else []
+        return [*rows[-room:], *waits], [line for shown in new for line in shown.lines]
 
     def _typing(self, width: int) -> list[str]:
         """Return the row for typing, above it the status or the prompt that must wait."""

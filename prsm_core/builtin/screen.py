@@ -37,6 +37,10 @@ class Screen(ABC):
     def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
         """Show what the next prompt is about; `again` says how to see what does not fit."""
 
+    @abstractmethod
+    def show_waiting(self, count: int) -> None:
+        """Show how many requests wait behind those that are asked about."""
+
     def show_again(self) -> bool:
         """Print what is asked once more; return whether this screen does that."""
         return False
@@ -94,6 +98,9 @@ class LineScreen(Screen):
         for shown in (*new, first):
             self._described.add(shown.request)
             self.print_lines(shown.lines)
+
+    def show_waiting(self, count: int) -> None:
+        """Do nothing: each is printed when its turn comes."""
 
     def step_back(self, is_away: bool) -> None:
         """Do nothing: there is no bottom to leave."""

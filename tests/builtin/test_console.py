@@ -52,7 +52,8 @@ async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, se
         "AGENT   PROVIDER/MODEL  STATE      EVIDENCE  TIME  TOKENS   COST",
         "master  echo/default    pending    -         -     unknown  unknown",
         "  w1    echo/default    completed  -         -     unknown  unknown",
-        "look further: prsm tree session-1, prsm history AGENT, prsm events",
+        "look further: prsm tree session-1",
+        "  prsm history AGENT, prsm events",
         "completed in 1m 14s, tokens: 1,200 + unknown (1 turn), cost: unknown (1 turn)",
     ]
 
@@ -314,13 +315,14 @@ async def test_the_end_tells_what_changed_what_nobody_answered_and_how_to_look_f
         changed = Changed(3, 1, is_new=False, stamp=(1, 2))
         folder.tree = WorkTree(commit="0123456789abcdef", files={"a\x1b[2J.py": changed})
         app.finish()
-    assert err.getvalue().splitlines()[-7:-1] == [
+    assert err.getvalue().splitlines()[-8:-1] == [
         "master  echo/default    pending  -         -     unknown  unknown",
         "waited for YOU, unanswered: master: Bash: make\\x0a it",
         "changed: 1 file, +3 -1",
         "  a\\x1b[2J.py +3 -1",
         "  see it all: git diff 0123456789ab",
-        "look further: prsm tree session-1, prsm history AGENT, prsm events",
+        "look further: prsm tree session-1",
+        "  prsm history AGENT, prsm events",
     ]
 
 
@@ -334,10 +336,11 @@ async def test_an_interrupted_run_tells_what_is_kept_and_how_to_go_on(app, settl
         await stream.shows("master asks you: Which one?")
         running.cancel()
     await console.print_rest(MemoryStore())
-    assert stream.getvalue().splitlines()[-4:] == [
+    assert stream.getvalue().splitlines()[-5:] == [
         "interrupted; kept are the ledger of the session and the files as they are:",
         "waited for YOU, unanswered: ?: Which one?",
-        "look further: prsm tree session-1, prsm history AGENT, prsm events",
+        "look further: prsm tree session-1",
+        "  prsm history AGENT, prsm events",
         'go on in the same session: prsm run --session session-1 "…"',
     ]
 

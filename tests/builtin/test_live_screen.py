@@ -84,6 +84,17 @@ def test_a_long_command_is_wrapped_whole_and_one_that_does_not_fit_is_printed_wh
     assert seen.vt.history.replace("\n" + INDENT, " ").count(command) == 2
 
 
+def test_only_what_does_not_fit_is_cut_to_its_head_and_what_waits_behind_is_counted():
+    seen = Seen()
+    long = [f"line {number}" for number in range(30)]
+    seen.screen.show_requests([Shown("a", ASKED), Shown("b", ["w2 asks", *long])], again="[v]")
+    seen.screen.open_prompt("which? ")
+    seen.screen.show_waiting(1)
+    foot = ["w2 asks", "  all of it stands above; [v]", *ASKED, "1 more to answer after this"]
+    assert seen.vt.rows[-7:] == [*foot, "which?"]
+    assert seen.vt.history.count("line 29") == 1
+
+
 @pytest.mark.parametrize("columns", [60, 40, 33, 120])
 def test_the_foot_survives_another_size(columns):
     seen = Seen()

@@ -34,8 +34,8 @@ def test_what_is_not_enforced_stands_on_the_console_before_the_master_starts(prs
 
 @pytest.mark.requirement("F5")
 def test_what_is_not_enforced_is_told_in_full_by_the_list_of_providers(prsm_process, tmp_path):
-    (tmp_path / "home" / "config").mkdir(parents=True)
-    (tmp_path / "home" / "config" / "config.yaml").write_text('permissions: {deny: ["git push"]}')
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.yaml").write_text('permissions: {deny: ["git push"]}')
     out = prsm_process("providers").out
     assert "echo does not enforce all: deny and ask rules need 'pre_tool' and it has" in out
 

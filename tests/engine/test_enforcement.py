@@ -103,7 +103,7 @@ async def test_who_is_not_known_to_ask_for_each_edit_is_told_where_each_is_asked
     async with opened(settings=settings, **{**reach("approval"), "capabilities": has}) as team:
         await team.run()
         told = [text for text, _ in warnings(team)]
-    assert [("permissions.edits: ask needs 'pre_tool'" in text) for text in told] == (
+    assert [("set permissions.require: pre_tool" in text) for text in told] == (
         [] if asks_edits else [True]
     )
 

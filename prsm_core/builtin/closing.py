@@ -32,7 +32,7 @@ def agent_table(tree: Mapping[str, Any], run: str | None, *, width: int | None) 
         return ()
     rows = [_row(node) for node in nodes[:_SHOWN]]
     hidden = len(nodes) - len(rows)
-    table = format_table(_HEADERS, rows, width=width).splitlines()
+    table = format_table(_HEADERS, rows, width=width, spare=("TIME",)).splitlines()
     return [*table, *([f"… {hidden} more agents: prsm tree"] if hidden else [])]
 
 

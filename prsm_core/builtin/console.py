@@ -129,8 +129,10 @@ class ConsoleFrontend(Frontend):
         changes: Sequence[str] = ()
         if (before := self._before) is not None:
             changes = describe_changes(before, await self._look(self._folder, commit=before.commit))
+        columns = columns_of(self._err)
+        width = None if columns is None else columns - 1  # as a LiveScreen has it
         return [
-            *agent_table(tree, run.run_id, width=columns_of(self._err)),
+            *agent_table(tree, run.run_id, width=width),
             *self._unanswered.lines(names_of(tree)),
             *changes,
             *hints(run.session, self._folder, was_interrupted=was_interrupted),

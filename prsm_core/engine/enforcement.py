@@ -192,6 +192,10 @@ class Enforcement:
         status = self._known.get(name)
         return status is not None and status.available and status.logged_in is not False
 
+    def _is_available(self, name: str) -> bool:
+        status = self._known.get(name)
+        return status is not None and status.available
+
     async def _learn(self, names: Iterable[str]) -> None:
         """Probe the providers that are not known yet, all at once."""
         looks = self._looking(names)
@@ -235,7 +239,7 @@ class Enforcement:
     def _odd(self, name: str) -> list[str]:
         """Return what of the settings a provider ignores; it is told of from now on."""
         self._told.add(name)
-        if not self._is_there(name):
+        if not self._is_available(name):
             return []
         capabilities = self._providers.capabilities(name)
         lines = (
@@ -246,7 +250,7 @@ class Enforcement:
 
     def _shortfall(self, name: str) -> str:
         """Return what of the policy a provider does not enforce; blank if it cannot be used."""
-        if not self._is_there(name):
+        if not self._is_available(name):
             return ""
         capabilities = self._providers.capabilities(name)
         return describe_shortfall(self._permissions, self._mode, capabilities, self._known[name])

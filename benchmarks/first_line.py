@@ -45,9 +45,7 @@ def measure_first_line(plan: Plan) -> list[Finding]:
         goal=RATIO,
         unit="ms",
     )
-    alone = Finding(
-        benchmark="startup", case=CASE, unit="ms", value=found.value, goal=MILLISECONDS
-    )
+    alone = Finding(benchmark="startup", case=CASE, unit="ms", value=found.value, goal=MILLISECONDS)
     return [found, alone]
 
 

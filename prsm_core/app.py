@@ -405,7 +405,7 @@ async def survey_providers(
         plugins.get(ProviderSpec, only)
     async with (
         ProcessLauncher(clock) as launcher,
-        Background(_log_surprise) as background,
+        Background(_log_surprise, clock) as background,
     ):
         registry = build_provider_registry(
             installed,

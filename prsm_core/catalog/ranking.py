@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.selection import FITTING
 from prsm_core.errors import PluginError
-from prsm_core.plugins import load_object
+from prsm_core.plugins.guard import Guest, PluginFaultError
+from prsm_core.plugins.values import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,34 +101,39 @@ def _hear(
     heard: list[tuple[float, Sequence[float | None]]] = []
     problems = []
     for spec in scorers:
+        guest = Guest.of(spec)
         try:
-            heard.append((_checked_weight(spec.weight), _scores(spec, models, task)))
+            heard.append((_checked_weight(spec.weight, guest), _scores(guest, models, task)))
+        except PluginFaultError as error:
+            problems.append(f"{guest} is left out: {error.why}")
         except PluginError as error:
-            problems.append(f"model scorer {spec.name} is left out: {error.message}")
-        except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own
-            problems.append(
-                f"model scorer {spec.name} is left out: {type(error).__name__}: {error}"
-            )
+            problems.append(f"{guest} is left out: {error.message}")
     return heard, problems
 
 
 def _scores(
-    spec: ModelScorerSpec, models: Sequence[ModelCapability], task: TaskProfile
+    guest: Guest, models: Sequence[ModelCapability], task: TaskProfile
 ) -> list[float | None]:
-    score: ModelScorer = load_object(spec.score, plugin=spec.name)
-    return [_checked_score(score(model, task)) for model in models]
+    score: ModelScorer = guest.load()
+    scores = []
+    for model in models:
+        with guest.calling("a score"):
+            told = score(model, task)
+        scores.append(_checked_score(told, guest))
+    return scores
 
 
-def _checked_weight(weight: float) -> float:
-    if not (weight > 0 and math.isfinite(weight)):
-        raise ValueError(f"its weight is {weight!r}, which is no positive number")
+def _checked_weight(weight: float, guest: Guest) -> float:
+    if not (NUMBER.fits(weight) and weight > 0 and math.isfinite(weight)):
+        raise guest.wrong("weight", f"its weight is {weight!r}, which is no positive number")
     return weight
 
 
-def _checked_score(score: float | None) -> float | None:
-    if score is not None and not 0 <= score <= 1:  # which NaN is not
-        raise ValueError(f"it says {score!r}, which is not 0 to 1")
-    return score
+def _checked_score(score: float | None, guest: Guest) -> float | None:
+    if score is None or (NUMBER.fits(score) and 0 <= score <= 1):  # which NaN is not
+        return score
+    shown = repr(score) if NUMBER.fits(score) else f"a {type(score).__name__}"
+    raise guest.wrong("a score", f"it says {shown}, which is not 0 to 1")
 
 
 def _weighted_mean(opinions: Iterable[tuple[float, float | None]]) -> float | None:

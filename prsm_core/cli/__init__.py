@@ -21,7 +21,12 @@ def main(args: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.write(f"prsm, version {__version__}\n")
         return 0
-    return _run(given)
+    code = _run(given)
+    if args is None:  # this is the process itself
+        from prsm_core.cli.leaving import see_out
+
+        see_out(code)
+    return code
 
 
 def _run(args: list[str]) -> int:

@@ -5,7 +5,6 @@ Its settings are its own: neither the user's rules nor a workspace's can change 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from functools import partial
@@ -20,6 +19,7 @@ from prsm_core.builtin.script_provider import DEMO
 from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.logs import configure_logging
+from prsm_core.cli.loop import run_to_end
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.plugin_sections import plugin_sections, with_settings
 from prsm_core.cli.reading import print_tree
@@ -60,7 +60,7 @@ def run_demo(launch: Launch, *, ui: str | None, keep: bool, without: Sequence[st
     sweep(state)
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
-        return asyncio.run(_run(plugins, spec, state, keep=keep))
+        return run_to_end(_run(plugins, spec, state, keep=keep))
 
 
 def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:

@@ -13,6 +13,7 @@ from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat
 from prsm_core.cli.eliciting import ClientAsker
 from prsm_core.cli.ledger import open_session
+from prsm_core.cli.loop import run_to_end
 from prsm_core.cli.running import PRIVATE, ending_signals, run_log
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.domain.agents import PermissionMode
@@ -82,7 +83,7 @@ def lead(launch: Launch, request: Lead) -> int:
     )
     tell_quarantined(setup.plugins)
     install_child_watcher()
-    return asyncio.run(_lead(setup, request, wire, patience_s))
+    return run_to_end(_lead(setup, request, wire, patience_s))
 
 
 def _patience(environ: Mapping[str, str]) -> float:

@@ -9,6 +9,7 @@ import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.app import open_app
@@ -18,13 +19,15 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
+from prsm_core.cli.loop import run_to_end
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.errors import StoreError
-from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.errors import PrsmError, StoreError
+from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.permissions import Redactor
+from prsm_core.plugins.guard import Guest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +35,13 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.interfaces.frontend import Frontend
+    from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.plugins import PluginManager
 
 _log = logging.getLogger("prsm.cli")
 
+LEAVE_SECONDS = 10.0  # how long a frontend that is interrupted may take to end
+MAX_CODE = 255
 PRIVATE = 0o077  # nothing the engine writes is for other users
 
 
@@ -82,7 +87,7 @@ def run_task(launch: Launch, request: Request) -> int:
         tell_quarantined(setup.plugins)
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
-        return asyncio.run(_run(setup, request, spec))
+        return run_to_end(_run(setup, request, spec))
 
 
 def choose_frontend(
@@ -106,10 +111,40 @@ def choose_frontend(
 
 
 def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> Frontend:
-    """Build the frontend that was chosen."""
-    factory = plugins.implementation(plugins.get(FrontendSpec, spec.name))
-    frontend: Frontend = factory({"interactive": spec.interactive})
-    return frontend
+    """Build the frontend that was chosen; raises PluginError for one that cannot be built."""
+    registered = plugins.get(FrontendSpec, spec.name)
+    factory, guest = plugins.implementation(registered), Guest.of(registered)
+    with guest.calling("its factory", (PrsmError,)):
+        frontend: Frontend = factory({"interactive": spec.interactive})
+    if not callable(getattr(frontend, "run", None)):
+        raise guest.wrong("its factory", f"gave a {type(frontend).__name__}, which is no Frontend")
+    return GuardedFrontend(frontend, guest)
+
+
+class GuardedFrontend(Frontend):
+    """A frontend of a plugin: what it does wrong is its own failure, by its name."""
+
+    def __init__(self, frontend: Frontend, guest: Guest) -> None:
+        self.inner = frontend
+        self._guest = guest
+
+    async def run(self, app: AppHandle) -> int:
+        """Drive the application and return an exit code; None of a frontend counts as 1.
+
+        One that is cancelled has a moment to end. Raises PluginError for one that fails, and for
+        what is no exit code.
+        """
+        run = partial(self.inner.run, app)
+        code: object = await self._guest.within(
+            None, "run", run, passes=(PrsmError,), grace=LEAVE_SECONDS
+        )
+        if code is None:
+            return 1
+        if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= MAX_CODE:
+            raise self._guest.wrong(
+                "run", f"gave {code!r}, which is no exit code (0 to {MAX_CODE})"
+            )
+        return code
 
 
 async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
@@ -128,8 +163,9 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
             ) as app:
                 return await frontend.run(app)
     except asyncio.CancelledError:
-        if isinstance(frontend, JsonFrontend | ConsoleFrontend):
-            await _print_rest(frontend, options.workspace)
+        shown = frontend.inner if isinstance(frontend, GuardedFrontend) else frontend
+        if isinstance(shown, JsonFrontend | ConsoleFrontend):
+            await _print_rest(shown, options.workspace)
         raise
 
 

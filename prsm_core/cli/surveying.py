@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
 from prsm_core.app import survey_providers
 from prsm_core.cli.logs import redact_stderr
+from prsm_core.cli.loop import run_to_end
 from prsm_core.config.secrets import known_secrets
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.permissions import Redactor
@@ -31,6 +31,6 @@ def ask_providers(
     """Look at the providers, or at one; see app.survey_providers."""
     redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
     install_child_watcher()
-    return asyncio.run(
+    return run_to_end(
         survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
     )

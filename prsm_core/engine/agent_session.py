@@ -476,6 +476,19 @@ class AgentSession:
             ready=lambda: not child.is_live,
         )
 
+    async def give_up(self) -> None:
+        """Fail the agent, whose provider does not end a cancelled turn: what it does is void."""
+        self.leave_slot()
+        if self.turn is not None:
+            await self.turn.abandon()
+        provider = self.record.descriptor.provider
+        why = f"provider {provider} does not end a turn that was interrupted and cancelled"
+        await self._fail(why, "provider_stuck")
+
+    def leave_slot(self) -> None:
+        """Hold no slot any more, whatever the provider still does."""
+        self._lease.close()
+
     async def _fail(self, message: str, kind: str) -> None:
         record = self.record
         if self._is_stopped:

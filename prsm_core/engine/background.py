@@ -1,7 +1,8 @@
 """Background tasks: the one place where a task of the engine is born.
 
-Every task lives in one TaskGroup. A task that fails by surprise is reported to the engine's
-error handler and ends alone; it never takes its siblings with it.
+A task that fails by surprise is reported to the engine's error handler and ends alone; it never
+takes its siblings with it. None outlives the engine but one that refuses to end: some plugin's
+code, which is left behind and named.
 """
 
 from __future__ import annotations
@@ -16,25 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
     from types import TracebackType
 
+    from prsm_core.interfaces.clock import Clock
+
     OnError = Callable[[str, Exception], None]
 
 T = TypeVar("T")
 
+LEAVE_SECONDS = 10.0  # how long cancelled tasks may take to end
 
 _log = logging.getLogger("prsm.engine")
 
 
 class Background:
-    """Owns the engine's TaskGroup."""
+    """Owns the engine's tasks; leaving it ends them."""
 
-    def __init__(self, on_error: OnError) -> None:
+    def __init__(self, on_error: OnError, clock: Clock | None = None) -> None:
         self._on_error = on_error
-        self._group = asyncio.TaskGroup()
+        self._clock = clock
+        self._is_over = False
+        self._is_late = False
+        self._changed = asyncio.Event()  # a task has ended, or the time to end is over
         self._tasks: dict[asyncio.Task[None], Coroutine[Any, Any, object]] = {}
         self._finishing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        await self._group.__aenter__()
         return self
 
     async def __aexit__(
@@ -43,16 +49,42 @@ class Background:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_over = True
         self.cancel_all()
-        await self._group.__aexit__(kind, error, trace)
+        cancelled = await self._until_ended()
+        for task in self._tasks:
+            _log.warning("%s does not end: it is left behind", task.get_name())
         if self._finishing:
             await asyncio.wait(self._finishing)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _until_ended(self) -> asyncio.CancelledError | None:
+        """Wait for the end of all tasks, for a bounded time; return a cancellation meanwhile."""
+        cancelled = None
+        later = (self._clock or asyncio.get_running_loop()).call_later
+        timer = later(LEAVE_SECONDS, self._expire) if self._tasks else None
+        while self._tasks and not self._is_late:
+            self._changed.clear()
+            try:
+                await self._changed.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if timer is not None:
+            timer.cancel()
+        return cancelled
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self._changed.set()
 
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` until it ends, is cancelled, or the engine closes."""
-        task = self._group.create_task(self.guard(work, name), name=name)
+        task = asyncio.get_running_loop().create_task(self.guard(work, name), name=name)
         self._tasks[task] = work
         task.add_done_callback(self._ended)
+        if self._is_over:
+            task.cancel()
         return task
 
     def launch(self, work: Coroutine[Any, Any, object], *, name: str) -> None:
@@ -77,7 +109,7 @@ class Background:
     async def _outlive(self, work: Awaitable[T], name: str) -> T:
         """Await `work` in a task of its own.
 
-        Its errors are the caller's, hence it is no task of the group, which they would end.
+        Its errors are the caller's.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -107,6 +139,7 @@ class Background:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
+        self._changed.set()
         work.close()  # a task cancelled before its first step never awaits its work
 
     async def guard(self, work: Coroutine[Any, Any, object], name: str) -> None:

@@ -69,7 +69,7 @@ class OrchestrationEngine:
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
-        self._background = Background(self._surprise)
+        self._background = Background(self._surprise, config.clock)
         self.feed = Feed(config.store, self._background)
         self._journal = Journal(
             config.store,
@@ -251,12 +251,11 @@ class OrchestrationEngine:
             self._started = None
             await self._close_sinks()
             raise
-        for name, error in broken:  # told now, since run_started comes first
-            text = f"event sink {name} could not be opened: {error}"
+        for text in broken:  # told now, since run_started comes first
             self._journal.note("notice", level="warning", text=text)
 
-    def _open_sinks(self, task: str) -> Sequence[tuple[str, Exception]]:
-        """Open the run's sinks; return those that could not be opened, and why."""
+    def _open_sinks(self, task: str) -> Sequence[str]:
+        """Open the run's sinks; return what is wrong with those that could not be opened."""
         config = self._config
         info = RunInfo(
             run_id=self._journal.run_id,
@@ -264,11 +263,10 @@ class OrchestrationEngine:
             task=task,
             workspace=config.workspace,
         )
-        broken: list[tuple[str, Exception]] = []
-        self._sinks = SinkGroup(self._background, config.clock, self._count_drop)
-        self._sinks.open(
-            config.sinks, info, config.sink_settings, lambda *sink: broken.append(sink)
+        self._sinks = SinkGroup(
+            self._background, config.clock, self._count_drop, self._tell_sink_fault
         )
+        broken = self._sinks.open(config.sinks, info, config.sink_settings)
         self.feed.add_tap(self._sinks.publish)
         return broken
 
@@ -358,6 +356,7 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
+                await self._settle_sinks()
                 redact = self._journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(self._outcome, said)
@@ -382,6 +381,14 @@ class OrchestrationEngine:
             unknown_turns=spent.unknown_turns,
         )
         await self._run_step("run_finished", told, (finished,))
+
+    async def _settle_sinks(self) -> None:
+        """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
+        if self._sinks is not None:
+            await self._journal.flush()
+            await self._sinks.settle()
+            await self._journal.flush()
+            self._sinks.tell_dropped()  # what told of the others is lost to them, too
 
     async def _close_sinks(self) -> None:
         sinks, self._sinks = self._sinks, None
@@ -436,6 +443,12 @@ class OrchestrationEngine:
         if self._started is not None:  # nothing may follow run_finished
             text = f"{name}: {type(error).__name__}: {error}"
             self._journal.note("notice", level="error", text=text)
+
+    def _tell_sink_fault(self, text: str) -> None:
+        if self._started is None:
+            _log.warning("%s", text)
+            return
+        self._journal.note("notice", level="warning", text=text)
 
     def _count_drop(self, sink: str, count: int) -> None:
         if self._started is None:  # nothing may follow run_finished

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.enforcement import check_level
+from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider
 from prsm_core.engine.packaged import PACKAGED
 from prsm_core.engine.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
     AgentSpawnError,
     ConfigError,
+    PluginError,
     ProviderNotAvailableError,
     PrsmError,
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.plugins import load_object
+from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
 from prsm_core.plugins.records import SWITCHED_OFF
 
 if TYPE_CHECKING:
@@ -33,15 +36,11 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import (
         BackgroundTask,
         Process,
-        Provider,
         ProviderSpec,
         ProviderStatus,
     )
 
 _log = logging.getLogger("prsm.engine")
-
-PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
-CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
 
 
 def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
@@ -73,6 +72,7 @@ class EngineServices:
         self._launcher = launcher
         self._background = background
         self._max_processes = max_processes
+        self.guest: Guest | None = None  # whose services these are
 
     async def start_process(
         self,
@@ -97,7 +97,9 @@ class EngineServices:
         """Run `fn(*args)` in the engine's task group."""
 
         async def run() -> None:
-            await fn(*args)
+            guard = nullcontext() if self.guest is None else self.guest.calling(name, ANSWERS)
+            with guard:
+                await fn(*args)
 
         return self._background.start(run(), name=name)
 
@@ -125,7 +127,7 @@ class ProviderRegistry:
         self._settings = settings
         self._make_services = make_services
         self._clock = clock
-        self._built: dict[tuple[str, str | None], Provider] = {}  # by name and auth profile
+        self._built: dict[tuple[str, str | None], GuardedProvider] = {}  # by name and auth profile
         self._profiles: dict[str, AuthProfiles] = {}
         self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
 
@@ -152,7 +154,7 @@ class ProviderRegistry:
         """Return whether somebody else drives the agents of this provider; see EngineConfig."""
         return self._outside is not None and self._outside.name == name
 
-    async def get(self, name: str) -> Provider:
+    async def get(self, name: str) -> GuardedProvider:
         """Return the provider of this name, built at first use.
 
         Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
@@ -163,14 +165,25 @@ class ProviderRegistry:
             spec = self._outside if self.is_outside(name) else self._specs.get(name)
             if spec is None:
                 raise self._not_installed(name)
-            factory = load_object(spec.factory, plugin=name)
             section = with_profile(self._settings.provider_settings(name), login, os.environ)
-            services = self._make_services(name, login)
             try:
-                self._built[name, login] = factory(section, services)
+                self._built[name, login] = self._build(spec, section, login)
             except ConfigError as error:
                 raise self._under_its_name(error, name) from error
+            except PluginFaultError as error:
+                raise ProviderNotAvailableError(error.message, hint=error.hint) from error
         return self._built[name, login]
+
+    def _build(
+        self, spec: ProviderSpec, section: Mapping[str, Any], login: str | None
+    ) -> GuardedProvider:
+        guest = Guest.of(spec)
+        factory = guest.load()
+        services = self._make_services(spec.name, login)
+        services.guest = guest
+        with guest.calling("its factory", ANSWERS):
+            provider = factory(section, services)
+        return GuardedProvider(provider, guest, self._clock)
 
     def _not_installed(self, name: str) -> ProviderNotAvailableError:
         kind = kind_of(name, self._settings)
@@ -203,7 +216,7 @@ class ProviderRegistry:
         provider = self._a_built(name)
         return ProviderCapabilities() if provider is None else provider.capabilities
 
-    def _a_built(self, name: str) -> Provider | None:
+    def _a_built(self, name: str) -> GuardedProvider | None:
         """Return a provider by its name, whatever its login, if it was built already."""
         built = (provider for (known, _), provider in self._built.items() if known == name)
         return next(built, None)
@@ -222,22 +235,16 @@ class ProviderRegistry:
 
     async def probe(self, name: str) -> ProviderStatus:
         """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
+        provider = await self.get(name)
         try:
-            provider = await self.get(name)
-            async with asyncio.timeout(PROBE_SECONDS):
-                return await provider.probe()
-        except PrsmError:
-            raise
-        except TimeoutError as error:
+            return await provider.probe()
+        except TooLateError as error:
             raise ProviderNotAvailableError(
                 f"provider {name}: the probe did not end within {PROBE_SECONDS:.0f} s",
                 hint="run its command by hand with --version",
             ) from error
-        except Exception as error:
-            raise ProviderNotAvailableError(
-                f"provider {name}: the probe failed: {type(error).__name__}: {error}",
-                hint="this is an error of the plugin",
-            ) from error
+        except PluginFaultError as error:
+            raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
     async def choose(self, wanted: str | None, *, leads: bool = True) -> str:
         """Return the provider of the master, after a probe: the wanted or the first that works.
@@ -286,12 +293,14 @@ class ProviderRegistry:
     async def aclose(self) -> None:
         """Close every provider that was built; one that fails to does not keep the others."""
         built, self._built = self._built, {}
-        for (name, _), provider in built.items():
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await provider.aclose()
-            except Exception:  # noqa: BLE001 - a plugin's fault; the engine is closing
-                _log.exception("provider %s could not be closed", name)
+        await asyncio.gather(*(_close(provider) for provider in built.values()))
+
+
+async def _close(provider: GuardedProvider) -> None:
+    try:
+        await provider.aclose()
+    except PluginError as error:
+        _log.warning("%s", error)
 
 
 def kind_of(name: str, settings: Settings) -> str:

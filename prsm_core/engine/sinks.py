@@ -1,4 +1,8 @@
-"""Sinks: each has a bounded queue and a task of its own, and can never slow the engine."""
+"""Sinks: each has a bounded queue and a task of its own, and can never slow the engine.
+
+What a sink does not get is counted and told, whyever: its queue was full, its code failed, or it
+was given up because a write did not end.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.clocks import first_of
-from prsm_core.plugins import load_object
+from prsm_core.errors import PluginError
+from prsm_core.plugins.guard import Guest, TooLateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +23,48 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 
-    OnDrop = Callable[[str, int], None]
+    OnDrop = Callable[[str, int], None]  # a sink's name, and how many events it did not get
+    OnFault = Callable[[str], None]  # what went wrong, once a sink
 
+WRITE_SECONDS = 30.0  # how long a sink may take to write a batch
 CLOSE_SECONDS = 2.0  # how long a sink may take to write what is left at the run's end
 BATCH = 100
 
 
 class _SinkRunner:
-    def __init__(self, spec: EventSinkSpec, sink: EventSink, on_drop: OnDrop) -> None:
+    def __init__(
+        self,
+        spec: EventSinkSpec,
+        sink: EventSink,
+        guest: Guest,
+        clock: Clock,
+        on_drop: OnDrop,
+        on_fault: OnFault,
+    ) -> None:
         self._spec = spec
         self._sink = sink
+        self._guest = guest
+        self._clock = clock
         self._on_drop = on_drop
+        self._on_fault = on_fault
         self._queue: deque[Event] = deque()
         self._wake = asyncio.Event()
+        self.idle = asyncio.Event()  # it has written all that it was given, or never will
+        self.idle.set()
+        self._writing = 0  # events
         self._closing = False
+        self._is_given_up = False
+        self._is_told = False  # that it fails
         self._dropped = 0  # events, told once per written batch
+        self.task: asyncio.Task[None] | None = None
 
     def offer(self, events: Sequence[Event]) -> None:
         kinds = self._spec.kinds
         for event in events:
             if event.type == "sink_dropped" or (kinds is not None and event.type not in kinds):
+                continue
+            if self._is_given_up:
+                self._dropped += 1
                 continue
             if len(self._queue) >= self._spec.maxsize:
                 self._dropped += 1
@@ -45,72 +72,154 @@ class _SinkRunner:
                     continue
                 self._queue.popleft()
             self._queue.append(event)
+        if self._queue:
+            self.idle.clear()
         self._wake.set()
 
     def close(self) -> None:
         self._closing = True
         self._wake.set()
 
+    def give_up(self, why: str) -> None:
+        """Let it write nothing more; what it has not written is lost."""
+        if not self._is_given_up:
+            self._is_given_up = True
+            self._dropped += self._writing + len(self._queue)
+            self._writing = 0
+            self._queue.clear()
+            self.idle.set()
+            self._fault(f"{self._guest} {why}: it gets no more events of this run")
+            if self.task is not None:
+                self.task.cancel()
+        self.tell_dropped()
+
+    def tell_dropped(self) -> None:
+        if self._dropped:
+            count, self._dropped = self._dropped, 0
+            self._on_drop(self._spec.name, count)
+
     async def run(self) -> None:
         try:
-            while self._queue or not self._closing:
+            while self._queue or not (self._closing or self._is_given_up):
                 await self._wake.wait()
                 self._wake.clear()
                 while self._queue:
                     batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
                     await self._write(batch)
+                self.idle.set()
         finally:
-            await self._sink.aclose()
+            await self._close()
 
     async def _write(self, batch: list[Event]) -> None:
+        self._writing = len(batch)
+        why = f"did not end a write within {WRITE_SECONDS:g} s"
+        timer = self._clock.call_later(WRITE_SECONDS, lambda: self.give_up(why))
         try:
-            await self._sink.write(batch)
-        except Exception:  # noqa: BLE001 - a raising sink loses its batch, which is counted
-            self._dropped += len(batch)
-        if self._dropped:
-            count, self._dropped = self._dropped, 0
-            self._on_drop(self._spec.name, count)
+            with self._guest.calling("write"):
+                await self._sink.write(batch)
+        except TooLateError as error:
+            self.give_up(f"failed in write ({error.why})")
+        except PluginError as error:  # a raising sink loses its batch, which is counted
+            self._dropped += self._writing
+            self._fault(error.message)
+        finally:
+            timer.cancel()
+        self._writing = 0
+        if not self._is_given_up:
+            self.tell_dropped()
+
+    async def _close(self) -> None:
+        try:
+            with self._guest.calling("aclose"):
+                await self._sink.aclose()
+        except PluginError as error:
+            self._fault(error.message)
+
+    def _fault(self, text: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._on_fault(text)
 
 
 class SinkGroup:
     """Owns the sinks of one run."""
 
-    def __init__(self, background: Background, clock: Clock, on_drop: OnDrop) -> None:
+    def __init__(
+        self, background: Background, clock: Clock, on_drop: OnDrop, on_fault: OnFault
+    ) -> None:
         self._background = background
         self._clock = clock
         self._on_drop = on_drop
-        self._runners: list[tuple[_SinkRunner, asyncio.Task[None]]] = []
+        self._on_fault = on_fault
+        self._runners: list[_SinkRunner] = []
 
     def open(
         self,
         specs: Sequence[EventSinkSpec],
         run: RunInfo,
         settings: Mapping[str, Mapping[str, Any]],
-        on_broken: Callable[[str, Exception], None],
-    ) -> None:
-        """Open every sink; one that cannot be opened is reported and left out."""
+    ) -> list[str]:
+        """Open every sink; return what is wrong with those that are left out."""
+        problems = []
         for spec in specs:
+            guest = Guest.of(spec)
             try:
-                sink = load_object(spec.factory, plugin=spec.name)(run, settings.get(spec.name, {}))
-            except Exception as error:  # noqa: BLE001 - a plugin's fault, told by name
-                on_broken(spec.name, error)
+                sink = _open(spec, guest, run, settings.get(spec.name, {}))
+            except PluginError as error:
+                problems.append(f"{error.message}: it gets no events of this run")
                 continue
-            runner = _SinkRunner(spec, sink, self._on_drop)
-            task = self._background.start(runner.run(), name=f"sink {spec.name}")
-            self._runners.append((runner, task))
+            runner = _SinkRunner(spec, sink, guest, self._clock, self._on_drop, self._on_fault)
+            runner.task = self._background.start(runner.run(), name=f"sink {spec.name}")
+            self._runners.append(runner)
+        return problems
 
     def publish(self, events: tuple[Event, ...]) -> None:
         """Offer committed events to every sink."""
-        for runner, _ in self._runners:
+        for runner in self._runners:
             runner.offer(events)
 
+    async def settle(self) -> None:
+        """Let each sink write what it has, for a bounded time, and tell what was lost by now.
+
+        One that has not done so then is given up: its loss is told before the run's end is.
+        """
+        await first_of(self._clock, CLOSE_SECONDS, self._until_idle)
+        for runner in self._runners:
+            if runner.idle.is_set():
+                runner.tell_dropped()
+            else:
+                runner.give_up(f"has not written all within {CLOSE_SECONDS:g} s")
+
+    def tell_dropped(self) -> None:
+        """Tell how many events each sink did not get, as far as it was not told yet."""
+        for runner in self._runners:
+            runner.tell_dropped()
+
+    async def _until_idle(self) -> None:
+        for runner in self._runners:
+            await runner.idle.wait()
+
     async def aclose(self) -> None:
-        """Let each sink write what it has, for a bounded time."""
-        for runner, _ in self._runners:
+        """Let each sink write what it still has and close, for a bounded time."""
+        runners, self._runners = self._runners, []
+        for runner in runners:
             runner.close()
-        tasks = {task for _, task in self._runners}
-        self._runners.clear()
+        tasks = {runner.task for runner in runners if runner.task is not None}
         if tasks:
             await first_of(self._clock, CLOSE_SECONDS, lambda: asyncio.wait(tasks))
-        for task in tasks:
-            task.cancel()
+        for runner in runners:
+            if runner.task is not None and not runner.task.done():
+                runner.give_up(f"has not closed within {CLOSE_SECONDS:g} s")
+            runner.tell_dropped()
+
+
+def _open(
+    spec: EventSinkSpec, guest: Guest, run: RunInfo, settings: Mapping[str, Any]
+) -> EventSink:
+    factory = guest.load()
+    with guest.calling("its factory"):
+        sink: EventSink = factory(run, settings)
+    for name in ("write", "aclose"):
+        if not callable(getattr(sink, name, None)):
+            raise guest.wrong("its factory", f"gave a {type(sink).__name__} without {name}")
+    return sink

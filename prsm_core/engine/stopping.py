@@ -30,7 +30,10 @@ async def stop_session(record: AgentRecord, clock: Clock) -> None:
         task.cancel()
     if await first_of(clock, STOP_SECONDS, lambda: asyncio.wait({task})):
         return
-    turn = None if record.session is None else record.session.turn
+    if record.session is None:
+        return
+    record.session.leave_slot()
+    turn = record.session.turn
     if turn is not None:
         await first_of(clock, STOP_SECONDS, turn.abandon)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+from prsm_core.plugins.guard import Guest, TooLateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,14 +88,12 @@ async def ask_models(
     """Return the models that a provider lists, and why it lists none within so many seconds."""
     try:
         provider = await registry.get(name)
-        async with asyncio.timeout(seconds):
-            return tuple(await provider.list_models()), None
-    except TimeoutError:
+        guest, call = Guest("provider", name), provider.list_models
+        return tuple(await guest.within(seconds, "list_models", call, passes=(PrsmError,))), None
+    except TooLateError:
         return (), f"no answer within {seconds:g} s"
     except PrsmError as error:
         return (), error.message
-    except Exception as error:  # noqa: BLE001 - a plugin's fault; it is told as its own
-        return (), f"{type(error).__name__}: {error}"
 
 
 async def ask_whether_known(
@@ -102,8 +102,8 @@ async def ask_whether_known(
     """Return whether a provider takes a model that it does not list; also where it cannot say."""
     try:
         provider = await registry.get(name)
-        async with asyncio.timeout(seconds):
-            return bool(await provider.knows_model(model))
-    except Exception:  # noqa: BLE001 - a plugin's fault; the vendor may still take the model
-        _log.exception("provider %s cannot say whether it knows a model", name)
+        guest, call = Guest("provider", name), partial(provider.knows_model, model)
+        return await guest.within(seconds, "knows_model", call, passes=(PrsmError,))
+    except PrsmError as error:  # the vendor may still take the model
+        _log.warning("provider %s cannot say whether it knows a model: %s", name, error)
         return True

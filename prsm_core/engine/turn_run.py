@@ -88,7 +88,7 @@ class TurnRun:
             used=record.reasoning_used,
         )
         self._parent_turn = record.head_turn_id
-        self.stop = TurnStop(runtime, provider, record.descriptor.name)
+        self.stop = TurnStop(runtime, provider, record.descriptor.name, session.give_up)
         self._allowance = Allowance(runtime.clock)
         self._watched: int | None = None  # under this number
         self._is_streaming = False

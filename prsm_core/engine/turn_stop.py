@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from prsm_core.engine.runtime import Runtime
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.provider import ProviderSession
 
 STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
+LET_GO_SECONDS = 60.0  # how long one that was cancelled may; then its agent fails without it
 
 _EXPIRED = {
     "reasoning": "the agent used up its reasoning time",
@@ -24,13 +27,21 @@ _EXPIRED = {
 class TurnStop:
     """Owns why one turn is to end, and sees to it that it does.
 
-    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
+    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled; where
+    it keeps that to itself and goes on, its agent is given up.
     """
 
-    def __init__(self, runtime: Runtime, provider: ProviderSession, name: str) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        provider: ProviderSession,
+        name: str,
+        give_up: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         self._runtime = runtime
         self._provider = provider
         self._name = name  # of the agent
+        self._give_up = give_up
         self._task: asyncio.Task[Any] | None = None  # the one that streams
         self._late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
         self._is_cut_off = False  # the provider did not end the turn, so the engine did
@@ -57,6 +68,9 @@ class TurnStop:
         if self._task is not None:
             self._is_cut_off = True
             self._task.cancel()
+            await self._runtime.clock.sleep(LET_GO_SECONDS)
+            # In a task of its own: it closes the turn, which ends this one.
+            self._runtime.background.launch(self._give_up(), name=f"giving up {self._name}")
 
     def take_back(self) -> bool:
         """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""

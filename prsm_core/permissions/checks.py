@@ -1,14 +1,21 @@
-"""Asks the permission checks of plugins; whatever goes wrong with one is a Deny that names it."""
+"""Asks the permission checks of plugins; whatever goes wrong with one is a Deny that names it.
+
+So is an answer that is no verdict, or that comes too late: also when the check has blocked the
+thread, or has kept to itself that it was cancelled.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Ask, Deny
-from prsm_core.plugins import load_object
+from prsm_core.domain.permissions import ASK_OPTIONS, RULE_ANSWERS, Allow, Ask, Deny
+from prsm_core.errors import PluginError
+from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
+from prsm_core.plugins.values import TEXT, TEXTS, Kind, first_problem, many, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -22,6 +29,7 @@ class PluginChecks:
 
     def __init__(self, specs: Iterable[PermissionCheckSpec], trusted: Collection[str] = ()) -> None:
         self._specs = sorted(specs, key=lambda spec: (spec.priority, spec.name))
+        self._guests = {spec.name: Guest.of(spec) for spec in self._specs}
         self._of_calls = tuple(spec for spec in self._specs if spec.orchestration)
         self._others = tuple(spec for spec in self._specs if not spec.orchestration)
         self._trusted = frozenset(trusted)
@@ -58,7 +66,7 @@ class PluginChecks:
     ) -> Verdict | None:
         strongest: Verdict | None = None
         for spec in specs:
-            verdict = await _ask(spec, request, context)
+            verdict = await _ask(spec, self._guests[spec.name], request, context)
             if isinstance(verdict, Deny):
                 return verdict
             if isinstance(verdict, Ask):
@@ -69,27 +77,53 @@ class PluginChecks:
 
 
 async def _ask(
-    spec: PermissionCheckSpec, request: PermissionRequest, context: PermissionContext
+    spec: PermissionCheckSpec,
+    guest: Guest,
+    request: PermissionRequest,
+    context: PermissionContext,
 ) -> Verdict | None:
+    now = asyncio.get_running_loop().time
+    began = now()
     try:
-        check = load_object(spec.check, plugin=spec.name)
-        async with asyncio.timeout(spec.timeout):
-            verdict = await check(request, context)
-    except TimeoutError:
-        return _failed(spec, f"gave no verdict within {spec.timeout:g} s")
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return _failed(spec, "cancelled itself")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a check that fails is a refusal
-        return _failed(spec, f"failed: {str(error) or type(error).__name__}")
-    if isinstance(verdict, Ask | Deny):
-        return replace(verdict, check=spec.name)
-    if verdict is None or isinstance(verdict, Allow):
-        return verdict
-    return _failed(spec, f"gave a {type(verdict).__name__}, which is no verdict")
+        check = guest.load()
+        answer = partial(check, request, context)
+        verdict = await guest.within(spec.timeout, "its answer", answer)
+    except TooLateError:
+        return _late(spec, guest)
+    except PluginFaultError as error:
+        return _failed(spec, guest, f"failed: {error.why}")
+    except PluginError as error:
+        return _failed(spec, guest, f"failed: {error.message}")
+    if now() - began > spec.timeout:
+        return _late(spec, guest)  # it has blocked the thread, its own deadline included
+    if verdict is None:
+        return None
+    problem = first_problem(verdict, _VERDICTS)
+    if problem is not None:
+        return _failed(spec, guest, f"gave {problem}")
+    return verdict if isinstance(verdict, Allow) else replace(verdict, check=spec.name)
 
 
-def _failed(spec: PermissionCheckSpec, what: str) -> Deny:
-    return Deny(f"the permission check {spec.name} {what}", check=spec.name)
+_RULES = many(TEXTS)
+_VERDICTS = {
+    Allow: {"reason": TEXT},
+    Deny: {"reason": TEXT},
+    Ask: {
+        "reason": TEXT,
+        "options": Kind(
+            "some of the options of an Ask",
+            lambda value: many(one_of(*ASK_OPTIONS, *RULE_ANSWERS)).fits(value) and bool(value),
+        ),
+        "parts": TEXTS,
+        "allow_rules": _RULES,
+        "deny_rules": _RULES,
+    },
+}
+
+
+def _late(spec: PermissionCheckSpec, guest: Guest) -> Deny:
+    return _failed(spec, guest, f"gave no verdict within {spec.timeout:g} s")
+
+
+def _failed(spec: PermissionCheckSpec, guest: Guest, what: str) -> Deny:
+    return Deny(f"the {guest} {what}", check=spec.name)

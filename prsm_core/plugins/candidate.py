@@ -12,6 +12,7 @@ import pluggy
 from prsm_core import hookspecs
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.plugins.fields import check_fields
 from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.pins import core_version, satisfies
 from prsm_core.plugins.records import (
@@ -133,6 +134,7 @@ class Candidate:
                 self.brings_checks = True  # whatever hook it came from
             if not isinstance(spec, kind):
                 raise TypeError(f"{hook} gave a {type(spec).__name__}, not a {kind.__name__}")
+            check_fields(spec)
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,11 +107,14 @@ def fails(model, task):
     [
         (scorer("bad", score=fails), "KeyError: 'b'"),
         (scorer("bad", score="no.such:module"), "plugin bad: cannot import 'no.such:module': "),
-        (scorer("bad", a=1.5), "ValueError: it says 1.5, which is not 0 to 1"),
-        (scorer("bad", a=float("nan")), "ValueError: it says nan, which is not 0 to 1"),
-        (scorer("bad", score=lambda model, task: "good"), "TypeError: "),
-        (scorer("bad", weight=0.0, a=1.0), "ValueError: its weight is 0.0"),
-        (scorer("bad", weight=float("inf"), a=1.0), "ValueError: its weight is inf"),
+        (scorer("bad", score=lambda *_: sys.exit(3)), "SystemExit: 3"),
+        (scorer("bad", score=lambda *_: Decimal("0.5")), "it says a Decimal"),
+        (scorer("bad", score=lambda *_: True), "it says a bool"),
+        (scorer("bad", a=1.5), "it says 1.5, which is not 0 to 1"),
+        (scorer("bad", a=float("nan")), "it says nan, which is not 0 to 1"),
+        (scorer("bad", score=lambda model, task: "good"), "it says a str, which is not 0 to 1"),
+        (scorer("bad", weight=0.0, a=1.0), "its weight is 0.0"),
+        (scorer("bad", weight=float("inf"), a=1.0), "its weight is inf"),
     ],
 )
 def test_a_broken_scorer_is_left_out_for_all_models_and_told(broken, why):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 from prsm_core.engine.background import Background
+from prsm_core.testing.fake_clock import FakeClock
 
 DEADLINE = 10.0
 
@@ -143,3 +145,21 @@ async def test_work_that_waits_gets_what_is_thrown_into_it(background):
             return str(error)
 
     assert await background.finish(work()) == "no luck"
+
+
+async def test_what_refuses_to_end_is_left_behind_and_named(failures, caplog):
+    released = asyncio.Event()
+
+    async def hold_on():
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    async with asyncio.timeout(DEADLINE):
+        async with Background(lambda *failure: failures.append(failure), FakeClock()) as background:
+            task = background.start(hold_on(), name="stubborn")
+            await asyncio.sleep(0)
+    assert not task.done()
+    assert "stubborn does not end: it is left behind" in caplog.text
+    released.set()
+    await task

@@ -124,7 +124,11 @@ class OddProvider(Provider):
     ("error", "words", "kind"),
     [
         (None, "the provider's stream ended without a turn end", "unknown"),
-        (OSError("the wire is cut"), "the wire is cut", "internal"),
+        (
+            OSError("the wire is cut"),
+            "odd failed in run_turn: OSError: the wire is cut",
+            "plugin_fault",
+        ),
         (ProviderNotAvailableError("it is gone"), "it is gone", "provider_not_available"),
     ],
 )

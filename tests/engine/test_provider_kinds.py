@@ -57,8 +57,8 @@ async def test_a_section_with_a_kind_is_a_provider_of_its_own(registry_of):
     registry = registry_of({"mine": {"kind": "plain", "colour": "red"}, "other": {"kind": "plain"}})
     assert registry.names == {"plain", "mine", "other"}
     mine, other = await registry.get("mine"), await registry.get("other")
-    assert (mine.settings, other.settings) == ({"colour": "red"}, {})
-    assert [p.services.state_dir.name for p in (mine, other)] == ["mine", "other"]
+    assert (mine.inner.settings, other.inner.settings) == ({"colour": "red"}, {})
+    assert [p.inner.services.state_dir.name for p in (mine, other)] == ["mine", "other"]
 
 
 async def test_it_may_be_chosen_where_its_kind_itself_is_not(registry_of):

@@ -72,9 +72,9 @@ async def test_a_provider_is_built_once_with_its_section_of_the_yaml(registry):
     assert registry.names == {"first", "second"}
     second = await registry.get("second")
     assert await registry.get("second") is second
-    assert second.settings == {"base_url": "http://127.0.0.1:1/v1", "models": ["small"]}
-    assert (await registry.get("first")).settings == {}
-    assert second.services.state_dir.stat().st_mode & 0o777 == 0o700
+    assert second.inner.settings == {"base_url": "http://127.0.0.1:1/v1", "models": ["small"]}
+    assert (await registry.get("first")).inner.settings == {}
+    assert second.inner.services.state_dir.stat().st_mode & 0o777 == 0o700
 
 
 async def test_the_first_provider_that_can_be_used_is_chosen(registry):
@@ -91,10 +91,10 @@ async def test_a_provider_that_is_not_installed_is_named_with_those_that_are(reg
 
 async def test_a_provider_that_cannot_lead_is_passed_over_and_refused_as_a_master_by_name(registry):
     second = await registry.get("second")
-    second.capabilities = ProviderCapabilities(supports_master=False)
+    second.inner.capabilities = ProviderCapabilities(supports_master=False)
     with pytest.raises(ProviderNotAvailableError, match="second cannot lead a run"):
         await registry.choose("second")
-    (await registry.get("first")).settings = {"base_url": "http://127.0.0.1:2/v1"}
+    (await registry.get("first")).inner.settings = {"base_url": "http://127.0.0.1:2/v1"}
     assert await registry.choose(None) == "first"
     assert await registry.choose("second", leads=False) == "second", "its children may be"
 
@@ -102,7 +102,7 @@ async def test_a_provider_that_cannot_lead_is_passed_over_and_refused_as_a_maste
 async def test_the_window_of_a_model_is_as_the_settings_say_else_as_its_provider_knows(registry):
     assert registry.context_window("second", "small") is None, "it was not built yet"
     second = await registry.get("second")
-    second.known_models = (
+    second.inner.known_models = (
         ModelInfo(model_id="small", context_window=1000),
         ModelInfo(model_id="said", context_window=2000),
         ModelInfo(model_id="bare"),

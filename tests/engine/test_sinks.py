@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ async def test_a_sink_that_cannot_be_opened_is_named_and_left_out(opened):
         assert (await team.run("do it", master=talk)).status == "completed"
     [notice] = team.ledger.events("notice")
     assert notice["level"] == "warning"
-    assert "event sink broken could not be opened: no such folder" in notice["text"]
+    assert "event sink broken failed in its factory: OSError: no such folder" in notice["text"]
     assert sink.events
 
 
@@ -149,3 +150,79 @@ async def test_each_run_opens_and_closes_its_own_sinks(opened):
     runs = [{event.run for event in sink.events} for sink in sinks]
     assert [len(run) for run in runs] == [1, 1]
     assert runs[0] != runs[1]
+
+
+@pytest.mark.requirement("D4")
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
+@pytest.mark.parametrize("call", ["write", "aclose"])
+async def test_whatever_a_sink_raises_is_its_own_failure_and_is_told_once(opened, error, call):
+    class Broken(ListSink):
+        async def write(self, batch):
+            await self.fail("write")
+            await super().write(batch)
+
+        async def aclose(self):
+            await self.fail("aclose")
+
+        async def fail(self, now):
+            await asyncio.sleep(0)
+            if now == call:
+                raise error
+
+    good = ListSink()
+    async with opened(sinks=[spec(Broken(), "broken"), spec(good, "good")]) as team:
+        assert (await team.run("do it", master=talk)).status == "completed"
+    assert good.events[-1].type == "run_finished"
+    if call == "write":
+        [notice] = team.ledger.events("notice")
+        assert "event sink broken failed in write: " in notice["text"]
+        assert team.ledger.events("sink_dropped")
+
+
+@pytest.mark.requirement("D4")
+async def test_what_a_sink_that_never_returns_has_lost_is_counted_before_the_run_ends(opened):
+    """It hangs in its first write: today's queue would never have told."""
+
+    async def hang(batch):
+        await asyncio.Event().wait()
+
+    sink = ListSink(hang)
+    async with opened(sinks=[spec(sink)], clock=FakeClock()) as team:
+        assert (await team.run("do it", master=talk)).status == "completed"
+    assert lost(team) == offered(team)
+    [notice] = team.ledger.events("notice")
+    assert "event sink list has not written all within 2 s" in notice["text"]
+
+
+async def test_a_write_without_an_end_is_given_up_while_the_run_goes_on(opened):
+    gate = asyncio.Event()
+
+    async def swallow(batch):
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+
+    async def master(agent):
+        await agent.say("one")
+        await team.clock.sleep(60)
+        assert team.ledger.events("sink_dropped")
+        await talk(agent)
+
+    sink = ListSink(swallow)
+    async with opened(sinks=[spec(sink)], clock=FakeClock()) as team:
+        assert (await team.run("do it", master=master)).status == "completed"
+        gate.set()
+        await team.settled()
+    assert lost(team) == offered(team)
+    [notice] = team.ledger.events("notice")
+    assert "event sink list did not end a write within 30 s" in notice["text"]
+
+
+def lost(team):
+    return sum(event["count"] for event in team.ledger.events("sink_dropped"))
+
+
+def offered(team):
+    """Return how many events the sink was to get before the end of the run."""
+    kinds = [event["type"] for event in team.ledger.events()]
+    return len(kinds) - kinds.count("sink_dropped") - kinds.count("run_finished")

@@ -182,3 +182,24 @@ async def test_an_agent_whose_provider_swallowed_a_cut_off_can_be_killed(stubbor
 
     async with stubborn(provider) as (team, start):
         assert (await start(master=master, a=a_child)).status == "completed"
+
+
+@pytest.mark.requirement("E85")
+async def test_an_agent_fails_whose_provider_never_ends_a_turn(stubborn):
+    """It is silent, does not heed the interrupt, and swallows its cancellation."""
+    provider = Stubborn(turns=["a"], obeys=False)
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        [result] = await agent.collect()
+        assert "provider stubborn does not end a turn" in result["error"]
+        assert team.runtime.slots.in_use == 1
+        await agent.complete()
+
+    async def a_child(agent):
+        await agent.hang()
+
+    async with stubborn(provider) as (team, start):
+        assert (await start(master=master, a=a_child)).status == "completed"
+        provider.released.set()
+        await team.settled()

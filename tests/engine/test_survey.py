@@ -68,7 +68,7 @@ async def test_one_that_is_broken_spoils_no_other():
         good=Vendor(MODELS),
     )
     assert (reports["bad"].status.reason, reports["bad"].status.hint) == ("it broke", "mend it")
-    assert reports["odd"].models_problem == "ValueError: odd"
+    assert reports["odd"].models_problem == "provider odd failed in list_models: ValueError: odd"
     assert reports["plain"].models_problem == "not logged in"
     assert reports["good"].models == MODELS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -265,11 +266,16 @@ async def test_in_bypass_only_checks_that_ask_for_it_run(context):
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        (check(ValueError("broken")), "the permission check check failed: broken"),
+        (check(ValueError("broken")), "the permission check check failed: ValueError: broken"),
         (check(KeyError()), "failed: KeyError"),
-        (check(SystemExit(3)), "failed: 3"),
+        (check(SystemExit(3)), "failed: SystemExit: 3"),
+        (check(BaseExceptionGroup("many", [SystemExit(3)])), "failed: BaseExceptionGroup: many"),
+        (check(GeneratorExit()), "failed: GeneratorExit"),
         (check(asyncio.CancelledError()), "cancelled itself"),
-        (check("yes"), "gave a str, which is no verdict"),
+        (check("yes"), "gave a str, which is no Allow or Deny or Ask"),
+        (check(Deny(5)), "gave a Deny whose reason is a int: 5, not text"),  # type: ignore[arg-type]
+        (check(Ask("?", options=())), "gave a Ask whose options is a tuple"),
+        (check(Ask("?", options=("perhaps",))), "not some of the options of an Ask"),
         (
             PermissionCheckSpec(name="lost", summary="", priority=1, check="no.such:thing"),
             "lost failed",
@@ -289,6 +295,53 @@ async def test_a_check_that_takes_too_long_is_a_refusal_that_names_it(context):
 
     spec = PermissionCheckSpec(name="slow", summary="", priority=1, check=hang, timeout=0.01)
     verdict = await broker(checks=[spec]).decide(uses("Read", "x"), context)
+    assert verdict == Deny("the permission check slow gave no verdict within 0.01 s")
+
+
+@pytest.mark.requirement("F9")
+async def test_a_check_that_keeps_to_itself_that_it_is_late_is_a_refusal(context):
+    """It is cancelled at its deadline, swallows that, and says yes."""
+
+    async def swallow(_request, _context):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Allow()
+
+    spec = PermissionCheckSpec(name="slow", summary="", priority=1, check=swallow, timeout=0.01)
+    verdict = await broker(checks=[spec], trusted_checks=["slow"]).decide(
+        uses("Read", "x"), context
+    )
+    assert verdict == Deny("the permission check slow gave no verdict within 0.01 s")
+
+
+@pytest.mark.requirement("F9")
+async def test_a_check_that_blocks_the_thread_past_its_deadline_is_a_refusal(context):
+    async def block(_request, _context):
+        now = asyncio.get_running_loop().time
+        began = now()
+        while now() - began <= spec.timeout:
+            pass
+        return Allow()
+
+    spec = PermissionCheckSpec(name="slow", summary="", priority=1, check=block, timeout=0.01)
+    verdict = await broker(checks=[spec], trusted_checks=["slow"]).decide(
+        uses("Read", "x"), context
+    )
+    assert verdict == Deny("the permission check slow gave no verdict within 0.01 s")
+
+
+@pytest.mark.requirement("F9")
+async def test_a_check_that_never_lets_go_is_left_behind_and_refuses(context):
+    released = asyncio.Event()
+
+    async def hold_on(_request, _context):
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    spec = PermissionCheckSpec(name="slow", summary="", priority=1, check=hold_on, timeout=0.01)
+    verdict = await broker(checks=[spec]).decide(uses("Read", "x"), context)
+    released.set()
     assert verdict == Deny("the permission check slow gave no verdict within 0.01 s")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin import BUILTINS
@@ -14,9 +15,11 @@ from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.config import Settings, load_settings
 from prsm_core.config.explain import one_by_one
 from prsm_core.config.trust import check_trust
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.plugins import PluginManager, PluginState
+from prsm_core.plugins.records import WORDS
+from prsm_core.plugins.settings import reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from prsm_core.config import LoadedSettings, Paths
     from prsm_core.config.trust import Standing
     from prsm_core.plugins import PluginRecord
+    from prsm_core.plugins.records import Spec
+
+IMPORT_SECONDS = 5.0  # for what a record names by text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +139,7 @@ def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Fin
     for spec, problem in plugins.unsettled():
         tell = broken if isinstance(spec, PermissionCheckSpec) else warning
         yield tell("plugins", problem.message, problem.hint or CURE)
+    yield from _check_code(plugins)
     for notice in plugins.notices:
         yield warning("plugins", notice, "correct the name there")
     active = [record.name for record in plugins.records if record.state is PluginState.ACTIVE]
@@ -149,3 +156,35 @@ def _refused(record: PluginRecord) -> Finding:
         f"{record.name} ({record}) is {record.state}: {record.fault}",
         f"{mend} {record.distribution}, or leave it out: PRSM_DISABLED_PLUGINS={record.name}",
     )
+
+
+def _check_code(plugins: PluginManager) -> Iterator[Finding]:
+    """Look whether what the records name by text can be imported, as it would be when used."""
+    for kind, word in WORDS.items():
+        specs: Mapping[str, Spec] = plugins.collect(kind)
+        for name, spec in specs.items():
+            owner = plugins.owner_of(spec)
+            problem = _import_problem(plugins, spec) if isinstance(reference_of(spec), str) else None
+            if problem is not None:
+                leave_out = f"reinstall {owner.distribution}, or leave it out"
+                cure = f"{leave_out}: PRSM_DISABLED_PLUGINS={owner.name}"
+                yield broken("plugins", f"{word} {name} of {owner.name} ({owner}): {problem}", cure)
+
+
+def _import_problem(plugins: PluginManager, spec: Spec) -> str | None:
+    found: list[object] = []
+
+    def look() -> None:
+        try:
+            found.append(plugins.implementation(spec))
+        except PluginError as error:
+            found.append(error)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(IMPORT_SECONDS)
+    if not found:
+        return f"the import of {reference_of(spec)!r} did not end within {IMPORT_SECONDS:g} s"
+    if isinstance(found[0], PluginError):
+        return found[0].message
+    return None if callable(found[0]) else f"{reference_of(spec)!r} cannot be called"

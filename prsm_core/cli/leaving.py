@@ -1,0 +1,59 @@
+"""The end of the process: it comes, whatever plugins have left running."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+EXIT_SECONDS = 5.0  # how long threads, and what is registered to run at exit, may take
+
+_left_behind: list[Any] = []  # for ever: to throw such a task away would run its code once more
+
+
+def leave_behind(task: object) -> None:
+    """Keep a task that does not end as it is; the process ends without throwing it away."""
+    _left_behind.append(task)
+
+
+def see_out(code: int) -> None:
+    """Have the process end with this exit code a while from now, unless it has ended by itself.
+
+    Threads that are not daemons would keep it for ever, and so would what runs at exit. It ends
+    now where a task was left behind, which is known by then.
+    """
+    if _left_behind:
+        _end(code, "")
+    if "prsm_core.plugins.manager" in sys.modules:  # else there is no code but ours
+        threading.Thread(target=_end_late, args=[code], name="prsm exit", daemon=True).start()
+
+
+def _end_late(code: int) -> None:
+    threading.Event().wait(EXIT_SECONDS)
+    frames, main = sys._current_frames(), threading.main_thread()
+    threads = [thread for thread in threading.enumerate() if not thread.daemon and thread != main]
+    kept = [
+        f"thread {thread.name!r} does not end, at {_place(frames.get(thread.ident or 0))}"
+        for thread in threads
+    ] or [f"what runs at exit does not end, at {_place(frames.get(main.ident or 0))}"]
+    _end(code, f"prsm: warning: {'; '.join(kept)}: it is left behind\n")
+
+
+def _place(frame: FrameType | None) -> str:
+    from prsm_core.plugins.blame import place_of_frame
+
+    return str(place_of_frame(frame) or "a place in no code of a plugin")
+
+
+def _end(code: int, told: str) -> None:
+    try:
+        for stream, text in ((sys.stderr, told), (sys.stdout, "")):
+            if stream is not None:
+                stream.write(text)
+                stream.flush()
+    finally:
+        os._exit(code & 0xFF)

@@ -1,0 +1,154 @@
+"""Runs a coroutine as `asyncio.run` does, but whatever plugins do, it comes to an end.
+
+A `sys.exit` in a task or a callback of a plugin's own would end the loop with all agents in it,
+and a task or thread that does not end would keep the process for ever. Here the loop goes on
+after the one, and is left, after a moment, with the other still there; both are told by name. Code
+that blocks the loop is watched for meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.cli.leaving import leave_behind
+from prsm_core.engine.blocking import watched
+from prsm_core.plugins.blame import place_of_error, place_of_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from types import FrameType
+
+T = TypeVar("T")
+
+END_SECONDS = 5.0  # how long cancelled tasks may take to end
+THREAD_SECONDS = 2.0  # how long the work of `asyncio.to_thread` may take
+
+_log = logging.getLogger("prsm.cli")
+
+
+def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop of its own, in the main thread, and return what it does.
+
+    Raises KeyboardInterrupt after Ctrl-C, as `asyncio.run` does.
+    """
+    loop = asyncio.new_event_loop()
+    executor = ThreadPoolExecutor(thread_name_prefix="asyncio")
+    loop.set_default_executor(executor)
+    asyncio.set_event_loop(loop)
+    _keep_going(loop)
+    try:
+        with watched(loop):
+            try:
+                return _run(loop, main)
+            finally:
+                _end_tasks(loop)
+    finally:
+        _end_threads(executor)
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _keep_going(loop: asyncio.AbstractEventLoop) -> None:
+    """Let nobody but asyncio itself stop a loop."""
+    stop = loop.stop
+
+    def refuse() -> None:
+        caller = sys._getframe(1)
+        if caller.f_globals.get("__name__", "").startswith("asyncio"):
+            stop()
+        else:
+            _log.warning("%s wants to stop the event loop, which goes on", place_of_frame(caller))
+
+    loop.stop = refuse  # type: ignore[method-assign]
+
+
+def _run(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
+    task = loop.create_task(main)
+    with _interruptible(task) as interrupts:
+        try:
+            return _until_done(loop, task)
+        except asyncio.CancelledError:
+            if interrupts:
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _until_done(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
+    """Run the loop until a task is done, whoever else would end it."""
+    while not task.done():
+        try:
+            loop.run_until_complete(task)
+        except SystemExit as error:
+            if not task.done():
+                place = place_of_error(error)
+                _log.warning("%s called sys.exit(%r): nothing ends but it", place, error.code)
+    return task.result()
+
+
+@contextmanager
+def _interruptible(task: asyncio.Task[Any]) -> Iterator[list[int]]:
+    """Let the first Ctrl-C cancel a task, and the second raise KeyboardInterrupt where it is."""
+    interrupts: list[int] = []
+
+    def came(number: int, _frame: FrameType | None) -> None:
+        interrupts.append(number)
+        if len(interrupts) > 1 or task.done():
+            raise KeyboardInterrupt
+        task.cancel()
+        task.get_loop().call_soon_threadsafe(lambda: None)  # wake it
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupts
+        return
+    signal.signal(signal.SIGINT, came)
+    try:
+        yield interrupts
+    finally:
+        if signal.getsignal(signal.SIGINT) is came:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel all tasks, and end generators; what does not end is left behind."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    _wait(loop, tasks)
+    _wait(loop, {loop.create_task(loop.shutdown_asyncgens(), name="asynchronous generators")})
+
+
+def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
+    if not tasks:
+        return
+    _until_done(loop, loop.create_task(_some_time_for(tasks)))
+    for task in tasks:
+        if not task.done():
+            place = place_of_frame(_innermost(task))
+            _log.warning("task %r does not end, at %s: it is left behind", task.get_name(), place)
+            leave_behind(task)
+        elif not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            _log.warning("task %r failed at the end", task.get_name(), exc_info=error)
+
+
+async def _some_time_for(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks, timeout=END_SECONDS)
+
+
+def _innermost(task: asyncio.Task[Any]) -> FrameType | None:
+    stack = task.get_stack()
+    return stack[-1] if stack else None
+
+
+def _end_threads(executor: ThreadPoolExecutor) -> None:
+    """End the threads of `asyncio.to_thread`; what blocks them has a moment to end."""
+    ending = threading.Thread(target=executor.shutdown, daemon=True)
+    ending.start()
+    ending.join(THREAD_SECONDS)

@@ -1,0 +1,229 @@
+"""Every call into a provider, guarded: what it does wrong is its own failure, by its name.
+
+The engine holds providers and their sessions as these, so that none of its calls can forget to.
+What they give is checked where it crosses: capabilities, states, models, and each event.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.given import CAPABILITIES, EVENTS, MODELS, STATUS
+from prsm_core.errors import PluginError, PrsmError
+from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
+from prsm_core.plugins.values import first_problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import AgentHost, ProviderStatus, SessionRequest
+    from prsm_core.plugins.guard import Guest
+
+PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
+STEER_SECONDS = 10.0  # how long a vendor may take to answer what is said within a turn
+INTERRUPT_SECONDS = 10.0
+CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
+ANSWERS = (PrsmError,)  # errors that a provider may raise, as its interface says
+NOTHING = ProviderCapabilities(supports_master=False, resume="none")
+
+_log = logging.getLogger("prsm.engine")
+
+
+class GuardedProvider(Provider):
+    """A provider of a plugin.
+
+    Raises PluginFaultError for what is no provider.
+    """
+
+    def __init__(self, provider: Provider, guest: Guest, clock: Clock) -> None:
+        if not callable(getattr(provider, "open_session", None)):
+            what = f"gave a {type(provider).__name__}, which is no Provider"
+            raise guest.wrong("its factory", what)
+        self.inner = provider
+        self._guest = guest
+        self._clock = clock
+        self._capabilities()  # wrong ones are told now
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
+        """What it can do; nothing where it does not say."""
+        try:
+            return self._capabilities()
+        except PluginError as error:
+            _log.warning("%s", error)
+            return NOTHING
+
+    def _capabilities(self) -> ProviderCapabilities:
+        with self._guest.calling("capabilities"):
+            found = self.inner.capabilities
+        if (problem := first_problem(found, CAPABILITIES)) is not None:
+            raise self._guest.wrong("capabilities", problem)
+        return found
+
+    @property
+    def known_models(self) -> Sequence[ModelInfo]:  # type: ignore[override]
+        """The models it knows; none where it does not say."""
+        try:
+            with self._guest.calling("known_models"):
+                found = self.inner.known_models
+            return self._models("known_models", found)
+        except PluginError as error:
+            _log.warning("%s", error)
+            return ()
+
+    async def probe(self) -> ProviderStatus:
+        """Look for at most six seconds; see Provider."""
+        call = self.inner.probe
+        status = await self._guest.within(PROBE_SECONDS, "its probe", call, passes=ANSWERS)
+        if (problem := first_problem(status, STATUS)) is not None:
+            raise self._guest.wrong("its probe", f"gave {problem}")
+        return status
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Ask for the models; see Provider."""
+        with self._guest.calling("list_models", ANSWERS):
+            found = await self.inner.list_models()
+        return self._models("list_models", found)
+
+    async def knows_model(self, model: str) -> bool:
+        """Return whether the vendor takes a model that it does not list; see Provider."""
+        with self._guest.calling("knows_model", ANSWERS):
+            found = await self.inner.knows_model(model)
+        if not isinstance(found, bool):
+            raise self._guest.wrong("knows_model", f"gave a {type(found).__name__}, not True or False")
+        return found
+
+    def _models(self, what: str, found: object) -> Sequence[ModelInfo]:
+        if not isinstance(found, list | tuple):
+            raise self._guest.wrong(what, f"gave a {type(found).__name__}, not a tuple of models")
+        for model in found:
+            if (problem := first_problem(model, MODELS)) is not None:
+                raise self._guest.wrong(what, f"gave {problem}")
+        return tuple(found)
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[ProviderSession]:
+        """Open an agent's session; see Provider."""
+        guest = self._guest
+        with guest.calling("open_session", ANSWERS):
+            manager = self.inner.open_session(request, host)
+            inner = await manager.__aenter__()
+        error: BaseException | None = None
+        try:
+            yield GuardedSession(inner, guest)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
+            with guest.calling("the end of its session", (*ANSWERS, *_same(error))):
+                await manager.__aexit__(kind, error, trace)
+
+    async def aclose(self) -> None:
+        """End what it started, for a bounded time; see Provider."""
+        await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
+
+
+class GuardedSession(ProviderSession):
+    """A session of a plugin's provider."""
+
+    def __init__(self, session: ProviderSession, guest: Guest) -> None:
+        for name in ("run_turn", "steer", "interrupt"):
+            if not callable(getattr(session, name, None)):
+                what = f"gave a {type(session).__name__}, which is no ProviderSession"
+                raise guest.wrong("open_session", what)
+        self.inner = session
+        self._guest = guest
+        self._has_told = False
+
+    @property
+    def resume_token(self) -> str | None:  # type: ignore[override]
+        """The vendor's name of the conversation; None where it tells none that is text."""
+        found = self._read("resume_token", None)
+        if found is None or isinstance(found, str):
+            return found
+        self._tell("resume_token", f"is a {type(found).__name__}")
+        return None
+
+    @property
+    def reusable(self) -> bool:  # type: ignore[override]
+        """Whether it can take another turn; one that does not say cannot."""
+        found = self._read("reusable", False)
+        if not isinstance(found, bool):
+            self._tell("reusable", f"is a {type(found).__name__}")
+        return found is True
+
+    def _read(self, name: str, default: object) -> object:
+        try:
+            with self._guest.calling(name):
+                return getattr(self.inner, name, default)
+        except PluginError as error:
+            self._tell(name, f"cannot be read: {error.message}")
+            return default
+
+    def _tell(self, name: str, what: str) -> None:
+        if not self._has_told:
+            self._has_told = True
+            _log.warning("%s: %s %s; it is not used", self._guest, name, what)
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; each event is what it says it is. See ProviderSession."""
+        calling = self._guest.calling("run_turn", ANSWERS)
+        with calling:
+            stream: Any = self.inner.run_turn(context)
+            if not hasattr(stream, "__anext__"):
+                raise self._no_stream(stream)
+        try:
+            while True:
+                with calling:
+                    try:
+                        event = await stream.__anext__()
+                    except StopAsyncIteration:
+                        return
+                if (problem := first_problem(event, EVENTS)) is not None:
+                    raise self._guest.wrong("run_turn", f"gave {problem}")
+                yield event
+        finally:
+            if hasattr(stream, "aclose"):
+                with calling:
+                    await stream.aclose()
+
+    def _no_stream(self, found: object) -> PluginError:
+        if inspect.iscoroutine(found):
+            found.close()
+        what = f"gave a {type(found).__name__}: it must be an asynchronous generator"
+        return self._guest.wrong("run_turn", what)
+
+    async def steer(self, text: str) -> bool:
+        """Say something within the turn; whether the vendor took it. See ProviderSession."""
+        try:
+            taken = await self._guest.within(
+                STEER_SECONDS, "steer", partial(self.inner.steer, text), passes=ANSWERS
+            )
+        except PluginError as error:
+            _log.warning("%s", error)
+            return False
+        return taken is True
+
+    async def interrupt(self) -> None:
+        """Make the turn end; see ProviderSession."""
+        await self._guest.within(INTERRUPT_SECONDS, "interrupt", self.inner.interrupt)
+
+    async def park(self) -> bool:
+        """Let go of the waiting call; see ProviderSession."""
+        with self._guest.calling("park", ANSWERS):
+            return await self.inner.park() is True
+
+
+def _same(error: BaseException | None) -> tuple[type[Exception], ...]:
+    """Return the kind of an error that a session's end may hand back as it is."""
+    return (type(error),) if isinstance(error, Exception) else ()

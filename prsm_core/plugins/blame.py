@@ -1,0 +1,118 @@
+"""Whose code runs: finds the plugin that a frame of the stack belongs to.
+
+Only what has gone wrong is looked at, so that nothing has to be noted while all goes well.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.plugins.discovery import GROUP
+from prsm_core.plugins.records import CORE
+from prsm_core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.metadata import EntryPoints
+    from types import CodeType, FrameType, TracebackType
+
+_CORE_ROOT = "prsm_core"
+_DEBUGGERS = frozenset({"bdb", "pdb"})
+
+
+_roots: set[str] = set()  # the top packages that plugins' code was registered from
+
+
+def note_module(module: str) -> None:
+    """Take note of the module of something that a plugin has registered."""
+    if root := _root(module):
+        _roots.add(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of code, and the distribution of the plugin it belongs to; None: it is no plugin's."""
+
+    code: CodeType
+    line: int
+    owner: str | None = None
+    is_plugin: bool = False
+
+    def __str__(self) -> str:
+        """Return it as people read it."""
+        whose = "" if self.owner is None else f" of {self.owner}"
+        return f"{self.code.co_name}{whose} ({self.code.co_filename}, line {self.line})"
+
+
+def place_of_frame(frame: FrameType | None) -> Place | None:
+    """Return where a stack is, in the code of the plugin that was called last.
+
+    Without one of a plugin it is the innermost place that is not of the standard library; it is
+    None where there is none, or a debugger holds the stack.
+    """
+    frames = list(_outwards(frame))
+    if any(_module(found) in _DEBUGGERS for found, _ in frames):
+        return None
+    return _place(frames)
+
+
+def place_of_error(error: BaseException) -> Place | None:
+    """Return where an exception was raised, in the code of a plugin where there is some."""
+    return _place(reversed(list(_inwards(error.__traceback__))))
+
+
+def distribution_of(module: str) -> str | None:
+    """Return the name and version of the distribution whose plugin a module belongs to."""
+    root = _root(module)
+    if root == _CORE_ROOT:
+        return f"{CORE} {__version__}"
+    for point in _entry_points():
+        if root and point.dist is not None and _root(point.module) == root:
+            return f"{point.dist.name} {point.dist.version}"
+    return None
+
+
+def _place(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
+    named = {_root(point.module) for point in _entry_points()}
+    roots = (_roots | named) - {_CORE_ROOT, ""}
+    first = None
+    for frame, line in frames:
+        root = _root(_module(frame))
+        if root in roots:
+            owner = distribution_of(root) or f"plugin code {root}"
+            return Place(frame.f_code, line, owner, is_plugin=True)
+        if first is None and root not in sys.stdlib_module_names:
+            first = Place(frame.f_code, line, distribution_of(root))
+        if root == _CORE_ROOT:  # which was called by whatever is further out
+            return first
+    return first
+
+
+def _outwards(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
+    while frame is not None:
+        yield frame, frame.f_lineno or 0
+        frame = frame.f_back
+
+
+def _inwards(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _entry_points() -> EntryPoints:
+    # Imported late: it costs as much as all of this package.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if isinstance(name, str) else ""
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]

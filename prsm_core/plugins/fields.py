@@ -1,0 +1,66 @@
+"""What the fields of a record must be; looked at once, when its plugin is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.plugins.values import (
+    COUNT,
+    FLAG,
+    POSITIVE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Kind,
+    first_problem,
+    maybe,
+)
+
+if TYPE_CHECKING:
+    from prsm_core.plugins.records import Spec
+    from prsm_core.plugins.values import Table
+
+
+def _is_import_string(text: str) -> bool:
+    module, colon, attribute = text.partition(":")
+    return bool(module and colon and attribute)
+
+
+def _is_code(value: Any) -> bool:
+    return _is_import_string(value) if isinstance(value, str) else callable(value)
+
+
+_CODE = Kind('a function, a class, or text such as "package.module:attribute"', _is_code)
+_COMMON = {"name": TEXT, "summary": TEXT}
+_TABLE: Table = {
+    ProviderSpec: {**_COMMON, "factory": _CODE, "executables": TEXTS, "selectable": FLAG},
+    PermissionCheckSpec: {
+        **_COMMON,
+        "priority": WHOLE,
+        "check": _CODE,
+        "in_bypass": FLAG,
+        "orchestration": FLAG,
+        "timeout": POSITIVE,
+    },
+    ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE},
+    EventSinkSpec: {
+        **_COMMON,
+        "factory": _CODE,
+        "kinds": maybe(TEXTS),
+        "maxsize": COUNT,
+        "overflow": TEXT,
+    },
+    FrontendSpec: {**_COMMON, "interactive": FLAG, "priority": WHOLE, "factory": _CODE},
+}
+
+
+def check_fields(spec: Spec) -> None:
+    """Raise TypeError for a field that is not what it must be."""
+    problem = first_problem(spec, _TABLE)
+    if problem is not None:
+        raise TypeError(problem)

@@ -1,0 +1,269 @@
+"""The one guard around calls into third-party code: whatever goes wrong there has its name.
+
+A Guest is an object that a plugin has registered: a sink, a scorer, a check, a provider, a
+frontend. The core calls it in one of two ways:
+
+    with guest.calling("write"):                    # in the caller's own task
+        await sink.write(batch)
+    status = await guest.within(6.0, "probe", provider.probe, clock=clock)  # in one of its own
+
+Any BaseException of such a call is raised as PluginFaultError, but for what is the caller's own:
+a cancellation that somebody asked for, and Ctrl-C. So is an answer that is none (`wrong`), and
+one that does not come in time: what then swallows its cancellation is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.errors import PluginError, PrsmError
+from prsm_core.plugins.blame import distribution_of, note_module
+from prsm_core.plugins.objects import load_object
+from prsm_core.plugins.records import WORDS, one_line
+from prsm_core.plugins.settings import WithSettings, reference_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from prsm_core.interfaces.clock import Clock, Timer
+    from prsm_core.plugins.records import Spec
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 2.0  # how long what was cancelled may take to end before it is left behind
+
+_log = logging.getLogger("prsm.plugins")
+
+
+class PluginFaultError(PluginError):
+    """Code of a plugin failed while the core called it; the message names it."""
+
+    code = "plugin_fault"
+    exit_code = 1
+
+    def __init__(self, guest: Guest, what: str, why: str) -> None:
+        super().__init__(f"{guest} {what}: {why}", hint="it is an error of the plugin")
+        self.why = why  # without the name of who did it
+
+
+class TooLateError(PluginFaultError):
+    """A call of a plugin's code did not end in time, or was made to."""
+
+
+class BlockedError(BaseException):
+    """Raised in the code of a plugin that has blocked the event loop for too long."""
+
+
+class Guest:
+    """Code that a plugin has registered, by the name that people know it by.
+
+    Args:
+        kind: What it is, in words: event sink.
+        name: Its name among those.
+        code: What was registered, an import string or an object; it tells the distribution.
+    """
+
+    def __init__(self, kind: str, name: str, code: object = None) -> None:
+        self.kind = kind
+        self.name = name
+        self._code = code
+        self._has_failed = False
+        note_module(_module_of(code))
+
+    @classmethod
+    def of(cls, spec: Spec) -> Guest:
+        """Return the guest that a record registers."""
+        return cls(WORDS[type(spec)], spec.name, reference_of(spec))
+
+    def __str__(self) -> str:
+        """Return its kind and name, and its distribution where that is known."""
+        found = distribution_of(_module_of(self._code))
+        return f"{self.kind} {self.name}" + ("" if found is None else f" ({found})")
+
+    def load(self) -> Any:
+        """Return what was registered, imported if it is a string.
+
+        Raises PluginError that names it.
+        """
+        return load_object(self._code, plugin=self.name)
+
+    def calling(self, what: str, passes: tuple[type[Exception], ...] = ()) -> Calling:
+        """Guard the body, which calls it; errors of the kinds in `passes` are answers."""
+        return Calling(self, what, passes)
+
+    def failed(self, what: str, error: BaseException) -> PluginFaultError:
+        """Return what is told of an error of its code; the first one's traceback is logged."""
+        if not self._has_failed:
+            self._has_failed = True
+            _log.info("%s failed in %s", self, what, exc_info=error)
+        why = _in_words(error)
+        kind = TooLateError if isinstance(error, BlockedError) else PluginFaultError
+        return kind(self, f"failed in {what}", why)
+
+    def wrong(self, what: str, problem: str) -> PluginFaultError:
+        """Return what is told of an answer that is none: what gave it, and what it is."""
+        self._has_failed = True  # there is no traceback
+        return PluginFaultError(self, what, problem)
+
+    async def within(
+        self,
+        seconds: float | None,
+        what: str,
+        call: Callable[[], Awaitable[T]],
+        *,
+        clock: Clock | None = None,
+        passes: tuple[type[Exception], ...] = (),
+        grace: float = GRACE_SECONDS,
+    ) -> T:
+        """Await `call()` in a task of its own, for at most so many seconds.
+
+        An answer that comes later does not count. Cancelled, because it is late or because the
+        caller is, the call has `grace` seconds to end; then it is left behind and told of.
+
+        Args:
+            seconds: How long it may take; None: as long as the caller waits.
+            what: The name of the call.
+            call: Makes it.
+            clock: Whose seconds these are; None: those of the running loop.
+            passes: Errors that are answers.
+            grace: How long it may take to end.
+
+        Raises:
+            TooLateError: it did not end in time.
+            PluginFaultError: it failed.
+        """
+        task = asyncio.get_running_loop().create_task(
+            self._called(what, call, passes), name=f"{what} of {self.kind} {self.name}"
+        )
+        visit = _Visit(task, clock, grace)
+        try:
+            await visit.until_over(seconds)
+        except asyncio.CancelledError:
+            visit.stop()
+            await visit.until_over(None)
+            raise
+        finally:
+            if visit.leave():
+                _log.warning("%s does not end its %s: it is left behind", self, what)
+        if visit.is_late:
+            raise TooLateError(self, what, f"it did not end within {seconds:g} s")
+        return task.result()
+
+    async def _called(
+        self, what: str, call: Callable[[], Awaitable[T]], passes: tuple[type[Exception], ...]
+    ) -> T:
+        with self.calling(what, passes):
+            return await call()
+
+
+class Calling:
+    """The guard of one call; see Guest.calling."""
+
+    __slots__ = ("_guest", "_passes", "_what")
+
+    def __init__(self, guest: Guest, what: str, passes: tuple[type[Exception], ...]) -> None:
+        self._guest = guest
+        self._what = what
+        self._passes = passes
+
+    def __enter__(self) -> None:
+        """Begin the call."""
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """End it; raise PluginFaultError for what is an error of the plugin."""
+        if error is None or isinstance(error, self._passes) or is_ours(error):
+            return
+        raise self._guest.failed(self._what, error) from error
+
+
+def is_ours(error: BaseException) -> bool:
+    """Return whether an exception is not of the code that raised it, but of whoever called.
+
+    That is Ctrl-C, the cancellation of a task that was cancelled, and the end of a coroutine that
+    nobody runs any more.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    if isinstance(error, asyncio.CancelledError):
+        task = _running_task()
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        return _is_loop_running() and _running_task() is None
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "it cancelled itself"
+    if isinstance(error, PrsmError):
+        return error.message
+    return str(error) if isinstance(error, BlockedError) else one_line(error)
+
+
+def _is_loop_running() -> bool:
+    return asyncio._get_running_loop() is not None
+
+
+def _running_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+class _Visit:
+    """A call in a task of its own, until it has ended or nobody waits for it any more."""
+
+    def __init__(self, task: asyncio.Task[Any], clock: Clock | None, grace: float) -> None:
+        self.is_late = False
+        self._task = task
+        self._later = (clock or asyncio.get_running_loop()).call_later
+        self._grace = grace
+        self._over = asyncio.Event()
+        self._timer: Timer | None = None
+        task.add_done_callback(self._ended)
+
+    async def until_over(self, seconds: float | None) -> None:
+        """Wait for its end; after so many seconds it is too late."""
+        if seconds is not None:
+            self._timer = self._later(seconds, self._expire)
+        await self._over.wait()
+
+    def stop(self) -> None:
+        """Cancel it; it has a moment to end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._task.cancel()
+        self._timer = self._later(self._grace, self._over.set)
+
+    def leave(self) -> bool:
+        """Wait for it no more; return whether it goes on all the same."""
+        if self._timer is not None:
+            self._timer.cancel()
+        return not self._task.done()
+
+    def _expire(self) -> None:
+        self.is_late = True
+        self.stop()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # whoever waits is told of it, and it is logged
+        self._over.set()
+
+
+def _module_of(code: object) -> str:
+    if isinstance(code, WithSettings):
+        return _module_of(code.reference)
+    if isinstance(code, str):
+        return code.partition(":")[0]
+    module = getattr(code, "__module__", None) or getattr(type(code), "__module__", "")
+    return module if isinstance(module, str) else ""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.cli.leaving import leave_behind
 from prsm_core.engine.blocking import watched
-from prsm_core.plugins.blame import place_of_error, place_of_frame
+from prsm_core.plugins.blame import place_of_error, place_of_frame, place_of_task
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -121,7 +121,8 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         task.cancel()
     _wait(loop, tasks)
-    _wait(loop, {loop.create_task(loop.shutdown_asyncgens(), name="asynchronous generators")})
+    if all(task.done() for task in tasks):  # else one that runs may hold a generator
+        _wait(loop, {loop.create_task(loop.shutdown_asyncgens(), name="asynchronous generators")})
 
 
 def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
@@ -130,7 +131,7 @@ def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> Non
     _until_done(loop, loop.create_task(_some_time_for(tasks)))
     for task in tasks:
         if not task.done():
-            place = place_of_frame(_innermost(task))
+            place = place_of_task(task)
             _log.warning("task %r does not end, at %s: it is left behind", task.get_name(), place)
             leave_behind(task)
         elif not task.cancelled() and task.exception() is not None:
@@ -140,11 +141,6 @@ def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> Non
 
 async def _some_time_for(tasks: set[asyncio.Task[Any]]) -> None:
     await asyncio.wait(tasks, timeout=END_SECONDS)
-
-
-def _innermost(task: asyncio.Task[Any]) -> FrameType | None:
-    stack = task.get_stack()
-    return stack[-1] if stack else None
 
 
 def _end_threads(executor: ThreadPoolExecutor) -> None:

@@ -97,7 +97,9 @@ class GuardedProvider(Provider):
         with self._guest.calling("knows_model", ANSWERS):
             found = await self.inner.knows_model(model)
         if not isinstance(found, bool):
-            raise self._guest.wrong("knows_model", f"gave a {type(found).__name__}, not True or False")
+            raise self._guest.wrong(
+                "knows_model", f"gave a {type(found).__name__}, not True or False"
+            )
         return found
 
     def _models(self, what: str, found: object) -> Sequence[ModelInfo]:

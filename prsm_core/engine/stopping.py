@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.clocks import first_of
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.records import AgentRecord
     from prsm_core.interfaces.clock import Clock
+
+_log = logging.getLogger("prsm.engine")
 
 DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
 STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everything
@@ -33,6 +36,8 @@ async def stop_session(record: AgentRecord, clock: Clock) -> None:
     if record.session is None:
         return
     record.session.leave_slot()
+    who = (record.descriptor.provider, record.descriptor.name)
+    _log.warning("provider %s does not let go of %s: its session is left behind", *who)
     turn = record.session.turn
     if turn is not None:
         await first_of(clock, STOP_SECONDS, turn.abandon)

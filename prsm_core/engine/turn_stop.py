@@ -27,8 +27,8 @@ _EXPIRED = {
 class TurnStop:
     """Owns why one turn is to end, and sees to it that it does.
 
-    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled; where
-    it keeps that to itself and goes on, its agent is given up.
+    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
+    Where it keeps that to itself and goes on, its agent is given up.
     """
 
     def __init__(

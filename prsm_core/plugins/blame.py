@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.plugins.discovery import GROUP
 from prsm_core.plugins.records import CORE
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Iterator
     from importlib.metadata import EntryPoints
     from types import CodeType, FrameType, TracebackType
@@ -63,6 +64,16 @@ def place_of_error(error: BaseException) -> Place | None:
     return _place(reversed(list(_inwards(error.__traceback__))))
 
 
+def place_of_task(task: asyncio.Task[Any]) -> Place | None:
+    """Return where a task waits, in the code of a plugin where it does."""
+    frames = []
+    waiting: Any = task.get_coro()
+    while waiting is not None and (frame := _first(waiting, "frame")) is not None:
+        frames.append((frame, frame.f_lineno or 0))
+        waiting = _first(waiting, "await", "yieldfrom")
+    return _place(reversed(frames))
+
+
 def distribution_of(module: str) -> str | None:
     """Return the name and version of the distribution whose plugin a module belongs to."""
     root = _root(module)
@@ -107,6 +118,12 @@ def _entry_points() -> EntryPoints:
     from importlib.metadata import entry_points
 
     return entry_points(group=GROUP)
+
+
+def _first(waiting: object, *what: str) -> Any:
+    """Return an attribute of a coroutine or a generator, of whatever kind it is."""
+    names = [f"{kind}_{name}" for kind in ("cr", "ag", "gi") for name in what]
+    return next((getattr(waiting, name) for name in names if hasattr(waiting, name)), None)
 
 
 def _module(frame: FrameType) -> str:

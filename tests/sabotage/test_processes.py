@@ -1,0 +1,166 @@
+"""Each saboteur in a process of the real command: it ends, with its exit code, and names who."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+pytestmark = pytest.mark.requirement("C5", "F9")
+
+DEADLINE = 120.0  # seconds; a process that needs them has failed
+AT_ONCE = 8
+MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
+_PAUSE = Event()
+SAYS = ("run", "say hello", "--provider", "echo")
+ASKS = ("run", "ask", "--provider", "echo")
+FACE = (*SAYS, "--ui", "face")
+BAD = ("run", "say hello", "--provider", "badprovider")
+
+
+@dataclass(frozen=True)
+class Play:
+    """A sabotage by `saboteur.py`, a command, and what it must come to."""
+
+    deed: str
+    argv: tuple[str, ...]
+    code: int
+    told: tuple[str, ...]
+    out: str = ""
+    interrupt_at: str | None = None  # a line of stderr after which Ctrl-C is pressed
+
+
+ECHO = "echo: say hello\n"
+LOST = "sink badsink lost"
+PLAYS = {
+    "blocking": (
+        Play("write:block", SAYS, 0, ("of prsm-bad 1.0", "has blocked all", LOST), ECHO),
+        Play("write:spin", SAYS, 0, ("spin of prsm-bad 1.0", "has blocked all agents", LOST), ECHO),
+        Play("sink:block", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", "blocked all"), ECHO),
+        Play("check:block", ASKS, 1, ("has blocked all agents", "badcheck")),
+        Play("turn:block", BAD, 1, ("provider badprovider (prsm-bad 1.0)", "blocked all agents")),
+        Play("turn:spin", BAD, 1, ("provider badprovider (prsm-bad 1.0)", "blocked all agents")),
+        Play("probe:block", BAD, 3, ("provider badprovider", "blocked all agents")),
+        Play("frontend:block", FACE, 1, ("frontend face (prsm-bad 1.0)",), "face: echo:"),
+    ),
+    "leaving": (
+        Play("write:exit", SAYS, 0, ("event sink badsink (prsm-bad 1.0) failed in write",), ECHO),
+        Play("write:task-exits", SAYS, 0, ("leave of prsm-bad 1.0", "called sys.exit(7)"), ECHO),
+        Play("write:callback-exits", SAYS, 0, ("of prsm-bad 1.0", "called sys.exit(9)"), ECHO),
+        Play("write:stop-loop", SAYS, 0, ("of prsm-bad 1.0", "stop the event loop"), ECHO),
+        Play("turn:exit", BAD, 1, ("provider badprovider (prsm-bad 1.0) failed in run_turn",)),
+        Play("provider:exit", BAD, 3, ("provider badprovider (prsm-bad 1.0) failed in",)),
+        Play("frontend:exit", FACE, 1, ("frontend face (prsm-bad 1.0) failed in run",), "face: "),
+        Play("face:exit", FACE, 1, ("frontend face (prsm-bad 1.0) failed in its factory",)),
+        Play("frontend:none", FACE, 1, (), "face: echo:"),
+        Play("frontend:text", FACE, 1, ("frontend face (prsm-bad 1.0)", "no exit code"), "face: "),
+        Play("frontend:big", FACE, 1, ("frontend face", "999", "no exit code"), "face: "),
+    ),
+    "staying": (
+        Play("write:thread", SAYS, 0, ("of prsm-bad 1.0", "left behind"), ECHO),
+        Play("write:at-exit", SAYS, 0, ("runs at exit", "of prsm-bad 1.0"), ECHO),
+        Play("write:task-swallows", SAYS, 0, ("swallow of prsm-bad 1.0", "left behind"), ECHO),
+        Play("write:swallow", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", LOST), ECHO),
+        Play("write:hang", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", LOST), ECHO),
+        Play("write:to-thread", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", LOST), ECHO),
+        Play("aclose:swallow", SAYS, 0, ("event sink badsink (prsm-bad 1.0)",), ECHO),
+        Play("frontend:thread", FACE, 42, ("of prsm-bad 1.0", "left behind"), "face: echo: say"),
+        Play("frontend:at-exit", FACE, 42, ("runs at exit", "of prsm-bad 1.0"), "face: echo: say"),
+        Play("check:swallow", ASKS, 1, ("badcheck",)),
+        Play(
+            "turn:swallow",
+            BAD,
+            130,
+            ("provider badprovider does not let go of master",),
+            interrupt_at="swallowing",
+        ),
+        Play("frontend:swallow", FACE, 130, ("frontend face (prsm-bad 1.0)",), "", "swallowing"),
+    ),
+    "looking": (
+        Play("probe:exit", ("doctor",), 0, (), "provider badprovider (prsm-bad 1.0) failed in its"),
+        Play("probe:none", ("doctor",), 0, (), "which is no ProviderStatus"),
+        Play("probe:swallow", ("doctor",), 0, (), "the probe did not end within 6 s"),
+        Play("probe:exit", ("providers",), 0, (), "badprovider"),
+        Play("probe:none", ("providers",), 0, (), "badprovider"),
+        Play("probe:hang", ("providers",), 0, (), "badprovider"),
+        Play("provider:exit", ("providers",), 0, (), "badprovider"),
+        Play("provider:block", ("providers",), 0, ("has blocked all agents",), "badprovider"),
+        Play("probe:task-exits", ("providers",), 0, ("called sys.exit(7)",), "badprovider"),
+        Play("doctor:", ("doctor",), 1, (), "frontend lost of bad (prsm-bad 1.0)"),
+    ),
+}
+
+
+@pytest.fixture
+def environ(tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    for name, module in (("bad", Path(__file__).with_name("saboteur.py")), ("echo", ECHO_PLUGIN)):
+        shutil.copy(module, site / f"{name}_plugin.py")
+        info = site / f"prsm_{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: prsm-{name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[prsm]\n{name} = {name}_plugin\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PRSM")}
+    return {**kept, "PYTHONPATH": str(site), "PRSM_PLUGINS": "echo,bad", "COLUMNS": "500"}
+
+
+ECHO_PLUGIN = Path(__file__).parents[1] / "cli" / "echo_plugin.py"
+
+
+def play(one: Play, environ, folder: Path) -> str | None:
+    """Play one sabotage; return what is wrong with what came of it."""
+    (folder / "work").mkdir(parents=True)
+    stderr = (folder / "stderr").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *one.argv],
+        cwd=folder / "work",
+        env={**environ, "SABOTAGE": one.deed, "PRSM_HOME": str(folder / "home")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+    try:
+        if one.interrupt_at is not None:
+            _until_said(folder / "stderr", one.interrupt_at)
+            process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=DEADLINE)[0].decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"{one.deed} {one.argv}: it hangs\n{(folder / 'stderr').read_text()}"
+    finally:
+        stderr.close()
+    err = (folder / "stderr").read_text()
+    wrong = [word for word in one.told if word not in err]
+    if process.returncode == one.code and not wrong and one.out in out:
+        return None
+    return f"{one.deed} {one.argv}: {process.returncode}, without {wrong}:\n{out}\n{err}"
+
+
+def _until_said(path: Path, words: str) -> None:
+    with path.open() as stream:
+        said = ""
+        for _ in range(int(DEADLINE * 10)):
+            said += stream.read()
+            if words in said:
+                return
+            _PAUSE.wait(0.1)
+    raise AssertionError(f"{words!r} was not said: {said}")
+
+
+@pytest.mark.parametrize("group", PLAYS)
+def test_the_process_ends_as_it_should_and_names_who_did_it(group, environ, tmp_path):
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        folders = (tmp_path / str(number) for number in range(len(PLAYS[group])))
+        wrong = list(pool.map(lambda one, to: play(one, environ, to), PLAYS[group], folders))
+    problems = [problem for problem in wrong if problem is not None]
+    assert not problems, "\n".join(problems)

@@ -29,7 +29,7 @@ from prsm_core import (
 
 POINT, _, DEED = os.environ.get("SABOTAGE", "").partition(":")
 LONG = 3600.0
-_begun: list[str] = []
+_begun: list[object] = []
 
 
 async def swallow():

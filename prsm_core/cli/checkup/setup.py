@@ -164,7 +164,9 @@ def _check_code(plugins: PluginManager) -> Iterator[Finding]:
         specs: Mapping[str, Spec] = plugins.collect(kind)
         for name, spec in specs.items():
             owner = plugins.owner_of(spec)
-            problem = _import_problem(plugins, spec) if isinstance(reference_of(spec), str) else None
+            problem = (
+                _import_problem(plugins, spec) if isinstance(reference_of(spec), str) else None
+            )
             if problem is not None:
                 leave_out = f"reinstall {owner.distribution}, or leave it out"
                 cure = f"{leave_out}: PRSM_DISABLED_PLUGINS={owner.name}"

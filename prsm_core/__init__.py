@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
     from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
     from prsm_core.interfaces.version import VersionRange, numbers_of, printed_version, version_in
+    from prsm_core.permissions.notes import read_notes
     from prsm_core.version import __version__
 
 __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
@@ -268,6 +269,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "printed_version",
     "proxy_missing",
     "quote_conversation",
+    "read_notes",
     "read_section",
     "require_folder",
     "version_in",
@@ -398,6 +400,7 @@ _HOMES = {
     "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
     "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
     "prsm_core.interfaces.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
+    "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

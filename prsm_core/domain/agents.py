@@ -45,6 +45,10 @@ class AgentRole(StrEnum):
     REVIEWER = "reviewer"
 
 
+# Whoever of them may read files may also run commands that only read.
+SHELL_READERS = frozenset({AgentRole.EXPERT, AgentRole.REVIEWER})
+
+
 class PermissionMode(StrEnum):
     """How much runs without asking: PLAN < DEFAULT < ACCEPT_EDITS < BYPASS.
 

@@ -244,7 +244,8 @@ class AgentSession:
         prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
         while prompt is not None and not self._is_stopped:
             prompt = replace(prompt, history=await self._lost_history())
-            request = session_request(record, manager.runtime.settings)
+            runtime = manager.runtime
+            request = session_request(record, runtime.settings, runtime.workspace)
             await self.take_slot()
             self._must_reopen = False
             try:

@@ -177,7 +177,7 @@ def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
     return "You have not answered this question yet.\n" + _render(message, names)
 
 
-def session_request(record: AgentRecord, settings: Settings) -> SessionRequest:
+def session_request(record: AgentRecord, settings: Settings, workspace: str) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
@@ -196,4 +196,5 @@ def session_request(record: AgentRecord, settings: Settings) -> SessionRequest:
         timeout_s=settings.engine.agent_timeout_seconds,
         max_response_tokens=parameters.max_response_tokens,
         temperature=parameters.temperature,
+        workspace=workspace,
     )

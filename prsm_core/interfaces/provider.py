@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.interfaces.records import check_name
 
@@ -86,6 +86,17 @@ class SessionRequest:
     timeout_s: float = 7200.0
     max_response_tokens: int | None = None
     temperature: float | None = None
+    workspace: str = ""  # the run's, which `cwd` is in; blank is `cwd` itself
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether the vendor's shell is offered to the agent.
+
+        Experts and reviewers that may read have it without Bash, for commands that only read:
+        `AgentHost.authorize` refuses them all others.
+        """
+        reads = self.role in SHELL_READERS and "Read" in self.native_tools
+        return reads or "Bash" in self.native_tools
 
 
 class Process(Protocol):

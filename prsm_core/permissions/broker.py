@@ -11,7 +11,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
@@ -402,9 +402,8 @@ def _trees(paths: Iterable[str], cwd: str, workspace: str) -> set[str]:
 
 
 def _may_read_by_shell(context: PermissionContext) -> bool:
-    """Return whether safe commands stand for Read: by vendor, or by role in run_bash."""
-    is_reader = context.role in {AgentRole.EXPERT, AgentRole.REVIEWER}
-    return "Read" in context.tools and (context.shell_reads or is_reader)
+    """Return whether safe commands stand for Read: by vendor, or by role."""
+    return "Read" in context.tools and (context.shell_reads or context.role in SHELL_READERS)
 
 
 def _setting(request: PermissionRequest, context: PermissionContext) -> CommandSetting:

@@ -59,7 +59,12 @@ DONE = {"call": CALL_DONE}
 BY_SHELL = [{"shell": command} for command in CALLS]
 BY_TOOL = [{"call": {"tool": "run_bash", "arguments": {"command": command}}} for command in CALLS]
 WORKER = {"name": "worker", "prompt": "Try them.", "model": "tried/scripted-1", "wait": True}
-MASTER = [{"call": {"tool": "spawn_child", "arguments": WORKER}}, DONE]
+
+
+def master_of(worker):
+    """Return the steps of a master that spawns one child."""
+    return [{"call": {"tool": "spawn_child", "arguments": worker}}, DONE]
+
 
 CODEX, GEMINI = "PRSM_LIVE_CODEX", "PRSM_LIVE_GEMINI"
 # Gemini over ACP tells neither the output nor the exit code of a command, so that none repeats.
@@ -96,14 +101,17 @@ def program(variable):
     return path
 
 
-async def play(workspace, section, rules=RULES, *, frontend=PERSON, answers=None, **chosen):
+async def play(
+    workspace, section, rules=RULES, *, frontend=PERSON, answers=None, worker=WORKER, **chosen
+):
     """Have a worker of one provider make all calls; return the events of the run.
 
     `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
-    what a person says one after the other, instead of what FATES tells.
+    what a person says one after the other, instead of what FATES tells. `worker` is what the
+    master spawns.
     """
     left = None if answers is None else list(answers)
-    master = {"scenario": {"lanes": {"master": {"steps": MASTER}}}}
+    master = {"scenario": {"lanes": {"master": {"steps": master_of(worker)}}}}
     settings = {
         "defaults": {"provider": "script"},
         "providers": {"script": master, "tried": section},

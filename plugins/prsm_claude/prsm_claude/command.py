@@ -98,7 +98,7 @@ def cli_argv(
     `servers` is what `mcp_config` lends. What the agent is told of its role is not here, where it
     may be too long and anybody on the machine could read it; see CliTransport.
     """
-    tools = naming.offered(request.native_tools, orchestrates=orchestrates)
+    tools = naming.offered(request, orchestrates=orchestrates)
     argv = [
         *greeting_argv(program),
         "--include-partial-messages",

@@ -30,7 +30,8 @@ class ClaudeConfig:
     it talk to that server with the key of that environment variable; `bearer` sends the key as a
     bearer token, as some other vendors want it. Without both the user's own login is used.
     `home` is the folder of Claude's settings, transcripts and login, by default a private one
-    with the user's login linked in.
+    with the user's login linked in. With `project_notes` agents are told what the CLAUDE.md of the
+    repository says.
     """
 
     command: tuple[str, ...] | None = None
@@ -40,6 +41,7 @@ class ClaudeConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     models: tuple[ModelInfo, ...] = ()
     home: str | None = None
+    project_notes: bool = True
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "claude") -> ClaudeConfig:
@@ -68,4 +70,5 @@ _PARSERS: dict[str, Parser] = {
     "env": parse_environment,
     "home": parse_text,
     "models": parse_models,
+    "project_notes": parse_flag,
 }

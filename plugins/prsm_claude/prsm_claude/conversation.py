@@ -11,7 +11,7 @@ from prsm_claude import command
 from prsm_claude.home import find_transcript, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
-from prsm_core import ProviderNotAvailableError
+from prsm_core import ProviderNotAvailableError, read_notes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         ProviderServices,
         SessionRequest,
     )
+
+NOTES = ("CLAUDE.md", ".claude/CLAUDE.md")  # by which a repository speaks to Claude
 
 
 class Conversation:
@@ -142,9 +144,22 @@ class Conversation:
                 cwd=request.cwd,
                 env=env,
                 serve=serve,
-                role=request.system_prompt,
+                role=await self._role(),
             )
             return await Link.open(self._services, options, transport, listener)
+
+    async def _role(self) -> str:
+        """Return the system prompt: what PRSM says, then what the repository tells agents.
+
+        Claude Code itself is told to load nothing of the project. Its notes are text, which an
+        agent that may read files could read, and Codex does read its own.
+        """
+        request = self._request
+        if not self._config.project_notes or "Read" not in request.native_tools:
+            return request.system_prompt
+        workspace = request.workspace or request.cwd
+        notes = await asyncio.to_thread(read_notes, workspace, request.cwd, NOTES)
+        return f"{request.system_prompt}\n{notes}" if notes else request.system_prompt
 
     async def _recall(self, path: Path | None) -> None:
         """Take from the transcript what the CLI will not say."""

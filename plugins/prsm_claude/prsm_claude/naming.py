@@ -13,7 +13,7 @@ from prsm_core import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_core import Answer
+    from prsm_core import Answer, SessionRequest
 
 SERVER = "prsm"  # the name of the MCP server that holds the orchestration tools
 _PREFIX = f"mcp__{SERVER}__"
@@ -22,13 +22,14 @@ _ALIASES = {"MultiEdit": "Edit", "NotebookEdit": "Edit", "NotebookRead": "Read",
 _PATHS = ("file_path", "notebook_path", "path")
 
 
-def offered(tools: frozenset[str], *, orchestrates: bool) -> list[str]:
-    """Return the vendor's tools for an agent that may use these; whoever has tools may ask, too.
+def offered(request: SessionRequest, *, orchestrates: bool) -> list[str]:
+    """Return the vendor's tools of an agent; whoever has tools may ask, too.
 
     Its agents, background shells and plan mode are left out: they would work behind the engine's
     back.
     """
-    native = sorted(tools & NATIVE_TOOLS)
+    shell = {"Bash"} if request.has_shell else set()
+    native = sorted(request.native_tools & NATIVE_TOOLS | shell)
     return [*native, _QUESTION] if native or orchestrates else []
 
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import pytest
 from prsm_claude import naming
 
+from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.testing.doubles import session_request
 
 
 def test_an_agent_is_offered_its_tools_and_the_question():
-    def offered(*tools, orchestrates=False):
-        return naming.offered(frozenset(tools), orchestrates=orchestrates)
+    def offered(*tools, orchestrates=False, role=AgentRole.WORKER):
+        request = session_request("/work", native_tools=frozenset(tools), role=role)
+        return naming.offered(request, orchestrates=orchestrates)
 
     assert offered("Read", "Bash") == ["Bash", "Read", "AskUserQuestion"]
     assert offered(orchestrates=True) == ["AskUserQuestion"]
     assert offered() == []
     assert "Agent" not in offered(*NATIVE_TOOLS, "Agent", "Task")
+    for role in (AgentRole.EXPERT, AgentRole.REVIEWER):  # for commands that only read
+        assert offered("Read", role=role) == ["Bash", "Read", "AskUserQuestion"]
+        assert offered("Glob", role=role) == ["Glob", "AskUserQuestion"]
+    assert "Bash" not in offered("Read", role=AgentRole.MASTER)
 
 
 def test_only_the_tools_of_our_own_server_are_ours():

@@ -47,7 +47,7 @@ def canonical(name: str) -> str:
 
 def offered(request: SessionRequest) -> tuple[str, ...]:
     """Return Gemini's names of the tools that an agent may use, sorted."""
-    tools = request.native_tools
+    tools = request.native_tools | ({"Bash"} if request.has_shell else set())
     if request.mode is PermissionMode.PLAN:
         tools -= EDIT_TOOLS
     return tuple(sorted(name for name, known in _CANONICAL.items() if known in tools))

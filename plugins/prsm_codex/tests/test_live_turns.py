@@ -216,3 +216,12 @@ async def test_the_window_of_a_configured_model_is_told_to_codex(
         events = await run_turn(session, "hi")
     (report,) = only(UsageReported, events)
     assert report.context_window == 95_000  # Codex keeps a part of it back
+
+
+async def test_what_the_repository_tells_in_agents_md_is_told_without_trust(codex):
+    """By Codex itself; what Claude's CLAUDE.md says is told in the same way."""
+    async with codex({"say": "done"}) as live:
+        (live.cwd / "AGENTS.md").write_text("Remember the word xylophone.")
+        async with live.session() as session:
+            await run_turn(session, "hi")
+        assert "xylophone" in live.last.conversation.text

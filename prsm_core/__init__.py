@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.interfaces.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.interfaces.programs import runnable
     from prsm_core.interfaces.provider import (
         AgentHost,
         BackgroundTask,
@@ -272,6 +273,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "read_notes",
     "read_section",
     "require_folder",
+    "runnable",
     "version_in",
 ]
 
@@ -399,6 +401,7 @@ _HOMES = {
     ),
     "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
     "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
+    "prsm_core.interfaces.programs": ("runnable",),
     "prsm_core.interfaces.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
     "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),

@@ -6,11 +6,12 @@ import json
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -18,6 +19,7 @@ import yaml
 
 from prsm_core.config import Settings, load_settings, resolve_paths
 from prsm_core.errors import ConfigError
+from prsm_core.plugins.own import OWN_PACKAGES
 from tests.documents import (
     SHELL,
     TUTORIALS,
@@ -30,9 +32,6 @@ from tests.documents import (
     prsm_calls,
 )
 from tests.sources import PLUGINS, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADRS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 MAX_ADR_LINES = 60
@@ -232,3 +231,23 @@ def test_links_between_documents_lead_somewhere(path):
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
     local = [target for target in targets if "://" not in target]
     assert not [target for target in local if not (path.parent / target).exists()]
+
+
+def test_the_line_that_finds_the_sdks_claude_finds_it():
+    if find_spec("claude_agent_sdk") is None:
+        pytest.skip("claude-agent-sdk is not installed")
+    guide = (ROOT / "docs" / "claude-code.md").read_text(encoding="utf-8")
+    [line] = re.findall(r"^\$ (python -c .*)$", guide, re.MULTILINE)
+    argv = [sys.executable, *shlex.split(line)[1:]]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert Path(done.stdout.strip()).is_file()
+
+
+def test_what_a_reader_is_told_to_install_is_there():
+    """`prsm install` takes each of the names that documents give it; npm is named no program."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = [readme, *(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))]
+    named = {name for page in pages for name in re.findall(r"prsm install (\w+)[ `\n]", page)}
+    assert "codex" in named
+    assert named - {"NAME"} <= OWN_PACKAGES.keys()
+    assert "npm install" not in readme, "the newest of a vendor is not the one that was tested"

@@ -37,7 +37,7 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
         _print(found, setup.settings.permissions)
     else:
         click.echo("prsm: no provider is installed", err=True)
-        click.echo("hint: install one, such as prsm-codex", err=True)
+        click.echo("hint: install one, for example: prsm install codex", err=True)
 
 
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
+from prsm_core.plugins.own import OWN_PACKAGES
 from prsm_core.plugins.records import SWITCHED_OFF
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
     """
     if plugins_off:
         return f"; {SWITCHED_OFF}"
-    if kind in PACKAGED:
-        return f"; pip install prsm-{kind}"
-    near = get_close_matches(kind, PACKAGED, n=1)
+    if kind in OWN_PACKAGES:
+        return f"; prsm install {kind}"
+    near = get_close_matches(kind, OWN_PACKAGES, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -268,7 +269,7 @@ class ProviderRegistry:
             why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
             reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
-            cure = "install one, for example: pip install prsm-codex"
+            cure = "install one, for example: prsm install codex"
             raise ProviderNotAvailableError(
                 f"no provider is {self._present}",
                 hint=f"{SWITCHED_OFF if self._plugins_off else cure}; prsm demo needs none",

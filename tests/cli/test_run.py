@@ -314,7 +314,10 @@ def test_no_provider_at_all_is_said(prsm_process, monkeypatch):
     monkeypatch.setenv("PRSM_PLUGINS", "")
     done = prsm_process("providers")
     assert (done.code, done.out) == (0, "")
-    assert done.err == "prsm: no provider is installed\nhint: install one, such as prsm-codex\n"
+    assert (
+        done.err
+        == "prsm: no provider is installed\nhint: install one, for example: prsm install codex\n"
+    )
 
 
 def test_the_installed_command_is_the_same_program():

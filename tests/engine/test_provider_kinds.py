@@ -77,7 +77,7 @@ async def test_a_kind_that_nobody_has_is_told_when_the_provider_is_used(registry
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("codex", "installed: plain; pip install prsm-codex"),
+        ("codex", "installed: plain; prsm install codex"),
         ("codx", "installed: plain; did you mean codex?"),
         ("nothing-like-it", "installed: plain"),
     ],

@@ -16,6 +16,7 @@ from prsm_core import (
     ModelNotAvailableError,
     ProviderNotAvailableError,
     __version__,
+    runnable,
 )
 
 if TYPE_CHECKING:
@@ -234,7 +235,8 @@ def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
 def _unusable(what: str, error: AcpError, manifest: Manifest) -> ProviderNotAvailableError:
     why = error.why if isinstance(error, AcpClosedError) else error.message
     if error.number == AUTH_REQUIRED:
-        hint, code = f"Log in: {manifest.login or 'see its documentation'}.", "not_logged_in"
+        how = runnable(manifest.login or "see its documentation")
+        hint, code = f"Log in: {how}.", "not_logged_in"
     else:
         hint, code = f"Run `{' '.join(manifest.command)}` by hand to see what it says.", None
     return ProviderNotAvailableError(f"{manifest.name} {what}: {why}", hint=hint, code=code)

@@ -115,7 +115,7 @@ def _claude(settings: Mapping[str, Any], services: ProviderServices) -> Provider
     except ModuleNotFoundError as error:
         raise ProviderNotAvailableError(
             f"{NAME} needs Claude Code here, but {error.name} is not installed",
-            hint="Install it with `pip install prsm-claude`; pay-as-you-go can do with "
+            hint="Install it with `prsm install claude`; pay-as-you-go can do with "
             "`backend: codex`.",
         ) from error
     config = ClaudeConfig.from_settings({"bearer": True, **settings}, section=NAME)

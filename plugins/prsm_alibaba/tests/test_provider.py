@@ -96,7 +96,7 @@ def test_without_claude_code_it_says_how_to_get_it(services, monkeypatch, settin
     monkeypatch.setitem(sys.modules, "prsm_claude", None)
     with pytest.raises(ProviderNotAvailableError, match="prsm_claude is not installed") as caught:
         provider.build(settings, services)
-    assert "pip install prsm-claude" in str(caught.value.hint)
+    assert "prsm install claude" in str(caught.value.hint)
     provider.build({"backend": "codex"}, services)
 
 

@@ -20,6 +20,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderStatus,
     deadline,
+    runnable,
 )
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ class ClaudeProvider(Provider):
             return self._status(logged_in, available=False, reason=error.message, hint=error.hint)
         if logged_in is False:
             why = "claude is not logged in"
-            return self._status(
-                logged_in, available=False, version=version, reason=why, hint=_LOGIN
-            )
+            hint = runnable(_LOGIN, {"claude": self._program})
+            return self._status(logged_in, available=False, version=version, reason=why, hint=hint)
         reason = probe.VERSIONS.untested(version)
         return self._status(logged_in, available=True, version=version, reason=reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import subprocess
 import sys
 
@@ -119,6 +120,20 @@ async def test_without_a_login_claude_is_not_available(tmp_path, program, monkey
         status = await build({"command": program("echo 2.1.330")}, services).probe()
     assert (status.available, status.logged_in) == (False, False)
     assert "log in" in str(status.hint)
+
+
+async def test_who_has_no_claude_on_the_path_is_told_which_one_to_log_in_with(
+    tmp_path, program, monkeypatch
+):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "nobody"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    there = program("echo 2.1.330")
+    async with open_services(tmp_path) as services:
+        status = await build({"command": there}, services).probe()
+    path = there if isinstance(there, str) else shlex.join(there)
+    assert status.hint == f"Run `{path}` and log in, or set `api_key_env`."
 
 
 def test_without_a_command_the_cli_of_the_sdk_is_run():

@@ -24,6 +24,7 @@ from prsm_core import (
     ProviderSession,
     ProviderStatus,
     require_folder,
+    runnable,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class CodexProvider(Provider):
             )
         reason, hint = None, None
         if logged_in is False:
-            reason, hint = "codex is not logged in", _LOGIN
+            reason = "codex is not logged in"
+            hint = runnable(_LOGIN, {"codex": self._config.command})
         else:
             reason = VERSIONS.untested(version)
         return ProviderStatus(

@@ -16,6 +16,7 @@ from prsm_core import (
     ProviderStatus,
     PrsmError,
     deadline,
+    runnable,
 )
 from prsm_gemini import home as homes
 from prsm_gemini import probe
@@ -101,7 +102,8 @@ class GeminiProvider(Provider):
             )
         reason, hint = None, None
         if not logged_in:
-            reason, hint = "gemini is not logged in", _LOGIN
+            reason = "gemini is not logged in"
+            hint = runnable(_LOGIN, {"gemini": self._config.command})
         else:
             reason = probe.VERSIONS.untested(version)
         return ProviderStatus(

@@ -56,7 +56,7 @@ def _claude(settings: Mapping[str, Any], services: ProviderServices) -> Provider
     except ModuleNotFoundError as error:
         raise ProviderNotAvailableError(
             f"{NAME} runs its masters on Claude Code, but {error.name} is not installed",
-            hint="Install it with `pip install prsm-claude`, or set `backend: codex`.",
+            hint="Install it with `prsm install claude`, or set `backend: codex`.",
         ) from error
     config = ClaudeConfig.from_settings({"bearer": True, **settings}, section=NAME)
     return ClaudeProvider(config, services)

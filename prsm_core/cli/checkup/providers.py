@@ -33,7 +33,9 @@ def check_providers(
         yield broken("providers", f"the configuration names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
     if not found:
-        cure = "install one, such as prsm-codex; `prsm plugins` shows what keeps one off"
+        cure = (
+            "install one, for example `prsm install codex`; `prsm plugins` shows what keeps one off"
+        )
         yield broken("providers", "none is loaded", cure)
     nothing_works = not any(status.available for status in found.values())
     for name, status in sorted(found.items()):

@@ -1,0 +1,109 @@
+"""The packages of this project: the only ones that `prsm install` installs.
+
+Nobody is told to install what a misspelt name happens to lead to, and none is asked for on an index
+on which the name may be somebody else's.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import prsm_core
+
+PUBLISHED = False  # whether the names below are this project's on the public index
+_PREFIX = "prsm-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPackage:
+    """One package beside the core.
+
+    name: Of the plugin; its package is `distribution`.
+    needs: Own packages that have to be there first.
+    program: The vendor's program that it runs, if it brings none.
+    npm: What npm is asked for to get that program, in the versions that were tested.
+    login: What a person does once the program is there.
+    """
+
+    name: str
+    needs: tuple[str, ...] = ()
+    program: str | None = None
+    npm: str | None = None
+    login: str
+
+    @property
+    def distribution(self) -> str:
+        """The name of the package."""
+        return _PREFIX + self.name
+
+
+_CODEX_NPM = "@openai/codex@>=0.160.0 <0.175.0"
+_GEMINI_NPM = "@google/gemini-cli@>=0.61.0 <0.62.0"
+
+OWN_PACKAGES = {
+    package.name: package
+    for package in (
+        OwnPackage(name="acp", login="its README lists the agents, and what each of them needs"),
+        OwnPackage(
+            name="alibaba",
+            needs=("codex",),
+            login="set DASHSCOPE_API_KEY; masters need `prsm install claude` too",
+            program="codex",
+            npm=_CODEX_NPM,
+        ),
+        OwnPackage(name="claude", login="`prsm providers` says whether it is logged in, or how to"),
+        OwnPackage(
+            name="codex",
+            program="codex",
+            npm=_CODEX_NPM,
+            login="run `codex login`, or set `api_key_env`",
+        ),
+        OwnPackage(
+            name="gemini",
+            needs=("acp",),
+            program="gemini",
+            npm=_GEMINI_NPM,
+            login="set GEMINI_API_KEY, or run `gemini` and log in",
+        ),
+        OwnPackage(
+            name="minimax",
+            needs=("codex",),
+            login="set MINIMAX_API_KEY; masters need `prsm install claude` too",
+            program="codex",
+            npm=_CODEX_NPM,
+        ),
+    )
+}
+
+
+def find_own(name: str) -> OwnPackage | None:
+    """Return the package of a plugin's or a package's name, None if it is not of this project."""
+    return OWN_PACKAGES.get(name.lower().replace("_", "-").removeprefix(_PREFIX))
+
+
+def with_needs(package: OwnPackage) -> tuple[OwnPackage, ...]:
+    """Return a package behind those it needs."""
+    return (*(OWN_PACKAGES[name] for name in package.needs), package)
+
+
+def find_clone(core: Path | None = None) -> Path | None:
+    """Return the clone of the repository that the core runs from, None if it is installed."""
+    root = (core or Path(prsm_core.__file__).parent).resolve().parent
+    return root if _names(root) == "prsm-core" and (root / "plugins").is_dir() else None
+
+
+def folder_in(clone: Path, package: OwnPackage) -> Path | None:
+    """Return where a clone has a package, None if it has it not."""
+    folder = clone / "plugins" / package.distribution.replace("-", "_")
+    return folder if _names(folder) == package.distribution else None
+
+
+def _names(folder: Path) -> str | None:
+    """Return the name of the project in a folder."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return str(project["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

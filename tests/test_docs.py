@@ -247,7 +247,11 @@ def test_what_a_reader_is_told_to_install_is_there():
     """`prsm install` takes each of the names that documents give it; npm is named no program."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     pages = [readme, *(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))]
-    named = {name for page in pages for name in re.findall(r"prsm install (\w+)[ `\n]", page)}
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"prsm install ([a-z]+)(?: --cli)?[`\n]", page)
+    }
     assert "codex" in named
     assert named - {"NAME"} <= OWN_PACKAGES.keys()
     assert "npm install" not in readme, "the newest of a vendor is not the one that was tested"

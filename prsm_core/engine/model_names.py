@@ -12,8 +12,8 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.packaged import PACKAGED
 from prsm_core.errors import ModelNotAvailableError
+from prsm_core.plugins.own import OWN_PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,7 +162,7 @@ class ModelNames:
         is_sure = bool(slash) and base not in self.providers
         wrong = self._wrong_provider(text, head, is_sure=is_sure)
         found = wrong or self._wrong_provider(text, base) or self._checked(text, base, text)
-        known = (*self.settings.models, *self.providers, *PACKAGED)
+        known = (*self.settings.models, *self.providers, *OWN_PACKAGES)
         if isinstance(found, tuple) and text.isalpha() and _slips(text, known):
             return _Wrong(f"there is no model {text!r}", text)  # but one of those was meant
         return found
@@ -187,7 +187,11 @@ class ModelNames:
             return None
         installed = f"installed providers: {', '.join(sorted(self.providers)) or 'none'}"
         near = _slips(provider, self.providers)
-        if provider in PACKAGED or provider in self.settings.providers or (is_sure and not near):
+        if (
+            provider in OWN_PACKAGES
+            or provider in self.settings.providers
+            or (is_sure and not near)
+        ):
             what = f"model {text!r} needs provider {provider!r}, which is not installed"
             return _Wrong(what, text, hint=installed, code=ModelNotAvailableError.code)
         if is_sure or ("/" in text and provider.isalpha() and near):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.enforcement import check_level
 from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider
-from prsm_core.engine.packaged import PACKAGED
 from prsm_core.engine.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
     AgentSpawnError,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.domain.agents import AgentResult, AgentState
@@ -151,15 +152,15 @@ class AgentManager:
         found = exact or [r for r in records if text and r.agent_id.startswith(text)]
         if len(found) == 1:
             return found[0]
-        names = ", ".join(r.descriptor.name for r in records) or "none"
         if found:
             raise MessageRoutingError(
                 f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
             )
         whose = "agent" if among is None else "child of yours"
-        raise MessageRoutingError(
-            f"{text!r} is no {whose}", hint=f"known: {names}", code="unknown_agent"
-        )
+        names = [r.descriptor.name for r in records]
+        near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(text, names, n=1))
+        hint = f"known: {', '.join(names) or 'none'}{near}"
+        raise MessageRoutingError(f"{text!r} is no {whose}", hint=hint, code="unknown_agent")
 
     def live_children(self, record: AgentRecord) -> list[AgentRecord]:
         """Return the children that have not ended."""

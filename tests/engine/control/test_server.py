@@ -76,6 +76,9 @@ async def test_an_unknown_agent_is_the_engines_own_error(served):
     with pytest.raises(MessageRoutingError, match="'w9' is no agent") as unknown:
         await client.kill("w9")
     assert (unknown.value.code, unknown.value.hint) == ("unknown_agent", "known: master")
+    with pytest.raises(MessageRoutingError) as misspelt:
+        await client.kill("mastr")
+    assert misspelt.value.hint == "known: master; did you mean 'master'?"
     await client.kill(team["master"].agent_id[:6])
     await run
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.known_version import program_stamp
 from prsm_core.interfaces.version import VersionRange, printed_version
-from prsm_core.testing.doubles import open_services
+from prsm_core.testing.fake_clock import FakeClock
 
 RANGE = VersionRange(
     program="tool", oldest=(2, 0, 0), tested_from=(2, 0, 0), below=(3, 0, 0), install="get tool"
@@ -18,19 +20,51 @@ RANGE = VersionRange(
 
 
 class Program:
-    """A program that prints a version and notes each of its starts."""
+    """A file that stands for a program: it says its version, and its starts are counted."""
 
     def __init__(self, folder):
-        self.path, self.starts = folder / "tool", folder / "starts"
-        self.starts.touch()
+        self.path, self.starts = folder / "tool", 0
 
     def __call__(self, version):
-        self.path.write_text(f"#!/bin/sh\necho start >> {self.starts}\necho tool {version}\n")
+        self.path.write_text(f"tool {version}")
         self.path.chmod(0o755)
         return [str(self.path)]
 
     def count(self):
-        return len(self.starts.read_text().split())
+        return self.starts
+
+    def started(self, path):
+        self.starts += 1
+        return Started(Path(path).read_text())
+
+    def services(self, folder):
+        return Services(folder, self)
+
+
+class Started:
+    """A process that has said all it will."""
+
+    def __init__(self, said):
+        self.said = said
+
+    async def lines(self):
+        yield self.said.encode()
+
+    def close_stdin(self):
+        """It reads nothing."""
+
+    async def stop(self, grace):
+        return 0
+
+
+class Services:
+    """Starts the program of a file."""
+
+    def __init__(self, folder, program):
+        self.state_dir, self.clock, self.program = folder, FakeClock(), program
+
+    async def start_process(self, argv, *, name, env):
+        return self.program.started(argv[0])
 
 
 @pytest.fixture
@@ -39,22 +73,22 @@ def program(tmp_path):
     return Program(tmp_path)
 
 
-async def asked(folder, command):
-    async with open_services(folder) as services:
-        return await printed_version(command, services, name="tool", cure="Get it.")
+async def asked(folder, command, program):
+    services: Any = program.services(folder)
+    return await printed_version(command, services, name="tool", cure="Get it.")
 
 
 async def test_a_program_is_started_once_for_its_version(tmp_path, program):
     command = program("2.1.0")
     for _ in range(3):
-        assert await asked(tmp_path, command) == "tool 2.1.0"
+        assert await asked(tmp_path, command, program) == "tool 2.1.0"
     assert program.count() == 1
 
 
 @pytest.mark.parametrize("change", ["content", "time", "another file"])
 async def test_a_program_that_has_changed_is_asked_again(tmp_path, program, change):
     command = program("2.1.0")
-    await asked(tmp_path, command)
+    await asked(tmp_path, command, program)
     seen = program.path.stat()
     if change == "time":
         os.utime(program.path, ns=(seen.st_atime_ns, seen.st_mtime_ns + 1))
@@ -64,7 +98,10 @@ async def test_a_program_that_has_changed_is_asked_again(tmp_path, program, chan
         os.utime(program.path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     else:
         program("2.2.0")
-    assert await asked(tmp_path, command) == f"tool {'2.1.0' if change == 'time' else '2.2.0'}"
+    assert (
+        await asked(tmp_path, command, program)
+        == f"tool {'2.1.0' if change == 'time' else '2.2.0'}"
+    )
     assert program.count() == 2
 
 
@@ -72,12 +109,12 @@ async def test_a_link_that_leads_to_another_program_is_one_that_has_changed(tmp_
     program("2.1.0")
     link, other = tmp_path / "link", tmp_path / "other"
     link.symlink_to(program.path)
-    assert await asked(tmp_path, [str(link)]) == "tool 2.1.0"
-    other.write_text("#!/bin/sh\necho tool 2.5.0\n")
+    assert await asked(tmp_path, [str(link)], program) == "tool 2.1.0"
+    other.write_text("tool 2.5.0")
     other.chmod(0o755)
     link.unlink()
     link.symlink_to(other)
-    assert await asked(tmp_path, [str(link)]) == "tool 2.5.0"
+    assert await asked(tmp_path, [str(link)], program) == "tool 2.5.0"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +123,7 @@ async def test_a_link_that_leads_to_another_program_is_one_that_has_changed(tmp_
 )
 async def test_a_file_that_is_torn_or_wrong_is_as_good_as_none(tmp_path, program, content):
     command = program("2.1.0")
-    await asked(tmp_path, command)
+    await asked(tmp_path, command, program)
     [kept] = tmp_path.rglob("versions.json")
     if content is None:
         kept.unlink()
@@ -97,28 +134,28 @@ async def test_a_file_that_is_torn_or_wrong_is_as_good_as_none(tmp_path, program
         kept.write_text(json.dumps(entries))
     else:
         kept.write_bytes(content)
-    assert await asked(tmp_path, command) == "tool 2.1.0"
+    assert await asked(tmp_path, command, program) == "tool 2.1.0"
     assert program.count() == 2
-    await asked(tmp_path, command)
+    await asked(tmp_path, command, program)
     assert program.count() == (3 if content is None else 2), "it is whole again"
 
 
 async def test_what_tells_no_version_is_asked_again(tmp_path, program):
     command = program("of mine")
     for _ in range(2):
-        assert await asked(tmp_path, command) == "tool of mine"
+        assert await asked(tmp_path, command, program) == "tool of mine"
     assert program.count() == 2
 
 
 async def test_a_version_that_is_too_old_is_looked_at_again(tmp_path, program):
     command = program("1.0.0")
-    async with open_services(tmp_path) as services:
-        for starts in (2, 3):
-            with pytest.raises(ProviderNotAvailableError, match="too old"):
-                await RANGE.found(command, services)
-            assert program.count() == starts
-        program("2.0.0")
-        assert await RANGE.found(command, services) == "2.0.0"
+    services: Any = program.services(tmp_path)
+    for starts in (2, 3):
+        with pytest.raises(ProviderNotAvailableError, match="too old"):
+            await RANGE.found(command, services)
+        assert program.count() == starts
+    program("2.0.0")
+    assert await RANGE.found(command, services) == "2.0.0"
 
 
 def test_only_what_lies_in_files_can_be_told_to_be_the_same(tmp_path, program):

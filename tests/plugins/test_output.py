@@ -13,6 +13,8 @@ LOAD = """
 import logging, sys
 sys.path.insert(0, {folder!r})
 logging.basicConfig(format="%(message)s", level=logging.WARNING)
+import threading
+sys.modules["go"] = threading.Event()
 from prsm_core import ProviderSpec
 from prsm_core.plugins import PluginManager
 print("before")
@@ -68,10 +70,9 @@ def test_what_its_object_prints_at_its_import_is_told_as_well(site):
 
 
 def test_a_plugin_that_was_given_up_prints_nothing_to_stdout_later(site):
-    code = "import sys, threading\nGO = threading.Event()\nsys.modules['go'] = GO\nGO.wait(30)\n"
+    code = "import sys\nsys.modules['go'].wait(30)\n"
     site.add("loud", f"{code}print('LOUD')\n")
     then = (
-        "import threading\n"
         "late = [thread for thread in threading.enumerate() if thread.daemon]\n"
         "sys.modules['go'].set()\n"
         "[thread.join(30) for thread in late]"

@@ -112,9 +112,11 @@ async def play(
     """
     left = None if answers is None else list(answers)
     master = {"scenario": {"lanes": {"master": {"steps": master_of(worker)}}}}
+    # A vendor's own list does not name the model that is played.
+    known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
     settings = {
         "defaults": {"provider": "script"},
-        "providers": {"script": master, "tried": section},
+        "providers": {"script": master, "tried": {**known, **section}},
         "permissions": rules,
     }
     config = Path(os.environ["PRSM_HOME"]) / "config.yaml"

@@ -79,7 +79,17 @@ def new(launch: Launch, kind: str, name: str, parent: Path) -> None:
     click.echo(f"{place} is written: it passes the contract of its kind. Try it:", err=True)
     click.echo(f"{python} -m pip install -e {shlex.quote(f'{_shown(folder)}[test]')}")
     click.echo(f"{python} -m pytest {place}")
-    click.echo("prsm plugins")
+    click.echo(f"{shlex.quote(_own_program())} plugins")
+
+
+def _own_program() -> str:
+    """Return what a person types for the `prsm` of this environment."""
+    import shutil
+
+    own = Path(sys.executable).with_name("prsm")
+    found = shutil.which("prsm")
+    is_found = found is not None and Path(found).absolute() == own.absolute()
+    return "prsm" if is_found or not own.exists() else _shown(own)
 
 
 def _shown(path: Path) -> str:

@@ -33,6 +33,7 @@ class Kind:
     words: str
     summary: str
     usage: str
+    needs: tuple[str, ...] = ()  # what it asks for beside the core
 
 
 KINDS: Mapping[str, Kind] = {
@@ -44,7 +45,9 @@ KINDS: Mapping[str, Kind] = {
     "check": Kind(
         words="permission check",
         summary="Denies what only people may do.",
-        usage="Whoever relies on it lists `$name` in `permissions.required`.",
+        usage="`checks.$name.forbidden` says what; whoever relies on the check lists `$name` in "
+        "`permissions.required`.",
+        needs=("pydantic>=2.7,<3",),
     ),
     "scorer": Kind(
         words="model scorer",
@@ -54,7 +57,8 @@ KINDS: Mapping[str, Kind] = {
     "sink": Kind(
         words="event sink",
         summary="Writes down how runs ended and what was denied.",
-        usage="It writes to the file that the environment variable `$variable` names.",
+        usage="It writes to the file that `sinks.$name.path` of the configuration names.",
+        needs=("pydantic>=2.7,<3",),
     ),
     "frontend": Kind(
         words="frontend",
@@ -123,6 +127,7 @@ def _values(kind: str, name: str) -> dict[str, str]:
     """Return what stands for each `$word` of the skeletons."""
     words = name.replace("-", "_").split("_")
     major, minor, _ = __version__.split(".")
+    core = f"{CORE}>={major}.{minor},<{major}.{int(minor) + 1}"
     camel = "".join(word.capitalize() for word in words)
     found = KINDS[kind]
     values = {
@@ -133,9 +138,8 @@ def _values(kind: str, name: str) -> dict[str, str]:
         "package": f"prsm_{'_'.join(words)}",
         "class": f"{camel}{kind.capitalize()}",
         "title": camel,
-        "variable": f"{'_'.join(words).upper()}_FILE",
         "summary": found.summary,
-        "pin": f">={major}.{minor},<{major}.{int(minor) + 1}",
+        "dependencies": ", ".join(f'"{requirement}"' for requirement in (core, *found.needs)),
     }
     return {**values, "usage": Template(found.usage).substitute(values)}
 

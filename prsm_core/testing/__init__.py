@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.fake_clock import FakeClock
     from prsm_core.testing.frontend_contract import FrontendContract
     from prsm_core.testing.memory_store import MemoryStore
+    from prsm_core.testing.metering_contract import MeteringContract
     from prsm_core.testing.misbehaviour import Misbehaviour
     from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
     from prsm_core.testing.model_server import ModelServer
@@ -71,6 +72,7 @@ __all__ = [
     "FrontendContract",
     "LocalServices",
     "MemoryStore",
+    "MeteringContract",
     "Misbehaviour",
     "MisbehaviourContract",
     "ModelScorerContract",
@@ -138,6 +140,7 @@ _HOMES = {
     "prsm_core.testing.fake_clock": ("FakeClock",),
     "prsm_core.testing.frontend_contract": ("FrontendContract",),
     "prsm_core.testing.memory_store": ("MemoryStore",),
+    "prsm_core.testing.metering_contract": ("MeteringContract",),
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),
     "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
     "prsm_core.testing.model_server": ("ModelServer",),

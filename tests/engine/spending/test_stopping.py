@@ -214,9 +214,7 @@ async def test_siblings_end_at_their_next_step_and_a_waiting_parent_at_once(open
         await watching
     assert (result.status, result.exit_code) == ("failed", 1)
     assert result.summary == "I have asked three"
-    assert responses["master"] == 1
-    assert responses["spender"] == 3
-    assert responses["busy"] == 0, "what it called for was not begun"
+    assert [responses[name] for name in ("master", "spender", "busy")] == [1, 3, 0]
     assert responses["runner"] <= 1, "its command was not cut off, and one response may be over"
     ends = {name: team[name].result for name in ("spender", "busy", "runner", "master")}
     assert {end.error_kind for end in ends.values()} == {"budget_exceeded"}

@@ -16,7 +16,7 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
 from prsm_core.engine.agent_session import AgentSession
-from prsm_core.engine.clocks import first_of
+from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.judging.evidence import with_evidence
 from prsm_core.engine.knots import KnotResolver
 from prsm_core.engine.mcp_servers import choose_servers
@@ -24,7 +24,7 @@ from prsm_core.engine.records import AgentRecord
 from prsm_core.engine.regions import LeaseTable
 from prsm_core.engine.retry import RetryPolicy
 from prsm_core.engine.spawning import Identity, choose_alias, describe_child
-from prsm_core.engine.stopping import leave_session, stop_session
+from prsm_core.engine.stopping import leave_session, result_within, stop_session
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -325,17 +325,8 @@ class AgentManager:
 
     async def wait_for_result(self, agent_id: str) -> AgentResult:
         """Return the agent's result; a failed one if it outlives its clock by a minute."""
-        record = self.get(agent_id)
         limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
-        if await first_of(self.runtime.clock, limit, record.wait_ended) and record.result:
-            return record.result
-        return AgentResult(
-            agent_id=agent_id,
-            success=False,
-            summary="",
-            error=f"no result within {limit:.0f} s",
-            error_kind="timeout",
-        )
+        return await result_within(self.get(agent_id), self.runtime.clock, limit)
 
     async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
         """Return the results of several agents, in the order given."""
@@ -353,10 +344,31 @@ class AgentManager:
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        An agent that has ended already keeps its first result, which is returned.
+        An agent that has ended already keeps its first result, which is returned. A result that
+        cannot be written is one of a failed agent, with what of it can be.
         """
         if record.state.is_terminal:
             return record.result or result
+        before = record.state, record.waiting_on
+        try:
+            return await self._end(record, state, result, reason, close, events)
+        except Exception as error:
+            if record.ended.done() or not is_unfit(error):
+                raise
+            record.state, record.waiting_on = before
+            plain = plain_result(result, error, self.runtime.journal.redact)
+            state = state if state is AgentState.KILLED else AgentState.FAILED
+            return await self._end(record, state, plain, plain.error or "")
+
+    async def _end(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        reason: str,
+        close: CallClose | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> AgentResult:
         self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
         elapsed = self.runtime.clock.now() - record.started_at if record.session else 0.0
         record.result = result = replace(result, duration=round(elapsed, 3))
@@ -403,13 +415,7 @@ class AgentManager:
         """Fail an agent, keeping what it said; its live children are killed first."""
         record.is_condemned = True
         await self.kill_children(record, "its parent has failed")
-        result = AgentResult(
-            agent_id=record.agent_id,
-            success=False,
-            summary=record.session.partial_text if record.session else "",
-            error=message,
-            error_kind=kind,
-        )
+        result = _failure(record, message, kind)
         result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
         await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
@@ -437,13 +443,7 @@ class AgentManager:
             self.detector.moved(record.agent_id)
             await stop_session(record, self.runtime.clock)
         await self.kill_children(record, reason)
-        result = AgentResult(
-            agent_id=record.agent_id,
-            success=False,
-            summary=record.session.partial_text if record.session else "",
-            error=reason,
-            error_kind="killed",
-        )
+        result = _failure(record, reason, "killed")
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
@@ -492,3 +492,10 @@ class AgentManager:
             "correlation_id": message.correlation_id,
         }
         return self.runtime.journal.event_of("message_routed", message.source, data)
+
+
+def _failure(record: AgentRecord, error: str, kind: str) -> AgentResult:
+    said = record.session.partial_text if record.session else ""
+    return AgentResult(
+        agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
+    )

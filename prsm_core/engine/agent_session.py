@@ -6,6 +6,7 @@ goes on after an error, repeats a question it left unanswered, or waits for mess
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
 from prsm_core.engine.calls import Wait
 from prsm_core.engine.context import render_messages, render_repeat, session_request
+from prsm_core.engine.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.failover import Failover
 from prsm_core.engine.host import SessionHost
-from prsm_core.engine.intake import fit
 from prsm_core.engine.judging.evidence import Proof
 from prsm_core.engine.judging.stuck_watch import StuckWatch
 from prsm_core.engine.outside import settle_left
@@ -26,11 +27,9 @@ from prsm_core.engine.slots import SlotLease, Slots
 from prsm_core.engine.turn_run import Prompt, TurnRun
 from prsm_core.errors import (
     BudgetExceededError,
-    FencedError,
     ModelNotAvailableError,
     ProviderNotAvailableError,
     PrsmError,
-    StoreError,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +82,10 @@ class AgentSession:
     @property
     def partial_text(self) -> str:
         """What the model has said in the present or last turn."""
-        return "" if self.turn is None else self.turn.fold.partial_text
+        turn = self.turn
+        if turn is None:
+            return ""
+        return said(lambda: turn.fold.partial_text, self.manager.runtime.journal.redact)
 
     @property
     def is_over(self) -> bool:
@@ -208,12 +210,17 @@ class AgentSession:
         try:
             await self._live_within_budget()
         except PrsmError as error:
-            await self._fail(error.message, error.code)
-            if isinstance(error, StoreError) and not isinstance(error, FencedError):
+            await self._fail(describe(error), error.code)
+            if breaks_ledger(error):
                 raise  # it may be the end itself that was not written
         except Exception as error:
-            await self._fail(f"{type(error).__name__}: {error}", "internal")
+            await self._fail(describe(error), "internal")
             raise
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            await self._fail(describe(error), "internal")
+            raise RuntimeError(f"an agent's turn raised {describe(error)}") from error
         finally:
             self._lease.close()
 
@@ -494,5 +501,5 @@ class AgentSession:
         record = self.record
         if self._is_stopped:
             return
-        readable = self.manager.runtime.journal.redact(fit(message))
+        readable = keepable(message, self.manager.runtime.journal.redact)
         await self.manager.fail_agent(record, readable, kind)

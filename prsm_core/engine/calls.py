@@ -16,7 +16,8 @@ from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.clocks import first_of
-from prsm_core.errors import FencedError, OrchestrationError, PrsmError, StoreError
+from prsm_core.engine.failing import breaks_ledger, describe
+from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.interfaces.quotation import encode_data
 from prsm_core.messaging.waits import WaitFor
 
@@ -129,7 +130,7 @@ class Call:
         )
         try:
             await manager.commit(step)
-        except PrsmError:
+        except Exception:
             self.opened = False  # nothing was written: the refusal is recorded by itself
             raise
 
@@ -347,7 +348,7 @@ class TurnCalls:
                 await self._permit(call)
             reply = await self._session.tools.invoke(call)
         except PrsmError as error:
-            if isinstance(error, StoreError) and not isinstance(error, FencedError):
+            if breaks_ledger(error):
                 raise  # no answer can be stored either
             return failure(error)
         except Exception as error:  # noqa: BLE001 - told to the agent and to the user
@@ -368,7 +369,7 @@ class TurnCalls:
             )
 
     def _surprise(self, call: Call, error: Exception) -> ToolOutcome:
-        text = f"{call.name} failed inside prsm: {type(error).__name__}: {error}"
+        text = f"{call.name} failed inside prsm: {describe(error)}"
         journal = self._session.manager.runtime.journal
         journal.note("notice", self._session.record.agent_id, level="error", text=text)
         return failure(OrchestrationError(text, code="internal"))

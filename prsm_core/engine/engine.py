@@ -24,6 +24,7 @@ from prsm_core.engine.agent_manager import AgentManager
 from prsm_core.engine.assembly import EngineConfig, build_runtime
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import first_of
+from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.journal import Journal
 from prsm_core.engine.mcp_servers import choose_servers
@@ -41,9 +42,7 @@ from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
     ConfigError,
-    FencedError,
     ModelNotAvailableError,
-    StoreError,
 )
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
@@ -436,12 +435,12 @@ class OrchestrationEngine:
         A step that was fenced only came too late for its agent: the store did its work.
         """
         _log.error("task %s failed", name, exc_info=error)
-        if isinstance(error, StoreError) and not isinstance(error, FencedError):
+        if breaks_ledger(error):
             if self._broken is not None and not self._broken.done():
                 self._broken.set_exception(error)
             return
         if self._started is not None:  # nothing may follow run_finished
-            text = f"{name}: {type(error).__name__}: {error}"
+            text = f"{name}: {describe(error)}"
             self._journal.note("notice", level="error", text=text)
 
     def _tell_sink_fault(self, text: str) -> None:

@@ -9,10 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any, TypeVar
 
-from prsm_core.domain.turns import UsageReported
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    Notice,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    UsageReported,
+)
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.errors import OrchestrationError
 
 T = TypeVar("T")
 
@@ -21,17 +35,47 @@ MAX_DEPTH = 64  # of nested values; what writes them recurses
 CUT = "… [cut by prsm: nested too deep]"
 
 
+_TEXT, _MAYBE = (str,), (str, type(None))
+_FIELDS: Mapping[type, Mapping[str, tuple[type, ...]]] = {
+    TextDelta: {"text": _TEXT},
+    ThinkingDelta: {"text": _TEXT},
+    AssistantMessage: {"text": _TEXT, "thinking": _MAYBE},
+    ToolCallStarted: {"call_id": _TEXT, "tool": _TEXT, "arguments": (Mapping,)},
+    ToolCallFinished: {"call_id": _TEXT, "status": _TEXT, "result": _MAYBE, "error": _MAYBE},
+    UsageReported: {"usage": (TokenUsage,), "cost_usd": (int, float, type(None))},
+    StepEnded: {},
+    Notice: {"level": _TEXT, "text": _TEXT},
+    TurnEnded: {"stop_reason": (StopReason,), "error": (AgentError, type(None))},
+}
+
+
+def check(event: T) -> T:
+    """Return an event; raise OrchestrationError for what is none, or has a field of no use."""
+    wanted = _FIELDS.get(type(event))
+    if wanted is None:
+        raise OrchestrationError(f"the provider told a {type(event).__name__}, which is no event")
+    for name, kinds in wanted.items():
+        value = getattr(event, name)
+        if not isinstance(value, kinds):
+            what, which = type(event).__name__, type(value).__name__
+            raise OrchestrationError(f"the provider told {what} with a {which} for {name}")
+    return event
+
+
 def fit(value: T) -> T:
     """Return an event, a request or JSON values with whatever cannot be kept replaced.
 
     Half a surrogate pair becomes a replacement character, a number that is none becomes None,
-    which means unknown. What is fit already is returned as it is.
+    which means unknown, and what is no JSON its type's name. What is fit already is returned as it
+    is.
     """
     kept: T = _fit(value, 0)
     return kept
 
 
 def _fit(value: Any, depth: int) -> Any:
+    if isinstance(value, Enum):
+        return value
     if isinstance(value, str):
         return _text(value)
     if value is None or isinstance(value, int):
@@ -43,14 +87,22 @@ def _fit(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping | list | tuple) and depth >= MAX_DEPTH:
         return CUT
     if isinstance(value, Mapping):
-        return {_fit(key, depth): _fit(inner, depth + 1) for key, inner in value.items()}
+        return {_key(key): _fit(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         items = [_fit(inner, depth + 1) for inner in value]
         return items if isinstance(value, list) else tuple(items)
-    return value
+    return value if isinstance(value, frozenset) else f"[a {type(value).__name__}]"
+
+
+def _key(key: Any) -> Any:
+    if isinstance(key, str):
+        return _text(key)
+    return str(key) if type(key) in {bool, int, float} else f"[a {type(key).__name__}]"
 
 
 def _text(text: str) -> str:
+    if type(text) is not str:  # it may be anything but what it says
+        text = str.__str__(text)
     try:
         text.encode()
     except UnicodeEncodeError:

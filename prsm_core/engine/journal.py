@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
+from prsm_core.engine.failing import is_unfit, keepable
 from prsm_core.engine.secrecy import without_secrets
-from prsm_core.errors import FencedError
+from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
     import asyncio
@@ -103,8 +104,16 @@ class Journal:
             run=self.run_id,
             ts=self._clock.time(),
             agent=agent,
-            data={name: self.redact(value) for name, value in data.items()},
+            data={name: self._kept(value) for name, value in data.items()},
         )
+
+    def _kept(self, value: Any) -> Any:
+        """Return a value without its secrets; one out of which they cannot be taken is not kept."""
+        try:
+            return self.redact(value)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the event tells what it lacks
+            _log.warning("a field of an event was left out", exc_info=error)
+            return keepable(value, self.redact)
 
     def run_step_id(self) -> str:
         """Return a new step id for an act of the run itself."""
@@ -167,7 +176,21 @@ class Journal:
         return committed
 
     async def _append(self, facts: list[Event]) -> None:
-        self._on_events(await self._store.append(facts))
+        try:
+            self._on_events(await self._store.append(facts))
+        except StoreError as error:
+            if not is_unfit(error) or len(facts) == 1:
+                raise
+            for fact in facts:  # all but the one that cannot be written
+                await self._append_alone(fact)
+
+    async def _append_alone(self, fact: Event) -> None:
+        try:
+            await self._append([fact])
+        except StoreError as error:
+            if not is_unfit(error):
+                raise
+            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
 
     async def _flush_soon(self) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.agents import AgentResult
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import AgentSpawnError
 
@@ -66,3 +67,16 @@ async def drain_sessions(
     if tasks:
         await first_of(clock, seconds, lambda: asyncio.wait(tasks))
     await asyncio.gather(*(stop_session(record, clock) for record in late))
+
+
+async def result_within(record: AgentRecord, clock: Clock, seconds: float) -> AgentResult:
+    """Return an agent's result; a failed one if it has none within so many seconds."""
+    if await first_of(clock, seconds, record.wait_ended) and record.result:
+        return record.result
+    return AgentResult(
+        agent_id=record.agent_id,
+        success=False,
+        summary="",
+        error=f"no result within {seconds:.0f} s",
+        error_kind="timeout",
+    )

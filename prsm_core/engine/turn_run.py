@@ -29,7 +29,8 @@ from prsm_core.domain.turns import (
 from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
 from prsm_core.engine.context import assemble_context, describe_window
-from prsm_core.engine.intake import fit
+from prsm_core.engine.failing import describe, is_unfit, plain_turn
+from prsm_core.engine.intake import check, fit
 from prsm_core.engine.judging.repeats import VendorCalls
 from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.spending.allowance import Allowance
@@ -228,7 +229,7 @@ class TurnRun:
             if self._is_abandoned:
                 return
             self.clock.touch()
-            await self._take(fit(event))
+            await self._take(fit(check(event)))
             if isinstance(event, TurnEnded):
                 return
 
@@ -416,8 +417,7 @@ class TurnRun:
         if self.fold.end is None and isinstance(error, asyncio.CancelledError):
             self.fold.end = TurnEnded(StopReason.ABORTED)
         elif self.fold.end is None:
-            why = error.message if isinstance(error, PrsmError) else repr(error)
-            broken = AgentError(kind=ErrorKind.UNKNOWN, message=why)
+            broken = AgentError(kind=ErrorKind.UNKNOWN, message=describe(error))
             self.fold.end = TurnEnded(StopReason.ERROR, broken)
         await self._close()
 
@@ -431,10 +431,25 @@ class TurnRun:
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
-        record.resume_token = self._provider.resume_token
-        cut_off = self._cut_off_events()
-        result = self.fold.result()
-        calls = sorted((*result.tool_calls, *self.calls.rows.values()), key=lambda c: c.sequence)
+        token = self._provider.resume_token
+        record.resume_token = fit(token) if isinstance(token, str) else None
+        try:
+            return await self._write_end()
+        except Exception as error:
+            if not is_unfit(error):
+                raise
+            return await self._write_end(error)
+
+    async def _write_end(self, unfit: Exception | None = None) -> TurnResult:
+        """Write the turn's end; where that is `unfit` to be written, what it used and why."""
+        session, record = self._session, self._session.record
+        manager = session.manager
+        cut_off = self._cut_off_events() if unfit is None else []
+        result = self.fold.result() if unfit is None else plain_turn(unfit, self.fold)
+        ours = list(self.calls.rows.values())
+        if unfit is not None:
+            ours = [replace(call, params={}, result=None, error=None) for call in ours]
+        calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
         finished = manager.runtime.journal.event(
             "turn_finished",

@@ -87,11 +87,11 @@ def to_store_error(error: Exception, doing: str) -> StoreError:
     if isinstance(error, StoreError):
         return StoreError(error.message, hint=error.hint, code=error.code)
     text = f"{doing}: {error}"
-    if isinstance(error, sqlite3.IntegrityError):
+    if isinstance(error, sqlite3.IntegrityError) and "NOT NULL" not in str(error):
         return StoreError(text, hint="An id is used twice or names nothing.", code="conflict")
     if isinstance(error, sqlite3.OperationalError | OSError):
         return StoreError(text, hint="Check the disk: space, permissions, health.")
-    return StoreError(text)
+    return StoreError(text, code="unfit")  # what was to be written is at fault, not the ledger
 
 
 def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:

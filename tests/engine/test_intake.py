@@ -126,4 +126,4 @@ async def test_a_mad_count_does_not_poison_the_totals(opened, count):
 
         result = await team.run("do it", master=master)
         assert result.status == "completed"
-        assert (result.usage.input_tokens, result.usage.total_tokens) == (1, 10)
+        assert (result.usage.input_tokens, result.usage.total_tokens) == (1, 11)

@@ -344,8 +344,7 @@ class AgentManager:
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        An agent that has ended already keeps its first result, which is returned. A result that
-        cannot be written is one of a failed agent, with what of it can be.
+        An agent that has ended keeps its first result; one that cannot be written is a failure.
         """
         if record.state.is_terminal:
             return record.result or result

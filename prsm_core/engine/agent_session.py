@@ -82,10 +82,8 @@ class AgentSession:
     @property
     def partial_text(self) -> str:
         """What the model has said in the present or last turn."""
-        turn = self.turn
-        if turn is None:
-            return ""
-        return said(lambda: turn.fold.partial_text, self.manager.runtime.journal.redact)
+        turn, redact = self.turn, self.manager.runtime.journal.redact
+        return "" if turn is None else said(lambda: turn.fold.partial_text, redact)
 
     @property
     def is_over(self) -> bool:
@@ -213,9 +211,6 @@ class AgentSession:
             await self._fail(describe(error), error.code)
             if breaks_ledger(error):
                 raise  # it may be the end itself that was not written
-        except Exception as error:
-            await self._fail(describe(error), "internal")
-            raise
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:

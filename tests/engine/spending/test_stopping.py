@@ -202,11 +202,10 @@ async def test_siblings_end_at_their_next_step_and_a_waiting_parent_at_once(open
         await agent.step_ended()
         await used_up.wait()
         await agent.end_tool("v")
-        responses["runner"] += 1
-        await agent.use(total_tokens=4000)
-        await agent.step_ended()
-        responses["runner"] += 1
-        await agent.use(total_tokens=4000)
+        for _ in range(2):
+            responses["runner"] += 1
+            await agent.use(total_tokens=4000)
+            await agent.step_ended()
 
     async with opened(**budget(tokens=10_000)) as team:
         watching = asyncio.ensure_future(watch())
@@ -216,9 +215,9 @@ async def test_siblings_end_at_their_next_step_and_a_waiting_parent_at_once(open
     assert result.summary == "I have asked three"
     assert [responses[name] for name in ("master", "spender", "busy")] == [1, 3, 0]
     assert responses["runner"] <= 1, "its command was not cut off, and one response may be over"
-    ends = {name: team[name].result for name in ("spender", "busy", "runner", "master")}
-    assert {end.error_kind for end in ends.values()} == {"budget_exceeded"}
-    assert ends["busy"].summary == "half of what"
+    kinds = {team[n].result.error_kind for n in ("spender", "busy", "runner", "master")}
+    assert kinds == {"budget_exceeded"}
+    assert team["busy"].result.summary == "half of what"
 
 
 async def test_an_agent_with_a_smaller_budget_ends_alone(opened):

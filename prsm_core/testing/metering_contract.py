@@ -26,7 +26,7 @@ TOLD_SECONDS = 10.0  # how long what a response used may take to be told after t
 
 
 @bounded
-class MeteringRules:
+class MeteringContract:
     """What every Provider does with what was used; a part of ProviderContract."""
 
     bound_s: ClassVar[float] = 180.0  # for a test in all

@@ -48,7 +48,7 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
-from prsm_core.testing.metering_contract import MeteringRules
+from prsm_core.testing.metering_contract import MeteringContract
 from prsm_core.testing.provider_scene import (
     Scene,
     Stage,
@@ -79,7 +79,7 @@ COMMAND = "echo hi > made.txt && cat made.txt"
 
 
 @bounded
-class ProviderContract(MeteringRules, ABC):
+class ProviderContract(MeteringContract, ABC):
     """What every Provider does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 180.0  # for a test in all; one that hangs fails, and says where

@@ -297,6 +297,15 @@ class ProcessWire(asyncio.SubprocessProtocol):
             pipe.set_protocol(_OutputPipe(sink, pipe.get_protocol()))
             sink.attach(pipe)
 
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Take what asyncio had read before the pipes were handed to the sinks.
+
+        It reads a pipe as soon as that is open, and holds what comes until `connection_made` has
+        run: all of it, where the loop was busy and the program short. It comes before what is
+        read later.
+        """
+        self._sinks[fd].feed(data)
+
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Pass the end of a pipe on."""
         self._sinks[fd].end()

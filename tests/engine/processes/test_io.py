@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -35,6 +38,30 @@ async def test_lines_come_without_their_ends_and_the_exit_code_is_kept(launcher)
     assert await collect(process) == [b"a", b"", b"b", b"no end"]
     assert await process.wait() == 7
     assert launcher.live == ()
+
+
+def hold_until_written(fifo, children):
+    """Hold the loop, from when a new process is there until it has written all and says so."""
+    loop = asyncio.get_running_loop()
+    if own_children() == children:
+        loop.call_soon(hold_until_written, fifo, children)
+    else:
+        fifo.read_bytes()
+
+
+def own_children():
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+
+
+async def test_what_a_process_writes_before_the_loop_looks_at_it_is_not_lost(launcher, tmp_path):
+    """A loop that is busy just then finds the output of a short program complete in its pipes."""
+    os.mkfifo(tmp_path / "fifo")
+    asyncio.get_running_loop().call_soon(hold_until_written, tmp_path / "fifo", own_children())
+    script = f"echo one; echo two; echo problem >&2; echo done > '{tmp_path}/fifo'"
+    process = await launcher.start(["bash", "-c", script], name="short")
+    assert await collect(process) == [b"one", b"two"]
+    assert await process.wait() == 0
+    assert process.stderr_tail == "problem\n"
 
 
 async def test_binary_garbage_passes_unharmed_and_stderr_is_decoded_with_replacement(launcher):

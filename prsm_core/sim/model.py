@@ -76,6 +76,7 @@ class SimProvider(Provider):
         self.services = services
         self.minds: dict[str, Mind] = {}
         self.calls = 0
+        self.lingering = 0  # sessions that do not let go just now
         self._working: set[SimSession] = set()
         self._open: dict[int, SimSession] = {}  # by host
         self._lives: defaultdict[str, list[AgentHost]] = defaultdict(list)
@@ -128,11 +129,13 @@ class SimProvider(Provider):
 
     async def linger(self) -> None:
         """Take long to close, and do not listen to whoever wants it sooner."""
+        self.lingering += 1
         for _ in range(3):
             try:
                 await self.services.clock.sleep(20.0)
             except asyncio.CancelledError:
                 continue
+        self.lingering -= 1
 
     def is_open(self, host: AgentHost) -> bool:
         """Return whether a session of this life of an agent is open."""

@@ -161,12 +161,20 @@ class World:
             except StoreError as error:  # it could not even write that it was interrupted
                 if error.code != CRASHED:
                     raise
+            await self._until_let_go(engine)
         self._watch.detach()
         self._past.detach()
         if store.crashed.is_set():
             self._crashed_run = next(reversed(self._ledger.runs), "")
         elif not self._is_broken:
             self._check_engine(engine)
+
+    async def _until_let_go(self, engine: OrchestrationEngine) -> None:
+        """Wait for what a closed engine has left behind since it would not end."""
+        records = engine.manager.agents.values()
+        tasks = [r.task for r in records if r.task is not None and not r.task.done()]
+        if tasks and any(provider.lingering for provider in self._providers):
+            await asyncio.wait(tasks)
 
     async def _play_runs(self, engine: OrchestrationEngine, store: SimStore) -> None:
         async with asyncio.TaskGroup() as group:

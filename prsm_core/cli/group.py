@@ -29,7 +29,7 @@ COMMANDS = {
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
     "install": ("prsm_core.cli.install:install", "Install a provider of this project."),
-    "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins and what became of them."),
+    "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
     "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),
     "sim": ("prsm_core.cli.sim:sim", "Simulate agent trees, faults included, from a seed."),

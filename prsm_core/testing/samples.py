@@ -66,7 +66,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         {"request": "r1", "tool": "Bash", "command": "rm -rf build", "paths": []}
         | {"reason": "not known to be harmless", "options": _OPTIONS}
         | {"parts": ["rm -rf build"], "rules": {"allow_project": [["rm", "-rf", "build"]]}}
-        | {"check": None},
+        | {"check": None, "change": None},
     ),
     (
         "permission_resolved",
@@ -110,7 +110,11 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     ),
     ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),
     ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100, **_BUDGET}),
-    ("retry_scheduled", MASTER, {"attempt": 1, "delay_s": 1.5, "error": "rate limit"}),
+    (
+        "retry_scheduled",
+        MASTER,
+        {"attempt": 1, "delay_s": 1.5, "error": "rate limit", "tries_left": 4, "pauses_s": 45.0},
+    ),
     ("notice", None, {"level": "warning", "text": HOSTILE_TEXT}),
     ("sink_dropped", None, {"sink": "audit", "count": 2}),
     ("plugin_quarantined", None, {"plugin": "audit", "error": "boom"}),

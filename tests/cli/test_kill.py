@@ -72,7 +72,8 @@ def test_a_second_owner_is_refused_and_the_first_named(start_run, prsm_process):
     before = prsm_process("events", "--json").out
     done = prsm_process("run", "say no", "--session", first.session)
     assert (done.code, done.out) == (2, "")
-    said, cure = done.err.splitlines()
+    started, said, cure = done.err.splitlines()
+    assert started == "prsm: starts: say no"
     assert f"session {first.session} is owned by process {first.process.pid} since 20" in said
     assert "prsm kill" in cure
     assert prsm_process("events", "--json").out == before, "the refused one wrote nothing"

@@ -171,7 +171,8 @@ def test_a_provider_that_cannot_list_is_told_and_the_others_are_listed(prsm):
     ]
     assert done.err.splitlines() == [
         "prsm: note: absent cannot list its models: not logged in",
-        "prsm: note: fails cannot list its models: OSError: the disk is gone",
+        "prsm: note: fails cannot list its models: provider fails (dist-vendors 1.0) failed in "
+        "list_models: OSError: the disk is gone",
         "prsm: note: model_registry.vague is not ranked: "
         "it has no tier, or its provider is not known",
     ]
@@ -190,7 +191,13 @@ def test_where_nobody_can_list_the_exit_code_is_3_and_the_configuration_is_shown
     done = prsm("models", "list", "--provider", "fails", "--json")
     told = json.loads(done.out)
     assert list(by_name(told["models"])) == ["fails/good"]
-    assert told["problems"] == [{"provider": "fails", "problem": "OSError: the disk is gone"}]
+    assert told["problems"] == [
+        {
+            "provider": "fails",
+            "problem": "provider fails (dist-vendors 1.0) failed in list_models: "
+            "OSError: the disk is gone",
+        }
+    ]
     assert done.code == 3
 
 
@@ -262,10 +269,12 @@ def test_the_scorers_of_plugins_count_and_a_broken_one_is_told(prsm, install):
     install("scorer", SCORER)
     done = prsm("models", "rank", "coding")
     assert done.out.splitlines()[1].split()[0] == "works/small"
-    told = "prsm: note: model scorer broken is left out: LookupError: no rankings\n"
+    told = (
+        "prsm: note: model scorer broken (dist-scorer 1.0) is left out: LookupError: no rankings\n"
+    )
     assert (done.code, done.err) == (0, told)
     problems = json.loads(prsm("models", "rank", "coding", "--json").out)["problems"]
-    assert problems == ["model scorer broken is left out: LookupError: no rankings"]
+    assert problems == [told.removeprefix("prsm: note: ").rstrip()]
 
 
 @pytest.mark.parametrize(

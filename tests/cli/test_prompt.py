@@ -64,9 +64,11 @@ def person(start_prsm, monkeypatch):
 def test_a_terminal_shows_all_of_a_hostile_command_and_why_it_is_asked_about(person):
     at_desk = person("send run rm -rf ./x \x1b[2K\x1b[1A\u202e # " + "y" * 3000)
     shown = at_desk.reads("[o]nce")
-    assert "command: rm -rf ./x \\x1b[2K\\x1b[1A\\u202e # " + "y" * 3000 in shown
-    assert "reason: it holds control or invisible characters" in shown
-    assert "\x1b" not in shown.split("asks permission")[-1]
+    first = shown.split("asks permission")[1]
+    asked = first.replace("\r\n    ", "")  # lines are folded where the terminal ends
+    assert "command: rm -rf ./x \\x1b[2K\\x1b[1A\\u202e # " + "y" * 3000 + "\r\n" in asked
+    assert "reason: it holds control or invisible characters" in asked
+    assert "\x1b" not in first.split("reason:")[0]
     assert at_desk.reads("[d]eny: ") == " [a]lways ", "no rule covers it"
     at_desk.types("d\n")
     assert at_desk.ends() == "denied\n"

@@ -30,7 +30,7 @@ def only(events, kind):
 def test_a_script_never_stands_in_for_a_provider_unasked(prsm_process):
     done = prsm_process("run", "do it", "--set", SET.format("builtin:demo"))
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith("prsm: no provider is installed\n")
+    assert done.err.startswith("prsm: starts: do it\nprsm: no provider is installed\n")
     assert "prsm demo" in done.err
 
 

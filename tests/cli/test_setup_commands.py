@@ -78,6 +78,7 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
                 "interactive": False,
                 "priority": 0,
                 "factory": "x:y",
+                "settings": None,
             }
         ],
     }

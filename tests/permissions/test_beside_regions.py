@@ -11,7 +11,7 @@ from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.permissions import CommandPolicyStore, Grants
 from tests.permissions.brokers import broker, check, make_context, shell, uses
 
-MODES = list(PermissionMode)
+MODES = [mode for mode in PermissionMode if mode is not PermissionMode.DELEGATE]  # has no shell
 BYPASS, PLAN = PermissionMode.BYPASS, PermissionMode.PLAN
 
 
@@ -59,6 +59,12 @@ async def test_beside_regions_what_surely_reads_runs_unasked(context, command):
     for mode in MODES:
         now = replace(context, mode=mode, **OWN, **OTHERS)
         assert isinstance(await broker().decide(shell(command), now), Allow)
+
+
+async def test_who_only_delegates_has_no_shell_beside_regions_either(context):
+    now = replace(context, mode=PermissionMode.DELEGATE, **OWN, **OTHERS)
+    for command in ("ls src", *WRITERS):
+        assert isinstance(await broker().decide(shell(command), now), Deny)
 
 
 @pytest.mark.parametrize("command", WRITERS)

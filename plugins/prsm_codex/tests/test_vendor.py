@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,7 +170,9 @@ def test_it_promises_what_both_backends_keep():
     assert found == ProviderCapabilities(
         enforcement="approval", resume="native", steer=False, shell_reads=True
     )
-    assert VendorProvider(one, one, ()).capabilities == one.capabilities
+    # What is judged before each tool is asked about before each edit, too.
+    asked = replace(one.capabilities, asks_edits=True)
+    assert VendorProvider(one, one, ()).capabilities == asked
 
 
 @pytest.mark.parametrize("role", list(AgentRole))

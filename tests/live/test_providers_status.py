@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 from types import SimpleNamespace
@@ -40,10 +41,10 @@ LISTED = {
 }
 
 
-LOGIN = {
-    "codex": "Run `codex login`, or set `api_key_env`.",
-    "claude": "Run `claude` and log in, or set `api_key_env`.",
-    "gemini": "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in.",
+LOGIN = {  # the program by a name that can be typed: where it is not on the PATH, by its path
+    "codex": "Run `{program} login`, or set `api_key_env`.",
+    "claude": "Run `{program}` and log in, or set `api_key_env`.",
+    "gemini": "Set GEMINI_API_KEY or `api_key_env`, or run `{program}` once and log in.",
     "minimax": "Set MINIMAX_API_KEY to the API key, or change `api_key_env`.",
     "alibaba": "Set DASHSCOPE_API_KEY to the API key, or change `api_key_env`.",
 }
@@ -108,7 +109,8 @@ async def test_without_a_login_the_version_is_told_and_what_to_do(bare_prsm, nam
     row = await row_of(bare_prsm, name, clis)
     assert (row["available"], row["logged_in"]) == (False, False)
     assert (row["models"], row["models_problem"]) == ([], None)
-    assert row["hint"] == LOGIN[name]
+    program = clis.get(name) if shutil.which(name) is None else name
+    assert row["hint"] == LOGIN[name].format(program=program)
     if name in {"minimax", "alibaba"}:
         assert row["reason"] == f"the environment variable {LOGIN[name].split()[1]} is not set"
     else:

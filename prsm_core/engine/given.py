@@ -77,10 +77,11 @@ STATUS: Table = {
 }
 CAPABILITIES: Table = {
     ProviderCapabilities: {
-        **dict.fromkeys(("supports_master", "steer", "streams", "shell_reads"), FLAG),
+        **dict.fromkeys(("supports_master", "steer", "streams", "shell_reads", "asks_edits"), FLAG),
         "enforcement": TEXT,
         "resume": one_of("call", "native", "rebuild", "none"),
         "parameters": TEXTS,
+        **dict.fromkeys(("tokens_told", "cost_told"), one_of("step", "turn", "none")),
     }
 }
 MODELS: Table = {
@@ -90,6 +91,7 @@ MODELS: Table = {
         "context_window": _MAYBE_WHOLE,
         "reasoning_efforts": TEXTS,
         "hidden": FLAG,
+        "aliases": TEXTS,
     }
 }
 EVENTS: Table = {
@@ -103,6 +105,7 @@ EVENTS: Table = {
         "result": _MAYBE_TEXT,
         "error": _MAYBE_TEXT,
         "is_whole": FLAG,
+        "exit_code": _MAYBE_WHOLE,
     },
     UsageReported: {
         "usage": _of_table(_USAGE, "a TokenUsage of whole numbers"),

@@ -12,54 +12,14 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from prsm_core.domain.turns import (
-    AgentError,
-    AssistantMessage,
-    Notice,
-    StepEnded,
-    StopReason,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    UsageReported,
-)
+from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.errors import OrchestrationError
 
 T = TypeVar("T")
 
 MAX_COUNT = 2**40  # tokens of one report; the sums stay far below what the ledger can hold
 MAX_DEPTH = 64  # of nested values; what writes them recurses
 CUT = "… [cut by prsm: nested too deep]"
-
-
-_TEXT, _MAYBE = (str,), (str, type(None))
-_FIELDS: Mapping[type, Mapping[str, tuple[type, ...]]] = {
-    TextDelta: {"text": _TEXT},
-    ThinkingDelta: {"text": _TEXT},
-    AssistantMessage: {"text": _TEXT, "thinking": _MAYBE},
-    ToolCallStarted: {"call_id": _TEXT, "tool": _TEXT, "arguments": (Mapping,)},
-    ToolCallFinished: {"call_id": _TEXT, "status": _TEXT, "result": _MAYBE, "error": _MAYBE},
-    UsageReported: {"usage": (TokenUsage,), "cost_usd": (int, float, type(None))},
-    StepEnded: {},
-    Notice: {"level": _TEXT, "text": _TEXT},
-    TurnEnded: {"stop_reason": (StopReason,), "error": (AgentError, type(None))},
-}
-
-
-def check(event: T) -> T:
-    """Return an event; raise OrchestrationError for what is none, or has a field of no use."""
-    wanted = _FIELDS.get(type(event))
-    if wanted is None:
-        raise OrchestrationError(f"the provider told a {type(event).__name__}, which is no event")
-    for name, kinds in wanted.items():
-        value = getattr(event, name)
-        if not isinstance(value, kinds):
-            what, which = type(event).__name__, type(value).__name__
-            raise OrchestrationError(f"the provider told {what} with a {which} for {name}")
-    return event
 
 
 def fit(value: T) -> T:

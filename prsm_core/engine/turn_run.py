@@ -30,7 +30,7 @@ from prsm_core.engine.calls import TurnCalls
 from prsm_core.engine.clocks import TurnClock
 from prsm_core.engine.context import assemble_context, describe_window
 from prsm_core.engine.failing import describe, is_unfit, plain_turn
-from prsm_core.engine.intake import check, fit
+from prsm_core.engine.intake import fit
 from prsm_core.engine.judging.repeats import VendorCalls
 from prsm_core.engine.long_calls import LongCalls
 from prsm_core.engine.spending.allowance import Allowance
@@ -229,7 +229,7 @@ class TurnRun:
             if self._is_abandoned:
                 return
             self.clock.touch()
-            await self._take(fit(check(event)))
+            await self._take(fit(event))
             if isinstance(event, TurnEnded):
                 return
 

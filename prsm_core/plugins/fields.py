@@ -36,9 +36,16 @@ def _is_code(value: Any) -> bool:
 
 
 _CODE = Kind('a function, a class, or text such as "package.module:attribute"', _is_code)
+_SETTINGS = maybe(_CODE)  # a model, which is a class; the manager looks at what it is
 _COMMON = {"name": TEXT, "summary": TEXT}
-_TABLE: Table = {
-    ProviderSpec: {**_COMMON, "factory": _CODE, "executables": TEXTS, "selectable": FLAG},
+RECORDS: Table = {
+    ProviderSpec: {
+        **_COMMON,
+        "factory": _CODE,
+        "executables": TEXTS,
+        "selectable": FLAG,
+        "good_for": TEXT,
+    },
     PermissionCheckSpec: {
         **_COMMON,
         "priority": WHOLE,
@@ -46,21 +53,29 @@ _TABLE: Table = {
         "in_bypass": FLAG,
         "orchestration": FLAG,
         "timeout": POSITIVE,
+        "settings": _SETTINGS,
     },
-    ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE},
+    ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE, "settings": _SETTINGS},
     EventSinkSpec: {
         **_COMMON,
         "factory": _CODE,
         "kinds": maybe(TEXTS),
         "maxsize": COUNT,
         "overflow": TEXT,
+        "settings": _SETTINGS,
     },
-    FrontendSpec: {**_COMMON, "interactive": FLAG, "priority": WHOLE, "factory": _CODE},
+    FrontendSpec: {
+        **_COMMON,
+        "interactive": FLAG,
+        "priority": WHOLE,
+        "factory": _CODE,
+        "settings": _SETTINGS,
+    },
 }
 
 
 def check_fields(spec: Spec) -> None:
     """Raise TypeError for a field that is not what it must be."""
-    problem = first_problem(spec, _TABLE)
+    problem = first_problem(spec, RECORDS)
     if problem is not None:
         raise TypeError(problem)

@@ -7,7 +7,10 @@ from contextlib import aclosing
 
 import pytest
 
+from prsm_core.domain.events import Event
 from prsm_core.domain.turns import ThinkingDelta
+from prsm_core.engine.background import Background
+from prsm_core.engine.feed import Feed
 from tests.engine.harness import DEADLINE, SESSION
 
 
@@ -120,9 +123,48 @@ async def test_a_slow_reader_loses_deltas_is_told_so_and_no_committed_event(team
     numbers = [event.seq for event in events if event.seq is not None]
     assert numbers == list(range(1, len(numbers) + 1))
     deltas = sum(event.type == "text_delta" for event in events)
-    [told] = [event for event in events if event.type == "notice" and event.seq is None]
-    assert told.data["text"].startswith(f"{700 - deltas} live updates were not shown")
+    # a committed event that comes between them parts what was lost into two notices
+    told = [event.data["text"] for event in events if event.type == "notice" and event.seq is None]
+    assert all("live updates were not shown" in text for text in told)
+    assert sum(int(text.split()[0]) for text in told) == 700 - deltas
     assert deltas < 700
+
+
+async def test_what_is_lost_before_and_after_a_late_event_is_told_in_two_parts():
+    def event(kind, seq=None):
+        data = {"text": "x"} if kind == "text_delta" else {}
+        return Event(type=kind, session=SESSION, run=None, ts=0.0, seq=seq, data=data)
+
+    class Source:
+        """A store whose reader gets its second event when the test lets it."""
+
+        async def events(self, session_id, after, *, follow):
+            yield event("run_started", 1)
+            await late.wait()
+            yield event("turn_started", 2)
+            await last.wait()
+            yield event("run_finished", 3)
+
+    late, last = asyncio.Event(), asyncio.Event()
+    seen, failed = [], []
+    async with Background(lambda task, error: failed.append(error)) as background:
+        feed = Feed(Source(), background)
+        async with aclosing(feed.events(SESSION)) as source:
+            async for given in source:
+                seen.append(given)
+                if given.seq is None and given.type != "notice":
+                    continue
+                if given.seq in (1, 2):
+                    for _ in range(600):
+                        feed.publish((event("text_delta"),))
+                    (late if given.seq == 1 else last).set()
+                if given.seq == 3:
+                    break
+    told = [given.data["text"] for given in seen if given.type == "notice"]
+    deltas = sum(given.type == "text_delta" for given in seen)
+    assert not failed
+    assert len(told) == 2
+    assert sum(int(text.split()[0]) for text in told) == 1200 - deltas
 
 
 async def test_readers_end_with_the_engine(opened):

@@ -11,6 +11,7 @@ messaging   mailboxes and waits                   permissions who may do what
 engine      agents, turns, tools, processes       builtin     console, json, JSONL sink
 app         puts it together                      cli         the `prsm` command
 testing     for plugin authors                    sim         whole runs from a seed
+shell       what a text runs under bash
 """
 
 from __future__ import annotations

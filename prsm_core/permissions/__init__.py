@@ -2,8 +2,8 @@
 
 broker     the rules in order            checks     the checks of plugins
 policy     rules on shell commands       rules      how rules are compared with commands
-shell      what a text runs              cover      what allow rules cover
-extent     … behind their words          lookups    the class of what services tell
+cover      what allow rules cover        extent     … behind their words
+lookups    the class of what services tell
 safe       commands that need no rule    danger     commands that are always asked about
 offers     rules that answers make       replay     recorded commands, judged by other rules
 guard      repeated commands             grants     what was allowed "always"

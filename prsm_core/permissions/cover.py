@@ -9,12 +9,12 @@ from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.extent import is_more_to_do, stays_near
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.safe import program_name, sets_only_harmless
-from prsm_core.permissions.shell.opening import open_command
+from prsm_core.shell.opening import open_command
 
 if TYPE_CHECKING:
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.rules import Rule
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 
 def covers(rule: Rule, command: Command, place: Place) -> bool:

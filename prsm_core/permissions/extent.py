@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell import Command, Word
+    from prsm_core.shell import Command, Word
 
 # Options of any program that may name programs, configurations or places nobody thought of when
 # the rule was made.

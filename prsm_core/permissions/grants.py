@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

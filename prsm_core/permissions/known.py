@@ -9,10 +9,10 @@ from prsm_core.permissions.danger.programs import by_name
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.checks import CHECKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
-from prsm_core.permissions.shell.inline import bare_name
-from prsm_core.permissions.shell.runners import RUNNERS, may_be_code
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import (
+from prsm_core.shell.inline import bare_name
+from prsm_core.shell.runners import RUNNERS, may_be_code
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import (
     EVALUATES,
     FINDERS,
     GNU_NAMES,
@@ -26,7 +26,7 @@ from prsm_core.permissions.shell.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _OTHERS = word_set(
     "cd pushd popd source . alias unalias unset local shift wait umask ulimit shopt getopts break"

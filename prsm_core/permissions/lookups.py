@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe import program_name, sets_only_harmless
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell import Command, Word
+    from prsm_core.shell import Command, Word
 
     Paths = frozenset[tuple[str, ...]]
 

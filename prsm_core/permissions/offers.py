@@ -16,7 +16,7 @@ from prsm_core.permissions.cover import covers
 from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.rules import MAX_RULE
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Ask
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.rules import Rule
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
     Part = tuple[Command, Place]
 

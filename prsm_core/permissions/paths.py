@@ -18,8 +18,8 @@ from prsm_core.permissions.names import (
     secret_part,
 )
 from prsm_core.permissions.patterns import Sight, UntoldError, expand
-from prsm_core.permissions.shell.words import Found, Word
 from prsm_core.permissions.tree import Bounds, Trees
+from prsm_core.shell.words import Found, Word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

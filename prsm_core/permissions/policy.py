@@ -27,16 +27,16 @@ from prsm_core.permissions.rules import (
     rule_words,
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
-from prsm_core.permissions.shell import read_script
-from prsm_core.permissions.shell.mention import mentions
 from prsm_core.permissions.tree import Trees
+from prsm_core.shell import read_script
+from prsm_core.shell.mention import mentions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.domain.permissions import Verdict
     from prsm_core.permissions.rules import Rule, Rules
-    from prsm_core.permissions.shell import Command, Script
+    from prsm_core.shell import Command, Script
 
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
 MAX_WORDS = 500  # a longer text is not plain

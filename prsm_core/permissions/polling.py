@@ -16,15 +16,15 @@ from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.policy import every_part
 from prsm_core.permissions.safe import is_safe
-from prsm_core.permissions.shell import read_script
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell import read_script
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.permissions.shell import Command
-    from prsm_core.permissions.shell.words import Word
     from prsm_core.permissions.tree import Reach
+    from prsm_core.shell import Command
+    from prsm_core.shell.words import Word
 
 # Programs that show how something is, by the words that must follow, beside the services that are
 # looked up: what is shown matters here to nobody, so that logs are among them.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.inline import bare_name
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import FINDERS, INTERPRETERS, LOOSE, SHELLS, WRAPPERS
+from prsm_core.shell.inline import bare_name
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import FINDERS, INTERPRETERS, LOOSE, SHELLS, WRAPPERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.rules import Rules
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _NAMES_ANEW = word_set("ln cp mv install rsync link gln gcp gmv")
 _RUNS_OTHERS = frozenset().union(SHELLS, WRAPPERS, LOOSE, FINDERS, INTERPRETERS)

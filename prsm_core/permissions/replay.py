@@ -19,7 +19,7 @@ from prsm_core.permissions.offers import allow_rule
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.policy import CommandSetting
 from prsm_core.permissions.redaction import MARK
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Verdict
     from prsm_core.permissions.policy import CommandPolicyStore
     from prsm_core.permissions.rules import Rule
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 
 class Outcome(StrEnum):

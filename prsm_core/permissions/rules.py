@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.shell.words import Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from prsm_core.permissions.shell.script import Command
+    from prsm_core.shell.script import Command
 
 Rule = tuple[str, ...]
 Rules = dict[str, list[Rule]]

@@ -14,7 +14,7 @@ from prsm_core.permissions import CommandPolicyStore
 from prsm_core.permissions.danger.programs import named_programs
 from prsm_core.permissions.known import known_names
 from prsm_core.permissions.safe.versions import VERSIONED
-from prsm_core.permissions.shell.runners import RUNNERS
+from prsm_core.shell.runners import RUNNERS
 from tests.permissions.judging import Unreadable, judge, lines, rows, setting
 
 NAMES = sorted(
@@ -40,6 +40,10 @@ def assert_judged(text):
     STORE.asked(text, where)
     STORE.denied(text)
     STORE.allowed(text, where)
+
+
+def test_every_program_with_a_row_of_what_it_runs_is_understood():
+    assert known_names() >= set(RUNNERS)
 
 
 def test_no_program_with_odd_arguments_makes_the_policy_fail():

@@ -12,7 +12,7 @@ from prsm_core.permissions import CommandPolicyStore, CommandSetting
 from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 from tests.permissions.judging import rows
 
 SAMPLE = [row["command"] for row in rows("commands_sample.jsonl")]

@@ -13,7 +13,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from prsm_core.permissions.patterns import Sight, UntoldError, expand, part_of
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 
 BASH = shutil.which("bash") or ""
 LOCALES = ("C", "C.UTF-8", None)  # None is what the tests run under

@@ -19,7 +19,7 @@ from prsm_core.permissions.replay import (
     replay,
     suggest,
 )
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 from tests.permissions.judging import rows, setting
 
 SAMPLE = sorted({row["command"] for row in rows("commands_sample.jsonl")})

@@ -20,13 +20,13 @@ from prsm_core.permissions.danger.programs import program_danger
 from prsm_core.permissions.danger.setting import setting_danger
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.tools import READ_ONLY
-from prsm_core.permissions.shell.others import may_make_options, ungnu
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import SHELLS
+from prsm_core.shell.others import may_make_options, ungnu
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell import Command, Script
+    from prsm_core.shell import Command, Script
 
 __all__ = ["command_danger", "script_danger"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.inline import inline_code
-from prsm_core.permissions.shell.opened import INPUT_FILE
-from prsm_core.permissions.shell.opening import shell_call
-from prsm_core.permissions.shell.others import ungnu
-from prsm_core.permissions.shell.runners import told
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import SHELLS
+from prsm_core.shell.inline import inline_code
+from prsm_core.shell.opened import INPUT_FILE
+from prsm_core.shell.opening import shell_call
+from prsm_core.shell.others import ungnu
+from prsm_core.shell.runners import told
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 # Versions of them have longer names.
 _INTERPRETER = re.compile(

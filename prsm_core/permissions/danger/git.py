@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import HARMLESS_GIT_KEYS
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import HARMLESS_GIT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _ORDINARY = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"

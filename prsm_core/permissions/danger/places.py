@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.names import may_show_secret, protected_part, secret_part
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell import Command, Word
+    from prsm_core.shell import Command, Word
 
 # What they are told is no path.
 SPEAKERS = word_set("echo printf true false : test [ [[ expr seq sleep exit return")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.others import ungnu
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.others import ungnu
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _BY_REASON = {
     "deletes or overwrites data": (

@@ -6,12 +6,12 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _DATA_LOSS = re.compile(
     r"\b(?:drop|truncate|delete|alter|grant|revoke|flushall|flushdb|shutdown|eval|copy|load_file"

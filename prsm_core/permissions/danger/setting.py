@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import word_set
-from prsm_core.permissions.shell.wrappers import PROGRAM_VARIABLES
+from prsm_core.shell.words import word_set
+from prsm_core.shell.wrappers import PROGRAM_VARIABLES
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
 _NAMES = PROGRAM_VARIABLES | word_set(
     "PATH IFS CDPATH GLOBIGNORE SHELLOPTS BASHOPTS HOME TMPDIR LESS XDG_CONFIG_HOME XDG_DATA_HOME"

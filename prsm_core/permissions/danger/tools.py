@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.danger.services import SERVICES
-from prsm_core.permissions.shell import sed
-from prsm_core.permissions.shell.runners import script_of
-from prsm_core.permissions.shell.wrappers import AWK_RUNS
+from prsm_core.shell import sed
+from prsm_core.shell.runners import script_of
+from prsm_core.shell.wrappers import AWK_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.permissions.shell import Command
+    from prsm_core.shell import Command
 
     Check = Callable[[Command], str | None]
 

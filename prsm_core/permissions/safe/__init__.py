@@ -24,16 +24,16 @@ from prsm_core.permissions.safe.compositions import is_safe_structure
 from prsm_core.permissions.safe.git import is_read_only_git
 from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
-from prsm_core.permissions.shell.grammar import RefusedError
-from prsm_core.permissions.shell.opening import open_command
-from prsm_core.permissions.shell.structure import read_structure
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.shell.grammar import RefusedError
+from prsm_core.shell.opening import open_command
+from prsm_core.shell.structure import read_structure
+from prsm_core.shell.words import Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.script import Command
+    from prsm_core.shell.script import Command
 
 __all__ = ["all_acceptable", "is_safe", "is_safe_text", "program_name", "sets_only_harmless"]
 

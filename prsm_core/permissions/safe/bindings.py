@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.values import NotSafeError
-from prsm_core.permissions.shell.tree import (
+from prsm_core.shell.tree import (
     Choice,
     Either,
     Fed,
@@ -20,12 +20,12 @@ from prsm_core.permissions.shell.tree import (
     Subshell,
     Substitution,
 )
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.shell.words import Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prsm_core.permissions.shell.tree import Pieces, Step
+    from prsm_core.shell.tree import Pieces, Step
 
 # Names that no program reads from its environment, as far as is known.
 _VARIABLE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*|[A-Z]")

@@ -15,13 +15,13 @@ from prsm_core.permissions.paths import is_within
 from prsm_core.permissions.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _PYTEST = Syntax(
     flags="qvxsl",

@@ -15,8 +15,8 @@ from prsm_core.permissions.safe.bindings import is_raw, may_be_set, read_names, 
 from prsm_core.permissions.safe.carriers import carried_by_xargs
 from prsm_core.permissions.safe.producers import ANYTHING, Output, output_of
 from prsm_core.permissions.safe.values import NotSafeError, Value, Words
-from prsm_core.permissions.shell.script import Assignment, Command
-from prsm_core.permissions.shell.tree import (
+from prsm_core.shell.script import Assignment, Command
+from prsm_core.shell.tree import (
     Choice,
     Either,
     Fed,
@@ -29,13 +29,13 @@ from prsm_core.permissions.shell.tree import (
     Subshell,
     Substitution,
 )
-from prsm_core.permissions.shell.words import Kind, Word, word_set
+from prsm_core.shell.words import Kind, Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.tree import Pieces, Step
+    from prsm_core.shell.tree import Pieces, Step
 
     Judge = Callable[[Command, Place], bool]
 

@@ -11,15 +11,15 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.shell.words import UNKNOWN, word_set
 from prsm_core.permissions.tree import Reach
+from prsm_core.shell.words import UNKNOWN, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.safe.options import Parsed
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _DIFF_LONG = word_set(
     "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _SUM = Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True)
 _JOINED = Syntax(

@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import Kind
+from prsm_core.shell.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.words import Word
     from prsm_core.permissions.tree import Reach
+    from prsm_core.shell.words import Word
 
 
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")

@@ -9,14 +9,14 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.shell.sed import scripts_of
-from prsm_core.permissions.shell.words import Kind, word_set
+from prsm_core.shell.sed import scripts_of
+from prsm_core.shell.words import Kind, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _MAX_PROGRAM = 2_000  # characters
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.listed import Names, simple_pattern
 from prsm_core.permissions.safe.tools import paths_of
-from prsm_core.permissions.shell.words import Kind, Word, word_set
+from prsm_core.shell.words import Kind, Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.script import Command
+    from prsm_core.shell.script import Command
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.patterns import UntoldError, part_of
-from prsm_core.permissions.shell.words import word_set
 from prsm_core.permissions.tree import Reach
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prsm_core.permissions.patterns import Part
     from prsm_core.permissions.safe.options import Parsed
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _ALTERNATIVES = re.compile(r"([^{}]*)\{([^{}/\[\]\\]+)\}([^{}]*)")
 _LITERAL = re.compile(r"[A-Za-z0-9_.-]+")

@@ -18,14 +18,14 @@ from prsm_core.permissions.paths import is_within
 from prsm_core.permissions.safe.gitconfig import read_config
 from prsm_core.permissions.safe.gitindex import links_of
 from prsm_core.permissions.safe.gitkeys import starts
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.safe.gitconfig import Config
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _STARTS_NOTHING = word_set("version --version")
 _GLOBAL_VALUED = word_set("-C -c --git-dir --work-tree --namespace")

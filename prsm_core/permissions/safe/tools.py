@@ -21,13 +21,13 @@ from prsm_core.permissions.safe.reach import (
     ls_reach,
     rg_reach,
 )
-from prsm_core.permissions.shell.words import UNKNOWN, Kind, word_set
+from prsm_core.shell.words import UNKNOWN, Kind, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
     Check = Callable[[Sequence[Word], Place], bool]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.listed import Names, Passage, simple_pattern
 from prsm_core.permissions.safe.producers import ANYTHING, Output
-from prsm_core.permissions.shell.tree import Literal, Number, Substitution, Variable
-from prsm_core.permissions.shell.words import Kind, Word, bare, word_set
+from prsm_core.shell.tree import Literal, Number, Substitution, Variable
+from prsm_core.shell.words import Kind, Word, bare, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from prsm_core.permissions.paths import Place
-    from prsm_core.permissions.shell.tree import Piece, Pieces
+    from prsm_core.shell.tree import Piece, Pieces
 
     Values = Mapping[str, "Value"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.engine.processes.view import STAND_INS
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.words import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
 
 pytestmark = [needs_bwrap, pytest.mark.requirement("U23")]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from prsm_core.permissions.shell.grammar import RESERVED
-from prsm_core.permissions.shell.script import Command, Reading
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.shell.grammar import RESERVED
+from prsm_core.shell.script import Command, Reading
+from prsm_core.shell.words import Word, word_set
 
 _MAX_LENGTH = 400  # characters
 _BARE = r"(?!=)(?:[A-Za-z0-9_./,:@%+=-]|(?<=[A-Za-z0-9])~)++"

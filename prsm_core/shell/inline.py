@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.permissions.shell.opened import INPUT_FILE
-from prsm_core.permissions.shell.words import word_set
+from prsm_core.shell.opened import INPUT_FILE
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 
 class _Letters(NamedTuple):

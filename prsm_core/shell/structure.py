@@ -11,10 +11,10 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.children import below, between, only, solid
-from prsm_core.permissions.shell.grammar import MAX_SECONDS, RefusedError, parse
-from prsm_core.permissions.shell.literals import Literals, Part, inner_of
-from prsm_core.permissions.shell.tree import (
+from prsm_core.shell.children import below, between, only, solid
+from prsm_core.shell.grammar import MAX_SECONDS, RefusedError, parse
+from prsm_core.shell.literals import Literals, Part, inner_of
+from prsm_core.shell.tree import (
     Choice,
     Either,
     Fed,
@@ -28,7 +28,7 @@ from prsm_core.permissions.shell.tree import (
     Substitution,
     Variable,
 )
-from prsm_core.permissions.shell.words import Word, word_set
+from prsm_core.shell.words import Word, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from prsm_core.permissions.shell.tree import Piece, Pieces, Step
+    from prsm_core.shell.tree import Piece, Pieces, Step
 
 _MAX_DEPTH = 40
 _SEPARATORS = frozenset({";", "\n", ";;", ";&", ";;&"})

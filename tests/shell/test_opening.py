@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.permissions.shell import read_script
-from prsm_core.permissions.shell.sed import may_run
+from prsm_core.shell import read_script
+from prsm_core.shell.sed import may_run
 
 
 def inner(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.permissions.shell.mention import mentions
+from prsm_core.shell.mention import mentions
 
 
 @pytest.mark.parametrize(

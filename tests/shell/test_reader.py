@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 
 
 def commands(text):

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.language_rows import BUILDERS, LANGUAGES
-from prsm_core.permissions.shell.runner_rows import SERVICES, TOOLS
+from prsm_core.shell.language_rows import BUILDERS, LANGUAGES
+from prsm_core.shell.runner_rows import SERVICES, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.permissions.shell.grammar import RefusedError
-from prsm_core.permissions.shell.plain import read_plain
-from prsm_core.permissions.shell.reader import read_tree
+from prsm_core.shell.grammar import RefusedError
+from prsm_core.shell.plain import read_plain
+from prsm_core.shell.reader import read_tree
 
 FOREVER = float("inf")
 WORDS = [

@@ -7,18 +7,18 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell import sed
-from prsm_core.permissions.shell.inline import bare_name, inline_code
-from prsm_core.permissions.shell.opened import (
+from prsm_core.shell import sed
+from prsm_core.shell.inline import bare_name, inline_code
+from prsm_core.shell.opened import (
     INPUT_FILE,
     LOOKS_LIKE_CODE,
     add_own_word,
     inner_command,
     open_loose,
 )
-from prsm_core.permissions.shell.runners import told
-from prsm_core.permissions.shell.words import UNKNOWN, Word, word_set
-from prsm_core.permissions.shell.wrappers import (
+from prsm_core.shell.runners import told
+from prsm_core.shell.words import UNKNOWN, Word, word_set
+from prsm_core.shell.wrappers import (
     AWK_RUNS,
     CALLS,
     EVALUATES,
@@ -36,9 +36,9 @@ from prsm_core.permissions.shell.wrappers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.permissions.shell.opened import Opened
-    from prsm_core.permissions.shell.runners import Told
-    from prsm_core.permissions.shell.script import Command
+    from prsm_core.shell.opened import Opened
+    from prsm_core.shell.runners import Told
+    from prsm_core.shell.script import Command
 
 _MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
 _MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.words import ansi_c
+from prsm_core.shell.words import ansi_c
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The shell room: what a text runs under bash, told without running it.
+"""What a text runs under bash, told without running it: a reader that knows no agents.
 
 words      what quotes and backslashes mean      grammar   parsing, its limits, its differences
 literals   the text of leaves and words          reader    a syntax tree as simple commands
@@ -19,14 +19,14 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
-from prsm_core.permissions.shell.inline import bare_name
-from prsm_core.permissions.shell.opening import open_command
-from prsm_core.permissions.shell.plain import read_plain
-from prsm_core.permissions.shell.reader import read_tree
-from prsm_core.permissions.shell.script import Command, Reading, Script
-from prsm_core.permissions.shell.words import Word
-from prsm_core.permissions.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
+from prsm_core.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
+from prsm_core.shell.inline import bare_name
+from prsm_core.shell.opening import open_command
+from prsm_core.shell.plain import read_plain
+from prsm_core.shell.reader import read_tree
+from prsm_core.shell.script import Command, Reading, Script
+from prsm_core.shell.words import Word
+from prsm_core.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.script import Assignment, Command
+from prsm_core.shell.script import Assignment, Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.permissions.shell.words import Word
+    from prsm_core.shell.words import Word
 
 _MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.grammar import (
+from prsm_core.shell.grammar import (
     KNOWN_KINDS,
     PLAIN_KINDS,
     RESERVED,
     RefusedError,
     parse,
 )
-from prsm_core.permissions.shell.literals import BARE, Literals, Part, inner_of
-from prsm_core.permissions.shell.script import Assignment, Command, Reading
-from prsm_core.permissions.shell.words import Word, is_simple, word_set
-from prsm_core.permissions.shell.wrappers import EVALUATED
+from prsm_core.shell.literals import BARE, Literals, Part, inner_of
+from prsm_core.shell.script import Assignment, Command, Reading
+from prsm_core.shell.words import Word, is_simple, word_set
+from prsm_core.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

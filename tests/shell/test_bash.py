@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from prsm_core.permissions.shell import read_script
+from prsm_core.shell import read_script
 
 # Every name is a program that does not exist, so that bash tells its words to this function.
 _TELL = '() { printf "%s\\0" "$@" $\'\\1\' >&9; return $STATUS; }'

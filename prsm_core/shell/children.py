@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.grammar import RefusedError
+from prsm_core.shell.grammar import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.shell.grammar import RESERVED, RefusedError
-from prsm_core.permissions.shell.opened import ASSIGNMENT, Opened, inner_command, open_loose
-from prsm_core.permissions.shell.others import open_other, ungnu
-from prsm_core.permissions.shell.script import Assignment
-from prsm_core.permissions.shell.words import UNKNOWN, Word
-from prsm_core.permissions.shell.wrappers import (
+from prsm_core.shell.grammar import RESERVED, RefusedError
+from prsm_core.shell.opened import ASSIGNMENT, Opened, inner_command, open_loose
+from prsm_core.shell.others import open_other, ungnu
+from prsm_core.shell.script import Assignment
+from prsm_core.shell.words import UNKNOWN, Word
+from prsm_core.shell.wrappers import (
     LOADER,
     LOOSE,
     PROGRAM_VARIABLES,
@@ -24,8 +24,8 @@ from prsm_core.permissions.shell.wrappers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.permissions.shell.script import Command
-    from prsm_core.permissions.shell.wrappers import Wrapper
+    from prsm_core.shell.script import Command
+    from prsm_core.shell.wrappers import Wrapper
 
 # Of shells that are no descendants of sh.
 _LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.permissions.shell.grammar import RefusedError
-from prsm_core.permissions.shell.words import (
+from prsm_core.shell.grammar import RefusedError
+from prsm_core.shell.words import (
     UNKNOWN,
     Word,
     ansi_c,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Finding
 from benchmarks.team import DONE, Team, open_team
-from prsm_core.engine.delivery import prompt_agent
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:

@@ -18,18 +18,18 @@ from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.ids import Ids
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.engine.delivery import prompt_agent
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
-from prsm_core.engine.providers import build_provider_registry, configured_specs
-from prsm_core.engine.survey import survey
+from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
+from prsm_core.engine.providers.survey import survey
+from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.views import build_tree
 from prsm_core.errors import ConfigError, PluginError
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.processes.table import ProcessIdentity
-    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
     from prsm_core.interfaces.store import Store

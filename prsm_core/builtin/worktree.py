@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.builtin.text import escape_exact
-from prsm_core.engine.judging.baseline import is_in_repository
+from prsm_core.engine.evidence.baseline import is_in_repository
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.shell import run_captured
 from prsm_core.errors import PrsmError

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.catalog.offered import offered_models
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import may_fit
-from prsm_core.engine.model_choice import ModelChoice, find_recommendable, resolve_peers
-from prsm_core.engine.model_names import DEFAULT_MODEL, ModelNames
-from prsm_core.engine.providers import configured_specs
+from prsm_core.engine.providers.model_choice import ModelChoice, find_recommendable, resolve_peers
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL, ModelNames
+from prsm_core.engine.providers.registry import configured_specs
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, ModelInfo
-    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.plugins import PluginManager
 
 

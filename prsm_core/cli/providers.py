@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.config.schema import PermissionSettings
     from prsm_core.domain.models import ModelInfo
-    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport
 
 _LOGINS = {True: "yes", False: "no", None: None}
 
@@ -90,7 +90,7 @@ def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings)
 def _shortfall(name: str, report: ProviderReport, permissions: PermissionSettings) -> list[str]:
     """Return what of the policy in force a provider does not enforce, if it can be used."""
     from prsm_core.domain.agents import PermissionMode
-    from prsm_core.engine.enforcement import describe_shortfall
+    from prsm_core.engine.providers.enforcement import describe_shortfall
 
     status, can = report.status, report.capabilities
     if can is None or not status.available:

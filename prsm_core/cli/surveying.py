@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.config import Paths, Settings
-    from prsm_core.engine.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.plugins import PluginManager
 
 

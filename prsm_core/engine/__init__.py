@@ -1,14 +1,18 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
-A run       engine; assembly and runtime (the parts that agents share); background (where tasks
-            are born); journal and feed (steps committed, readers told), secrecy, sinks, stopping
-An agent    agent_manager, records, agent_session; spawning, grants, regions, model_choice,
-            model_parameters, mcp_servers
-A turn      turn_run, turn, context, intake, host; calls and long_calls (orchestration calls);
-            watch and clocks (deadlines); slots; retry, breaker, profiles, failover, rebuild
-Between     knots (deadlocks), delivery (a person's prompts), human (requests to a person)
-The tools   tools/
-Outside     providers; outside (a master somebody else drives); views
-Rooms       processes/ (all that is started), spending/ (budgets), judging/ (evidence, gates,
-            stuck agents), control/ (the lock of a session, and its socket)
+engine      one session's runs; `assembly` puts the parts together, `runtime` holds what they share
+state       what is held of each agent beside the ledger
+agents/     the registry of agents, their sessions, deadlocks, a person's prompts
+spawn/      what a new agent is: decided once, before anything is written
+turns/      one turn: run, folded, judged, ended; orchestration calls
+tools/      the orchestration tools
+requests/   what waits for a person
+providers/  which there are, what they can, which models they have
+evidence/   what a claim to be done is worth
+spending/   budgets
+processes/  all that is started
+control/    the lock of a session, and its socket
+journal     steps committed; `secrecy` takes secrets out, `feed` and `sinks` tell readers, `views`
+guarded     calls into code of others; `given` what crosses, `failing`, `blocking`, `intake`
+background  where tasks are born; `clocks` deadlines
 """

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
-from prsm_core.engine.breaker import Breakers
-from prsm_core.engine.enforcement import Enforcement
-from prsm_core.engine.human import HumanDesk
-from prsm_core.engine.judging.gates import GateRunner
-from prsm_core.engine.listings import Listings
+from prsm_core.engine.agents.slots import Slots
+from prsm_core.engine.evidence.gates import GateRunner
 from prsm_core.engine.processes.sandbox import Sandbox
-from prsm_core.engine.providers import build_provider_registry
-from prsm_core.engine.rule_keeper import RuleKeeper
+from prsm_core.engine.providers.breaker import Breakers
+from prsm_core.engine.providers.enforcement import Enforcement
+from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.requests.human import HumanDesk
+from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.runtime import Runtime
-from prsm_core.engine.slots import Slots
 from prsm_core.engine.spending.alerts import alert_teller
 from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.turns.watch import TurnWatch
 from prsm_core.engine.views import ConversationStore
-from prsm_core.engine.watch import TurnWatch
 from prsm_core.messaging.router import MessageRouter
 from prsm_core.permissions import Redactor
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.background import Background
-    from prsm_core.engine.host import OpenEndpoint
-    from prsm_core.engine.human import Commit, HumanPolicy
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.providers import ProviderRegistry
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.requests.human import Commit, HumanPolicy
     from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.scorer import ModelScorerSpec

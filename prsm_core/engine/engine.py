@@ -20,24 +20,24 @@ from prsm_core.domain.agents import (
     SpawnRequest,
 )
 from prsm_core.domain.steps import ControlStep
-from prsm_core.engine.agent_manager import AgentManager
+from prsm_core.engine.agents.external import describe_outside
+from prsm_core.engine.agents.manager import AgentManager
+from prsm_core.engine.agents.stopping import drain_sessions, leave_session
 from prsm_core.engine.assembly import EngineConfig, build_runtime
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.journal import Journal
-from prsm_core.engine.mcp_servers import choose_servers
-from prsm_core.engine.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.outside import describe_outside
 from prsm_core.engine.processes.table import process_identity
+from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.sinks import SinkGroup
-from prsm_core.engine.spawning import (
+from prsm_core.engine.spawn.mcp_servers import choose_servers
+from prsm_core.engine.spawn.plan import (
     default_cwd,
     describe_master,
 )
-from prsm_core.engine.stopping import drain_sessions, leave_session
 from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.agents import AgentResult
-    from prsm_core.engine.turn import TurnFold
+    from prsm_core.engine.turns.fold import TurnFold
 
 UNFIT = "unfit"  # the code of a StoreError whose step cannot be written, while others can
 _log = logging.getLogger("prsm.engine")

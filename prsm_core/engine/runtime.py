@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.team import Workforce
+from prsm_core.engine.providers.team import Workforce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
+    from prsm_core.engine.agents.slots import Slots
     from prsm_core.engine.background import Background
-    from prsm_core.engine.breaker import Breakers
-    from prsm_core.engine.enforcement import Enforcement
-    from prsm_core.engine.host import OpenEndpoint
-    from prsm_core.engine.human import HumanDesk
+    from prsm_core.engine.evidence.gates import GateRunner
     from prsm_core.engine.journal import Journal
-    from prsm_core.engine.judging.gates import GateRunner
-    from prsm_core.engine.listings import Listings
-    from prsm_core.engine.model_names import ModelNames
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.processes.sandbox import Sandbox
-    from prsm_core.engine.providers import ProviderRegistry
-    from prsm_core.engine.slots import Slots
+    from prsm_core.engine.providers.breaker import Breakers
+    from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.model_names import ModelNames
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.requests.human import HumanDesk
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.engine.turns.host import OpenEndpoint
+    from prsm_core.engine.turns.watch import TurnWatch
     from prsm_core.engine.views import ConversationStore
-    from prsm_core.engine.watch import TurnWatch
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.messaging.router import MessageRouter

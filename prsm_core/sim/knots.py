@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.agent_manager import AgentManager
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.calls import Call
 
 _WAITING = frozenset(
     {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}

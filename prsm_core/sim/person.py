@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.delivery import DELIVERIES, prompt_agent
+from prsm_core.engine.agents.prompting import DELIVERIES, prompt_agent
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
     import random
 
     from prsm_core.engine.engine import OrchestrationEngine
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
     from prsm_core.sim.shape import Shape
 

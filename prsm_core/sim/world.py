@@ -14,9 +14,9 @@ from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.retry import RetryPolicy
+from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec

@@ -36,7 +36,7 @@ from prsm_core.testing.odd_team import SLACK, OddTeam, Outcome
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.interfaces.provider import ProviderSpec
 
 MEMORY_GROWTH = 100 * 2**20  # bytes

@@ -33,8 +33,8 @@ from prsm_core.domain.turns import (
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.human import HumanPolicy
 from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import (
     Provider,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
     from prsm_core.domain.usage import TokenUsage
-    from prsm_core.engine.agent_manager import AgentManager
+    from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
 SESSION = "session"

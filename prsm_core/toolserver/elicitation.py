@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.engine.calls import failure
+from prsm_core.engine.turns.calls import failure
 from prsm_core.errors import OrchestrationError
 
 if TYPE_CHECKING:

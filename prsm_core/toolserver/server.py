@@ -11,9 +11,9 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.engine.calls import failure
 from prsm_core.engine.intake import fit
-from prsm_core.engine.long_calls import WAIT_TOOL
+from prsm_core.engine.turns.calls import failure
+from prsm_core.engine.turns.long_calls import WAIT_TOOL
 from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.toolserver.elicitation import Elicitation, can_elicit, ended, outcome_of
 from prsm_core.version import __version__

@@ -4,7 +4,7 @@ import pytest
 
 from prsm_core.builtin.asking import parse_answer, parse_for_all, parse_verdict
 from prsm_core.domain.permissions import Answer
-from prsm_core.engine.rule_keeper import ANSWERS
+from prsm_core.engine.requests.rules import ANSWERS
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import StopReason
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.clocks import SystemClock, TurnClock, first_of
-from prsm_core.engine.delivery import prompt_agent
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 

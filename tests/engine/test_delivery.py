@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prsm_core.engine.delivery import prompt_agent
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.testing.fake_clock import FakeClock
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
-from prsm_core.engine.delivery import prompt_agent
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import MessageRoutingError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock

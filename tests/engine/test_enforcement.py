@@ -6,9 +6,14 @@ import pytest
 
 from prsm_core.config import Settings
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.engine.enforcement import LEVELS, describe_shortfall, needed_level, providers_of_run
-from prsm_core.engine.model_choice import ModelChoice
-from prsm_core.engine.model_names import ModelNames
+from prsm_core.engine.providers.enforcement import (
+    LEVELS,
+    describe_shortfall,
+    needed_level,
+    providers_of_run,
+)
+from prsm_core.engine.providers.model_choice import ModelChoice
+from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderSpec, ProviderStatus
 from tests.engine.harness import ScriptedProvider

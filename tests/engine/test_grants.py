@@ -12,11 +12,11 @@ from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, Grant, PermissionMode, SpawnRequest
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
-from prsm_core.engine.grants import LADDER, fits, may_spawn
-from prsm_core.engine.model_choice import ModelChoice
-from prsm_core.engine.model_names import ModelNames
-from prsm_core.engine.spawning import Identity, describe_child, describe_master
-from prsm_core.engine.team import Workforce
+from prsm_core.engine.providers.model_choice import ModelChoice
+from prsm_core.engine.providers.model_names import ModelNames
+from prsm_core.engine.providers.team import Workforce
+from prsm_core.engine.spawn.grants import LADDER, fits, may_spawn
+from prsm_core.engine.spawn.plan import Identity, describe_child, describe_master
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 

@@ -10,7 +10,7 @@ import pytest
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.listings import KEPT_SECONDS, Listings
+from prsm_core.engine.providers.listings import KEPT_SECONDS, Listings
 from prsm_core.testing.fake_clock import FakeClock
 
 FULL = ModelInfo(

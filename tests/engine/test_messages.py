@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.delivery import prompt_agent
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import MessageRoutingError
 from tests.engine.harness import failed
 

@@ -11,7 +11,7 @@ import pytest
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
 from prsm_core.domain.steps import AgentEndStep
-from prsm_core.engine.host import ENDED
+from prsm_core.engine.turns.host import ENDED
 from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.builtin.client_provider import NAME, Seat
-from prsm_core.engine.delivery import prompt_agent
+from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE, SESSION
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.profiles import (
+from prsm_core.engine.providers.profiles import (
     LIMITED_SECONDS,
     REFUSED_SECONDS,
     AuthProfiles,

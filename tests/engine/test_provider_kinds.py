@@ -8,7 +8,7 @@ from prsm_core.config import Settings
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.providers import build_provider_registry, configured_specs
+from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
 

@@ -9,7 +9,7 @@ from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.providers import build_provider_registry
+from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import (
     Provider,

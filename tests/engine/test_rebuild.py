@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from prsm_core.engine.rebuild import CALL_LIMIT, rebuilt_history
+from prsm_core.engine.turns.rebuild import CALL_LIMIT, rebuilt_history
 
 
 def history(*entries):

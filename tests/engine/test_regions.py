@@ -7,7 +7,7 @@ import pytest
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
-from prsm_core.engine.regions import region_fits
+from prsm_core.engine.spawn.regions import region_fits
 from prsm_core.permissions import build_broker
 
 IN_PLAN = {"mode": PermissionMode.PLAN}

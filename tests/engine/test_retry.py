@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.delivery import prompt_agent
-from prsm_core.engine.retry import RetryPolicy
+from prsm_core.engine.agents.prompting import prompt_agent
+from prsm_core.engine.providers.retry import RetryPolicy
 from tests.engine.harness import failed
 
 TRANSIENT = AgentError(kind=ErrorKind.MODEL_ERROR, message="busy", retryable=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.team import TEAM_BYTES, Member, describe_members
+from prsm_core.engine.providers.team import TEAM_BYTES, Member, describe_members
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.testing.fake_clock import FakeClock

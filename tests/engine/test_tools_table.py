@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from prsm_core.domain.agents import AgentRole
-from prsm_core.engine.context import build_role_prompt
-from prsm_core.engine.team import TEAM_BYTES
+from prsm_core.engine.providers.team import TEAM_BYTES
 from prsm_core.engine.tools.table import TOOLS, ToolTable
+from prsm_core.engine.turns.context import build_role_prompt
 from prsm_core.errors import ToolInputError
 
 MASTER = {

@@ -23,7 +23,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.turn import TurnFold
+from prsm_core.engine.turns.fold import TurnFold
 
 IDS = st.sampled_from(["a", "b", "c"])
 COUNT = st.none() | st.integers(0, 1000)

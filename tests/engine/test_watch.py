@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from prsm_core.engine.background import Background
-from prsm_core.engine.watch import TurnWatch
+from prsm_core.engine.turns.watch import TurnWatch
 from prsm_core.testing.fake_clock import FakeClock
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.surveying import ask_providers
-from prsm_core.engine.providers import configured_specs, how_to_get, kind_of
+from prsm_core.engine.providers.registry import configured_specs, how_to_get, kind_of
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:

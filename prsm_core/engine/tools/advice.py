@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, ExpertProfile, SpawnRequest
-from prsm_core.engine.calls import Reply
 from prsm_core.engine.tools.family import (
     await_child,
     check_request,
@@ -14,11 +13,12 @@ from prsm_core.engine.tools.family import (
     learn_models,
     with_message,
 )
+from prsm_core.engine.turns.calls import Reply
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.calls import Call
 
 _PEER = ExpertProfile(
     expert_id="peer",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.calls import Reply
+from prsm_core.engine.turns.calls import Reply
 
 if TYPE_CHECKING:
-    from prsm_core.engine.calls import Call
+    from prsm_core.engine.turns.calls import Call
 
 
 async def get_budget(call: Call) -> Reply:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.engine.agent_session import PROMPTING
-from prsm_core.engine.calls import Reply, Wait
-from prsm_core.engine.records import OpenQuestion
+from prsm_core.engine.agents.session import PROMPTING
+from prsm_core.engine.state import OpenQuestion
+from prsm_core.engine.turns.calls import Reply, Wait
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.calls import Call
 
 
 async def ask_parent(call: Call) -> Reply:

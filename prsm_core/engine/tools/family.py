@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode, SpawnRequest
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
-from prsm_core.engine.calls import Reply, Wait
-from prsm_core.engine.mcp_servers import choose_servers, configured_servers
-from prsm_core.engine.model_choice import inherited_model
-from prsm_core.engine.spawning import describe_child
+from prsm_core.engine.providers.model_choice import inherited_model
+from prsm_core.engine.spawn.mcp_servers import choose_servers, configured_servers
+from prsm_core.engine.spawn.plan import describe_child
 from prsm_core.engine.tools.communication import describe_message
+from prsm_core.engine.turns.calls import Reply, Wait
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.records import AgentRecord
-    from prsm_core.engine.regions import Leases
+    from prsm_core.engine.spawn.regions import Leases
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.calls import Call
 
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 _REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.calls import Reply
+from prsm_core.engine.turns.calls import Reply
 
 if TYPE_CHECKING:
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.records import AgentRecord
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.calls import Call
 
 
 async def get_child_history(call: Call) -> Reply:

@@ -8,16 +8,16 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.steps import CallCloseStep, ControlStep
-from prsm_core.engine.calls import Reply, success
-from prsm_core.engine.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
-from prsm_core.engine.judging.evidence import Level
+from prsm_core.engine.evidence.evidence import Level
+from prsm_core.engine.requests.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
 from prsm_core.engine.tools.communication import describe_message
+from prsm_core.engine.turns.calls import Reply, success
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
 from prsm_core.interfaces.quotation import quote
 
 if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.calls import Call
+    from prsm_core.engine.turns.calls import Call
 
 
 async def report_progress(call: Call) -> Reply:

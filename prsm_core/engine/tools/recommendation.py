@@ -10,15 +10,15 @@ from prsm_core.catalog.ranking import RECOMMENDED, rank_models
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import may_fit
 from prsm_core.domain.models import TaskProfile
-from prsm_core.engine.calls import Reply
-from prsm_core.engine.model_choice import find_recommendable, inherited_model
-from prsm_core.engine.model_names import DEFAULT_MODEL
+from prsm_core.engine.providers.model_choice import find_recommendable, inherited_model
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+from prsm_core.engine.turns.calls import Reply
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
     from prsm_core.domain.models import ModelCapability
-    from prsm_core.engine.calls import Call
-    from prsm_core.engine.team import Member
+    from prsm_core.engine.providers.team import Member
+    from prsm_core.engine.turns.calls import Call
 
 LISTING_SECONDS = 8.0  # how long an agent waits for what providers list
 

@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
-from prsm_core.engine.calls import Reply
 from prsm_core.engine.processes.region_mounts import is_reached_from_outside
 from prsm_core.engine.processes.shell import run_shell
-from prsm_core.engine.spawning import resolve_cwd
+from prsm_core.engine.spawn.plan import resolve_cwd
+from prsm_core.engine.turns.calls import Reply
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 from prsm_core.permissions import outcome_of
 
 if TYPE_CHECKING:
-    from prsm_core.engine.calls import Call
     from prsm_core.engine.processes.shell import ShellResult
+    from prsm_core.engine.turns.calls import Call
     from prsm_core.permissions import Outcome
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.grants import may_spawn
+from prsm_core.engine.spawn.grants import may_spawn
 from prsm_core.engine.tools import (
     advice,
     budget,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.calls import Call, Reply
+    from prsm_core.engine.turns.calls import Call, Reply
     from prsm_core.errors import OrchestrationError
 
     Handler = Callable[[Call], Awaitable[Reply | ToolOutcome]]

@@ -1,0 +1,130 @@
+"""What is done about a knot: a reminder first, then one victim.
+
+A knot often hangs on a question that was delivered and forgotten: its holder is shown it once
+more. If there is none, or it was ignored, the deepest and youngest member fails, so that its
+parent hears of it and goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.engine.agents.stopping import stop_session
+from prsm_core.errors import DeadlockDetectedError, FencedError
+
+if TYPE_CHECKING:
+    from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.state import AgentRecord, OpenQuestion
+
+_log = logging.getLogger("prsm.engine")
+
+
+class KnotResolver:
+    """Decides and acts in the loop step in which a knot was found."""
+
+    def __init__(self, manager: AgentManager) -> None:
+        self._manager = manager
+
+    def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
+        """Make one member of the knot move or end."""
+        manager = self._manager
+        members = [manager.get(agent) for agent in sorted(agents)]
+        waits = [self._describe(record) for record in members]
+        if by_sweep:
+            _log.error("a knot was missed when it closed: %s", waits)
+        holder, question = self._find_reminder(members)
+        if holder is not None and question is not None:
+            self._remind(holder, question, members, waits)
+        else:
+            self._sacrifice(max(members, key=_depth_and_age), members, waits)
+
+    def _find_reminder(
+        self, members: list[AgentRecord]
+    ) -> tuple[AgentRecord | None, OpenQuestion | None]:
+        """Return a member that waits for any message and holds a member's question."""
+        inside = {record.agent_id for record in members}
+        for record in sorted(members, key=_depth_and_age):
+            if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
+                continue
+            for question in record.questions.values():
+                if (
+                    question.delivered
+                    and not question.reminded
+                    and question.message.source in inside
+                ):
+                    return record, question
+        return None, None
+
+    def _remind(
+        self,
+        holder: AgentRecord,
+        question: OpenQuestion,
+        members: list[AgentRecord],
+        waits: list[dict[str, Any]],
+    ) -> None:
+        manager = self._manager
+        question.reminded = True
+        holder.reminders.append(question.message.correlation_id or "")
+        manager.detector.moved(holder.agent_id)
+        manager.runtime.router.wake(holder.agent_id)
+        event = self._event(holder, members, waits, "reminder", None)
+        manager.runtime.background.launch(
+            manager.control(holder, "reminder", events=(event,)), name="deadlock reminder"
+        )
+
+    def _sacrifice(
+        self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
+    ) -> None:
+        manager = self._manager
+        victim.is_condemned = True
+        manager.detector.moved(victim.agent_id)
+        event = self._event(victim, members, waits, "victim", victim.agent_id)
+        manager.runtime.background.launch(self._fail(victim, waits, event), name="deadlock victim")
+
+    async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], event: Any) -> None:
+        names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
+        error = DeadlockDetectedError(f"deadlock: {names}")
+        try:  # at once: the provider may take seconds to let go of the victim
+            await self._manager.control(victim, "deadlock", events=(event,))
+        except FencedError:
+            return  # somebody has ended it meanwhile, which unties the knot as well
+        await stop_session(victim, self._manager.runtime.clock)
+        await self._manager.fail_agent(victim, error.message, error.code)
+
+    def _event(
+        self,
+        agent: AgentRecord,
+        members: list[AgentRecord],
+        waits: list[dict[str, Any]],
+        action: str,
+        victim: str | None,
+    ) -> Any:
+        return self._manager.runtime.journal.event(
+            "deadlock_detected",
+            agent.agent_id,
+            agents=sorted(record.agent_id for record in members),
+            waits=waits,
+            victim=victim,
+            action=action,
+        )
+
+    def _describe(self, record: AgentRecord) -> dict[str, Any]:
+        targets = {
+            t
+            for wait in self._manager.detector.graph.waits_of(record.agent_id)
+            for t in wait.targets
+        }
+        return {
+            "agent": record.agent_id,
+            "name": record.descriptor.name,
+            "on": record.waiting_on or "",
+            "targets": sorted(targets),
+        }
+
+
+def _depth_and_age(record: AgentRecord) -> tuple[int, float, str]:
+    """Order members so that the deepest, then the youngest, is the last."""
+    descriptor = record.descriptor
+    return (descriptor.depth, descriptor.created_at, descriptor.agent_id)

@@ -1,0 +1,50 @@
+"""Agents that somebody outside the engine drives: nobody here paces them, and leaving ends them.
+
+Such an agent takes no slot, and no clock of reasoning or silence ends its turn: the one turn
+lasts as long as its driver stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.turns import StopReason
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.turns import TurnResult
+    from prsm_core.engine.agents.session import AgentSession
+
+LEFT = "whoever led this run has left"
+
+
+def describe_outside(master: AgentDescriptor, provider: str, team: str) -> AgentDescriptor:
+    """Return a master that `provider` drives; what it would have run on is for its children.
+
+    It has a prompt of its own already: of ours it is told only which models children may have.
+    """
+    return replace(
+        master,
+        provider=provider,
+        model=DEFAULT_MODEL,
+        grant=replace(master.grant, model=f"{master.provider}/{master.model}"),
+        system_prompt=team,
+        mcp_servers={},
+    )
+
+
+async def settle_left(session: AgentSession, result: TurnResult) -> None:
+    """End an agent whose one turn is over: first its children, then itself."""
+    manager, record = session.manager, session.record
+    if result.error is not None or result.stop_reason is not StopReason.END_TURN:
+        why = result.stop_reason.value if result.error is None else result.error.message
+        await manager.fail_agent(record, f"the turn stopped: {why}", "unknown")
+        return
+    await manager.kill_children(record, LEFT)
+    done = AgentResult(
+        agent_id=record.agent_id, success=True, summary=result.last_text.strip() or LEFT
+    )
+    await manager.end_agent(record, AgentState.COMPLETED, done, reason=LEFT)

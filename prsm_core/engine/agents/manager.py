@@ -1,0 +1,500 @@
+"""The registry of agents: spawns, restarts, ends and kills them. Only it commits steps.
+
+A state changes in memory when its step is built and in the store when the step commits; both
+happen in the same order. Other agents see an end only once it is committed (`record.is_live`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
+from prsm_core.engine.agents.deadlock import KnotResolver
+from prsm_core.engine.agents.session import AgentSession
+from prsm_core.engine.agents.stopping import leave_session, result_within, stop_session
+from prsm_core.engine.evidence.evidence import with_evidence
+from prsm_core.engine.failing import is_unfit, plain_result
+from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.spawn.mcp_servers import choose_servers
+from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
+from prsm_core.engine.spawn.regions import LeaseTable
+from prsm_core.engine.state import AgentRecord
+from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
+from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
+from prsm_core.messaging.deadlock import DeadlockDetector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.steps import CallClose, Committed, Step
+    from prsm_core.engine.runtime import Runtime
+
+StepT = TypeVar("StepT", bound="Step")
+
+WAIT_MARGIN_SECONDS = 60.0
+
+
+class AgentManager:
+    """Owns the records of all agents of a run."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.agents: dict[str, AgentRecord] = {}
+        self.leases = LeaseTable(self.agents)
+        self.detector = DeadlockDetector(
+            is_ready=lambda _, wait: bool(wait.key()),
+            is_over=lambda agent_id: not self.get(agent_id).is_live,
+            on_knot=KnotResolver(self).resolve,
+        )
+        self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
+        self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
+        self._sizes: Counter[str] = Counter()  # agents by run
+        self.is_stopped = False  # the engine closes: no session is started any more
+
+    # --- steps -------------------------------------------------------------------------------
+
+    def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
+        """Build a step of this agent and incarnation, with a new step id."""
+        return kind(
+            step_id=record.next_step_id(),
+            session_id=record.descriptor.session_id,
+            run_id=self.runtime.journal.run_id,
+            agent_id=record.agent_id,
+            incarnation=record.incarnation,
+            **fields,
+        )
+
+    async def commit(
+        self,
+        step: Step,
+        *,
+        consumed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+    ) -> Committed:
+        """Commit a step; its messages reach their mailboxes once it is durable."""
+        router = self.runtime.router
+
+        def deliver() -> None:
+            for message in step.messages:
+                router.send(message)
+            if step.agent_id is not None and consumed:
+                router.consumed(step.agent_id, consumed)
+                self.detector.changed((step.agent_id,))
+            if then is not None:
+                then()
+
+        return await self.runtime.journal.commit(step, deliver)
+
+    async def control(self, record: AgentRecord, act: str, **fields: Any) -> None:
+        """Commit a ControlStep of this agent."""
+        await self.commit(self.build(ControlStep, record, act=act, **fields))
+
+    def move(
+        self,
+        record: AgentRecord,
+        target: AgentState,
+        reason: str = "",
+        *,
+        waiting_on: str | None = None,
+        trigger: str | None = None,
+    ) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
+        """Change the state in memory; return the changes and events the next step must carry."""
+        source = record.state
+        if trigger is None:
+            path = path_to(source, target)
+        else:
+            validate_transition(source, target, trigger=trigger)
+            path = (target,)
+        changes, events = [], []
+        for state in path:
+            changes.append(
+                StateChange(
+                    source=source,
+                    target=state,
+                    reason=reason,
+                    waiting_on=waiting_on if state is target else None,
+                )
+            )
+            data = {"from": source.value, "to": state.value, "reason": reason}
+            events.append(
+                self.runtime.journal.event_of("agent_state_changed", record.agent_id, data)
+            )
+            source = state
+        record.set_state(target)
+        record.waiting_on = waiting_on
+        return tuple(changes), tuple(events)
+
+    # --- look-up -----------------------------------------------------------------------------
+
+    def get(self, agent_id: str) -> AgentRecord:
+        """Return the record of an agent; raises MessageRoutingError for an unknown id."""
+        record = self.agents.get(agent_id)
+        if record is None:
+            raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
+        return record
+
+    def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
+        """Return the agent of an alias, an id, or a unique prefix of an id.
+
+        `among` limits the search (an agent's own children, say).
+        """
+        ids = tuple(self.agents) if among is None else tuple(among)
+        records = [self.agents[agent_id] for agent_id in ids]
+        exact = [r for r in records if text in {r.descriptor.name, r.agent_id}]
+        found = exact or [r for r in records if text and r.agent_id.startswith(text)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise MessageRoutingError(
+                f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
+            )
+        whose = "agent" if among is None else "child of yours"
+        names = [r.descriptor.name for r in records]
+        near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(text, names, n=1))
+        hint = f"known: {', '.join(names) or 'none'}{near}"
+        raise MessageRoutingError(f"{text!r} is no {whose}", hint=hint, code="unknown_agent")
+
+    def live_children(self, record: AgentRecord) -> list[AgentRecord]:
+        """Return the children that have not ended."""
+        return list(record.live_children.values())
+
+    def names(self) -> dict[str, str]:
+        """Return the aliases by agent id."""
+        return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
+
+    # --- spawn and restart -------------------------------------------------------------------
+
+    def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
+        """Return the names of a new agent."""
+        runtime = self.runtime
+        return Identity(
+            agent_id=runtime.ids.agent(),
+            alias=choose_alias(alias, request.role, self.taken_names),
+            session_id=runtime.journal.session_id,
+            run_id=runtime.journal.run_id,
+            created_at=runtime.clock.time(),
+        )
+
+    async def spawn_agent(self, request: SpawnRequest) -> AgentRecord:
+        """Spawn a child of `request.parent_id`.
+
+        Raises AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing
+        was written.
+        """
+        if request.parent_id is None:
+            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
+        parent = self.get(request.parent_id)
+        if parent.is_over:
+            raise AgentSpawnError("an agent that has ended cannot spawn", code="agent_ended")
+        descriptor = describe_child(
+            self.runtime.budgets.clamp(request),
+            parent.descriptor,
+            self.identity(request.name, request),
+            workforce=self.runtime.workforce,
+            refused=self.runtime.enforcement.refused,
+            workspace=self.runtime.workspace,
+            mcp_servers=choose_servers(
+                self.runtime.settings,
+                prompt=request.prompt,
+                role=request.role,
+                explicit=request.mcp_servers,
+                exclude=request.exclude_plugins,
+            ),
+            leases=self.leases.beside(request.parent_id),
+        )
+        record = await self.admit(descriptor)
+        record.has_profile = request.expert is not None
+        return record
+
+    async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
+        """Commit a new agent and start its session."""
+        self.check_room(1)
+        self.runtime.budgets.launch_agent(descriptor)
+        record = AgentRecord(descriptor)
+        self._enlist(record)
+        spawned = self.runtime.journal.event(
+            "agent_spawned",
+            descriptor.agent_id,
+            name=descriptor.name,
+            parent=descriptor.parent_id,
+            role=descriptor.role.value,
+            provider=descriptor.provider,
+            model=descriptor.model,
+            depth=descriptor.depth,
+            prompt=descriptor.prompt,
+        )
+        step = self.build(SpawnStep, record, agent=descriptor, events=(spawned,))
+        try:
+            await self.commit(step, then=lambda: self._begin_life(record))
+        except PrsmError:  # nothing was written, so there is no such agent
+            self._strike(record)
+            raise
+        return record
+
+    def _enlist(self, record: AgentRecord) -> None:
+        descriptor = record.descriptor
+        parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
+        self.agents[descriptor.agent_id] = record
+        self.leases.enter(record)
+        self.taken_names.add(descriptor.name)
+        self._sizes[descriptor.run_id] += 1
+        if parent is not None:
+            parent.children.append(descriptor.agent_id)
+            parent.live_children[descriptor.agent_id] = record
+
+    def _strike(self, record: AgentRecord) -> None:
+        descriptor = record.descriptor
+        del self.agents[descriptor.agent_id]
+        self.leases.strike(descriptor.agent_id)
+        self.runtime.budgets.cancel(descriptor.agent_id)
+        self.taken_names.discard(descriptor.name)
+        self._sizes[descriptor.run_id] -= 1
+        if descriptor.parent_id is not None:
+            parent = self.get(descriptor.parent_id)
+            parent.children.remove(descriptor.agent_id)
+            del parent.live_children[descriptor.agent_id]
+
+    def check_room(self, count: int) -> None:
+        """Raise AgentSpawnError unless the run may have `count` agents more."""
+        limit = self.runtime.settings.engine.max_agents_per_run
+        have = self._sizes[self.runtime.journal.run_id]
+        if have + count > limit:
+            raise AgentSpawnError(
+                f"the run has {have} of {limit} agents, which is max_agents_per_run",
+                hint="restart one of your children instead",
+                code="too_many_agents",
+            )
+
+    async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
+        """Give an ended agent a new life: same identity, place, model and tools.
+
+        Where the provider can, the conversation goes on in the vendor's thread.
+        """
+        record = self.get(agent_id)
+        self._check_restart(record)
+        await leave_session(record, self.runtime.clock)
+        self._check_restart(record)
+        self.runtime.budgets.launch_agent(record.descriptor)
+        source = record.state
+        target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
+        changes, events = self.move(record, target, "restarted", trigger=RESTART)
+        record.begin_incarnation(new_prompt, target)
+        if record.descriptor.parent_id is not None:
+            self.get(record.descriptor.parent_id).live_children[agent_id] = record
+        step = self.build(
+            ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
+        )
+        await self.commit(step, then=lambda: self._begin_life(record))
+        return record
+
+    def _check_restart(self, record: AgentRecord) -> None:
+        if not record.state.is_terminal or record.is_live:
+            raise AgentSpawnError(
+                f"{record.descriptor.name} has not ended",
+                hint="send_child_prompt reaches a running child",
+                code="still_running",
+            )
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None and (parent.is_over or parent.is_condemned):
+            raise AgentSpawnError("its parent has ended", code="agent_ended")
+        self.leases.check_still_free(record)
+
+    def _begin_life(self, record: AgentRecord) -> None:
+        """Open the mailbox and start the session of an agent whose row is committed."""
+        if self.is_stopped or record.state.is_terminal:  # killed while its beginning was committed
+            return
+        record.started_at = self.runtime.clock.now()
+        self.runtime.router.register_agent(record.agent_id, record.incarnation)
+        record.session = AgentSession(self, record)
+        record.task = self.runtime.background.start(
+            record.session.run(), name=f"agent {record.descriptor.name}"
+        )
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None and parent.session is not None:
+            parent.session.child_began()
+
+    # --- results and ends --------------------------------------------------------------------
+
+    async def wait_for_result(self, agent_id: str) -> AgentResult:
+        """Return the agent's result; a failed one if it outlives its clock by a minute."""
+        limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
+        return await result_within(self.get(agent_id), self.runtime.clock, limit)
+
+    async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
+        """Return the results of several agents, in the order given."""
+        return list(await asyncio.gather(*(self.wait_for_result(a) for a in agent_ids)))
+
+    async def end_agent(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        *,
+        reason: str = "",
+        close: CallClose | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> AgentResult:
+        """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
+
+        An agent that has ended keeps its first result; one that cannot be written is a failure.
+        """
+        if record.state.is_terminal:
+            return record.result or result
+        before = record.state, record.waiting_on
+        try:
+            return await self._end(record, state, result, reason, close, events)
+        except Exception as error:
+            if record.ended.done() or not is_unfit(error):
+                raise
+            record.state, record.waiting_on = before
+            plain = plain_result(result, error, self.runtime.journal.redact)
+            state = state if state is AgentState.KILLED else AgentState.FAILED
+            return await self._end(record, state, plain, plain.error or "")
+
+    async def _end(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        reason: str,
+        close: CallClose | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> AgentResult:
+        self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
+        elapsed = self.runtime.clock.now() - record.started_at if record.session else 0.0
+        record.result = result = replace(result, duration=round(elapsed, 3))
+        changes, moved = self.move(record, state, reason)
+        moved = with_evidence(moved, result)
+        resolutions, closed = self.runtime.desk.close_agent(record.agent_id, "agent_ended")
+        message, routed = self._task_result(record, result)
+        step = self.build(
+            AgentEndStep,
+            record,
+            result=result,
+            close=close,
+            changes=changes,
+            messages=message,
+            resolutions=resolutions,
+            events=(*events, *closed, *moved, *routed),
+        )
+        await self.commit(step, then=lambda: self._settle(record))
+        return result
+
+    def _task_result(
+        self, record: AgentRecord, result: AgentResult
+    ) -> tuple[tuple[RoutedMessage, ...], tuple[Event, ...]]:
+        parent_id = record.descriptor.parent_id
+        if parent_id is None or self.agents[parent_id].state.is_terminal:
+            return (), ()
+        message = self.message(record, MessageType.TASK_RESULT, parent_id, result.to_dict())
+        return (message,), (self.routed(message),)
+
+    def _settle(self, record: AgentRecord) -> None:
+        record.ended.set_result(None)
+        self.runtime.router.unregister_agent(record.agent_id)
+        self.runtime.broker.forget(record.agent_id)
+        self.runtime.budgets.release(record.agent_id)
+        for child in record.children:
+            self.runtime.router.wake(child)
+        parent = self.agents.get(record.descriptor.parent_id or "")
+        if parent is not None:
+            parent.live_children.pop(record.agent_id, None)
+            self.runtime.router.wake(parent.agent_id)
+        self.detector.changed((record.agent_id,))
+
+    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
+        """Fail an agent, keeping what it said; its live children are killed first."""
+        record.is_condemned = True
+        await self.kill_children(record, "its parent has failed")
+        result = _failure(record, message, kind)
+        result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
+        await self.kill_children(record, "its parent has failed")  # spawned until its own end
+        return result
+
+    async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
+        """Kill an agent and its descendants, children first; partial output is kept.
+
+        Raises MessageRoutingError for an agent that is unknown or has ended already.
+        """
+        record = self.get(agent_id)
+        if record.state.is_terminal:
+            raise MessageRoutingError(
+                f"{record.descriptor.name} has ended already ({record.state.value})",
+                code="agent_ended",
+            )
+        return await self.kill_tree(record, reason)
+
+    async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
+        """Kill what still lives of an agent and its descendants; return the agent's result.
+
+        First it can do nothing more, then its children end, then it does itself.
+        """
+        if not record.state.is_terminal:
+            record.is_condemned = True
+            self.detector.moved(record.agent_id)
+            await stop_session(record, self.runtime.clock)
+        await self.kill_children(record, reason)
+        result = _failure(record, reason, "killed")
+        return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
+
+    async def kill_children(self, record: AgentRecord, reason: str) -> None:
+        """Kill the live children of an agent with all below them, each children first."""
+        kills = [self.kill_tree(child, reason) for child in self.live_children(record)]
+        ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def stop_all(self) -> None:
+        """Stop every session and start no other; the agents stay as they are in the ledger."""
+        self.is_stopped = True
+        clock = self.runtime.clock
+        await asyncio.gather(*(stop_session(record, clock) for record in self.agents.values()))
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def message(
+        self,
+        sender: AgentRecord | None,
+        kind: MessageType,
+        target: str,
+        payload: dict[str, Any],
+        correlation_id: str | None = None,
+    ) -> RoutedMessage:
+        """Build a message to an agent of this run, with a new id."""
+        return RoutedMessage(
+            message_id=self.runtime.ids.ulid(),
+            type=kind,
+            source=None if sender is None else sender.agent_id,
+            target=target,
+            payload=payload,
+            correlation_id=correlation_id,
+            incarnation=self.get(target).incarnation,
+            created_at=self.runtime.clock.time(),
+        )
+
+    def routed(self, message: RoutedMessage) -> Event:
+        """Build the event that tells of a message."""
+        data = {
+            "mid": message.message_id,
+            "kind": message.type.value,
+            "from": message.source,
+            "to": message.target,
+            "correlation_id": message.correlation_id,
+        }
+        return self.runtime.journal.event_of("message_routed", message.source, data)
+
+
+def _failure(record: AgentRecord, error: str, kind: str) -> AgentResult:
+    said = record.session.partial_text if record.session else ""
+    return AgentResult(
+        agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
+    )

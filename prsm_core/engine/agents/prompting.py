@@ -1,0 +1,85 @@
+"""A person's prompt to an agent that runs: queued, put into its turn, or in the turn's place.
+
+The message is in the ledger before anything is done with it, so that no way of delivery can lose
+it: what could not be injected is read at the agent's next wait or turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.steps import ControlStep
+from prsm_core.engine.turns.context import render_messages
+from prsm_core.errors import ConfigError, MessageRoutingError
+
+if TYPE_CHECKING:
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.run import TurnRun
+
+DELIVERIES = ("inject", "queue", "interrupt")
+
+
+async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery: str) -> str:
+    """Send a person's prompt; return `injected`, `queued` or `interrupting`.
+
+    `inject` puts it into the running turn where the provider can, `interrupt` ends the turn and
+    begins the next one with it; an agent that just waits for a message gets it at once anyway.
+    Otherwise it is queued: read at the next wait_for_message or the next turn.
+
+    Raises MessageRoutingError for an agent that has ended, ConfigError for an unknown delivery.
+    """
+    if delivery not in DELIVERIES:
+        raise ConfigError(
+            f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(DELIVERIES)}"
+        )
+    record = manager.get(agent_id)
+    if record.is_over:
+        raise MessageRoutingError(
+            f"{record.descriptor.name} has ended",
+            hint="a restart gives it a new task",
+            code="agent_ended",
+        )
+    manager.runtime.router.check(agent_id)
+    message = manager.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
+    events = (manager.routed(message),)
+    await manager.control(record, "prompt", messages=(message,), events=events)
+    runtime = manager.runtime  # whoever prompts has perhaps mended something, and says so
+    runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
+    turn = _busy_turn(record)
+    if turn is None or delivery == "queue" or turn.is_outside:
+        return "queued"
+    if delivery == "inject":
+        return "injected" if await _inject(manager, record, turn, message) else "queued"
+    turn.interrupt()
+    return "interrupting"
+
+
+def _busy_turn(record: AgentRecord) -> TurnRun | None:
+    """Return the running turn of an agent that does not wait for messages already."""
+    turn = record.session.turn if record.session is not None else None
+    if turn is None or not turn.is_running:
+        return None
+    waits = any(call.name == "wait_for_message" for call in turn.calls.open.values())
+    return None if waits else turn
+
+
+async def _inject(
+    manager: AgentManager, record: AgentRecord, turn: TurnRun, message: RoutedMessage
+) -> bool:
+    """Give the message to the vendor's turn; whether it took it. Nobody else can take it then."""
+    router, wanted = manager.runtime.router, message.message_id
+    if router.claim(record.agent_id, lambda m: m.message_id == wanted) is None:
+        return False  # read already
+    taken = False
+    try:
+        taken = await turn.steer(render_messages((message,), {}))
+    finally:
+        if not taken:
+            router.unclaim(record.agent_id, (wanted,))
+    if taken:
+        step = manager.build(ControlStep, record, act="steer", consumed=(wanted,))
+        await manager.commit(step, consumed=(wanted,))
+    return taken

@@ -1,0 +1,139 @@
+"""Weighs what an agent says it has done: claimed, checked, or verified.
+
+A claim that does not hold is no error: the result is taken, and says what does not hold. Only a
+failing gate sends the agent back, so that it can mend what it broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
+from prsm_core.engine.evidence.command_log import CommandLog
+from prsm_core.errors import OrchestrationError
+from prsm_core.interfaces.quotation import quote
+from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prsm_core.domain.agents import AgentResult
+    from prsm_core.domain.events import Event
+    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.evidence.gates import GateVerdict
+
+
+class Level(StrEnum):
+    """How far a result was looked into."""
+
+    CLAIMED = "claimed"  # the agent says so
+    CHECKED = "checked"  # its files are there and new, its commands ran and succeeded
+    VERIFIED = "verified"  # … and it passed the gates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What speaks for a result, what of it could not be confirmed, and what others did for it."""
+
+    level: Level = Level.CLAIMED
+    gaps: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+
+class Proof:
+    """Owns what is known of one incarnation's beginning, and how often it was sent back."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._began_at = session.manager.runtime.clock.time()
+        self._refusals = 0
+
+    async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
+        """Check the files and commands an agent names; with files, run the gates for its role.
+
+        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back.
+        """
+        if not (artifacts or commands):
+            return Evidence()
+        runtime, record = self._session.manager.runtime, self._session.record
+        log = await self._command_log(commands)
+        gaps = [*await self._file_gaps(artifacts), *log.gaps()]
+        verdicts = await runtime.gates.run(record.descriptor.role) if artifacts else []
+        failed = [verdict for verdict in verdicts if verdict.problem is not None]
+        self._tell(failed)
+        self._refuse([verdict for verdict in failed if not verdict.is_broken])
+        level = Level.CLAIMED if gaps else Level.CHECKED
+        if level is Level.CHECKED and verdicts and not failed:
+            level = Level.VERIFIED
+        gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
+        gaps, others = runtime.journal.redact(gaps), runtime.journal.redact(log.others())
+        return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
+
+    async def _file_gaps(self, names: Sequence[str]) -> list[str]:
+        if not names:
+            return []
+        runtime, folder = self._session.manager.runtime, self._session.record.descriptor.cwd
+        since = self._began_at
+        found, gaps = await asyncio.to_thread(find_artifacts, folder, names, since)
+        has_git = bool(found) and await asyncio.to_thread(is_in_repository, folder)
+        if has_git:
+            paths = [artifact.path for artifact in found]
+            before = await blobs_before(runtime.launcher, runtime.clock, folder, paths, since)
+            gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
+        return gaps
+
+    async def _command_log(self, commands: Sequence[str]) -> CommandLog:
+        """Read the calls of the agent and all below it in the ledger, which is up to date.
+
+        The open call has brought it there for the agent; others may do more meanwhile.
+        """
+        runtime = self._session.manager.runtime
+        log = CommandLog(runtime.journal.redact(list(commands)))
+        for agent_id, who in self._family() if commands else ():
+            async for event in runtime.conversations.events(agent_id):
+                log.read(event, who)
+        return log
+
+    def _family(self) -> Iterator[tuple[str, str]]:
+        """Yield the agent and all that were ever below it, with their paths: `w1/w2`."""
+        manager, below = self._session.manager, [(self._session.record, "")]
+        while below:
+            record, path = below.pop(0)
+            yield record.agent_id, path
+            children = [manager.get(child) for child in record.children]
+            below += [(c, f"{path}/{c.descriptor.name}".lstrip("/")) for c in children]
+
+    def _tell(self, failed: Sequence[GateVerdict]) -> None:
+        runtime, record = self._session.manager.runtime, self._session.record
+        for verdict in failed:
+            text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
+            runtime.journal.note("notice", record.agent_id, level="warning", text=text)
+
+    def _refuse(self, failed: Sequence[GateVerdict]) -> None:
+        limit = self._session.manager.runtime.settings.engine.gate_refusals
+        if not failed or self._refusals >= limit:
+            return
+        self._refusals += 1
+        raise OrchestrationError(
+            "\n".join(_told(verdict) for verdict in failed),
+            hint="mend it, then call task_complete again",
+            code="gate_failed",
+        )
+
+
+def _told(verdict: GateVerdict) -> str:
+    told = f"gate {verdict.name} {verdict.problem}"
+    return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
+
+
+def with_evidence(events: Sequence[Event], result: AgentResult) -> tuple[Event, ...]:
+    """Return the events of an agent's end; the last tells how far its success was looked into."""
+    *others, last = events
+    if not result.success:
+        return (*others, last)
+    told = {"evidence": result.evidence, "evidence_gaps": list(result.evidence_gaps)}
+    by = {"evidence_by": list(result.evidence_by)} if result.evidence_by else {}
+    return (*others, replace(last, data={**last.data, **told, **by}))

@@ -1,0 +1,285 @@
+"""What providers cannot enforce of the policy: told before their first turn, or refused.
+
+So is what they ignore of a model's parameters, and whether a budget can end their turns. A
+provider's own word is taken: its capabilities, and the gaps that its probe names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.engine.clocks import first_of
+from prsm_core.engine.providers.model_choice import resolve_model
+from prsm_core.engine.providers.model_names import ModelNames
+from prsm_core.engine.providers.model_parameters import describe_ignored
+from prsm_core.engine.spending.metering import describe_metering
+from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.config.schema import PermissionSettings
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.providers.model_choice import ModelChoice
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+
+_REACH = {  # each level reaches further than the one before it
+    "none": "its own tools run as it likes",
+    "sandbox": "its own tools run as it likes, in its sandbox",
+    "approval": "it asks for what it takes for dangerous, and the rest runs unasked",
+    "pre_tool": "it asks before each of its own tools",
+}
+LEVELS = tuple(_REACH)
+# Runs in which agents ask for their edits where the setting wants it.
+_EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT, PermissionMode.DELEGATE})
+LOOK_SECONDS = 1.0  # how long a run waits to know which providers its agents may use
+HINT = "use another provider, or lower permissions.require"
+
+
+def needed_level(
+    permissions: PermissionSettings, mode: PermissionMode, *, asks_edits: bool = False
+) -> tuple[str, str]:
+    """Return the level that a policy needs to hold in full, and what of it does, for people.
+
+    Who asks for each edit anyway needs no higher level for that.
+    """
+    if permissions.require is not None:
+        return permissions.require, "permissions.require wants"
+    if mode is PermissionMode.PLAN:
+        return "pre_tool", "plan mode needs"
+    if permissions.deny or permissions.ask:
+        return "pre_tool", "deny and ask rules need"
+    if permissions.required or any(verdict != "allow" for verdict in permissions.tools.values()):
+        return "pre_tool", "verdicts on tools and required checks need"
+    if permissions.edits == "ask" and mode in _EDITS_BY_SETTING and not asks_edits:
+        return "pre_tool", "permissions.edits: ask needs"
+    return "approval", "the command policy needs"
+
+
+def describe_shortfall(
+    permissions: PermissionSettings,
+    mode: PermissionMode,
+    capabilities: ProviderCapabilities,
+    status: ProviderStatus | None,
+) -> str:
+    """Return what of a policy a provider does not enforce, for people; blank if it does all."""
+    level, why = needed_level(permissions, mode, asks_edits=capabilities.asks_edits)
+    problems = () if status is None else status.gaps
+    has = capabilities.enforcement
+    if not reaches(capabilities, level):
+        reach = _REACH.get(has, _REACH["none"])
+        problems = (f"{why} {level!r} and it has {has!r}, where {reach}", *problems)
+    return "; ".join(problems)
+
+
+def check_level(
+    name: str,
+    permissions: PermissionSettings,
+    capabilities: ProviderCapabilities,
+    status: ProviderStatus | None,
+) -> None:
+    """Raise ProviderNotAvailableError for a provider below `permissions.require`."""
+    if permissions.require is None or reaches(capabilities, permissions.require):
+        return
+    short = describe_shortfall(permissions, PermissionMode.DEFAULT, capabilities, status)
+    raise ProviderNotAvailableError(f"provider {name} does not enforce enough: {short}", hint=HINT)
+
+
+def reaches(capabilities: ProviderCapabilities, level: str) -> bool:
+    """Return whether a provider enforces at least as much; an unknown word of it is nothing."""
+    has = capabilities.enforcement
+    return (LEVELS.index(has) if has in LEVELS else 0) >= LEVELS.index(level)
+
+
+def providers_of_run(choice: ModelChoice, names: ModelNames) -> set[str]:
+    """Return the providers that the settings let a run use; `choice` is what agents inherit.
+
+    A model may name any other one, where no peers are configured: nobody knows before it does.
+    """
+    settings, defaults = names.settings, names.settings.defaults
+    texts = {
+        *(expert.model for expert in settings.experts.values()),
+        *defaults.peers,
+        *defaults.fallbacks,
+        *(() if defaults.peers else settings.models),
+    }
+    found = {choice.provider}
+    for text in texts:
+        try:
+            found.add(resolve_model(text, choice, names).provider)
+        except ModelNotAvailableError:
+            continue  # nobody can use it
+    return found
+
+
+class Enforcement:
+    """Owns what is known of how far the providers reach, and of which it was told."""
+
+    def __init__(
+        self,
+        providers: ProviderRegistry,
+        settings: Settings,
+        journal: Journal,
+        background: Background,
+        clock: Clock,
+    ) -> None:
+        self._providers = providers
+        self._settings = settings
+        self._permissions = settings.permissions
+        self._journal = journal
+        self._background = background
+        self._clock = clock
+        self._looks: dict[str, asyncio.Task[None]] = {}  # at providers, whoever waits for them
+        self._mode = PermissionMode.DEFAULT
+        self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
+        self._told: set[str] = set()
+        self.refused: dict[str, str] = {}  # providers below permissions.require, and why
+
+    async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
+        """Return what is to be told before a run's first turn, one line for all shortfalls.
+
+        Args:
+            mode: The run's.
+            choice: The model that agents inherit.
+            master: The provider of the master.
+        """
+        self._mode = mode
+        self._told.clear()
+        installed = self._providers.names
+        names = ModelNames(settings=self._settings, providers=installed)
+        used = {master, *providers_of_run(choice, names)}
+        is_strict = self._permissions.require is not None
+        await self._learn({master, *installed} if is_strict else {master})
+        others = self._looking({*used, *self._providers.offered} & installed)
+        if others:
+            await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait(others))
+        known = sorted(used & self._known.keys())
+        short = [name for name in known if self._shortfall(name)]
+        return [*self._summary(short), *(line for name in known for line in self._odd(name))]
+
+    async def admit(self, name: str, agent_id: str) -> None:
+        """Tell of a provider that is new to the run, before a session of an agent is opened.
+
+        Raises ProviderNotAvailableError when it enforces less than is required.
+        """
+        if name not in self._told:
+            await self._learn((name,))
+            for line in self._tell(name):
+                await self._journal.fact("notice", agent_id, level="warning", text=line)
+        if name in self.refused:
+            raise ProviderNotAvailableError(self.refused[name], hint=HINT)
+
+    @property
+    def usable_now(self) -> frozenset[str]:
+        """Those of the providers looked at so far that agents can be started on."""
+        return frozenset(
+            name for name in self._known if name not in self.refused and self._is_there(name)
+        )
+
+    async def usable(self, names: Iterable[str]) -> list[str]:
+        """Return those of the providers that agents can be started on; each is probed once."""
+        wanted = sorted(set(names))
+        await self._learn(wanted)
+        return [name for name in wanted if name not in self.refused and self._is_there(name)]
+
+    def _is_there(self, name: str) -> bool:
+        status = self._known.get(name)
+        return status is not None and status.available and status.logged_in is not False
+
+    def _is_available(self, name: str) -> bool:
+        status = self._known.get(name)
+        return status is not None and status.available
+
+    async def _learn(self, names: Iterable[str]) -> None:
+        """Probe the providers that are not known yet, all at once."""
+        looks = self._looking(names)
+        if looks:
+            await asyncio.wait(looks)
+
+    def _looking(self, names: Iterable[str]) -> set[asyncio.Task[None]]:
+        """Return the looks at those of the providers that are not known yet; each is probed once.
+
+        They go on when nobody waits for them any more.
+        """
+        new = sorted(set(names) - self._known.keys())
+        for name in new:
+            if name not in self._looks or self._looks[name].done():
+                self._looks[name] = self._background.start(
+                    self._look(name), name=f"probe of {name}"
+                )
+        return {self._looks[name] for name in new}
+
+    async def _look(self, name: str) -> None:
+        status = await self._probe(name)
+        self._known[name] = status
+        if status is None or self._providers.is_outside(name):
+            return  # the one has errors of its own, the other is not started here
+        try:
+            check_level(name, self._permissions, self._providers.capabilities(name), status)
+        except ProviderNotAvailableError as error:
+            self.refused[name] = error.message
+
+    async def _probe(self, name: str) -> ProviderStatus | None:
+        try:
+            return self._providers.statuses.get(name) or await self._providers.probe(name)
+        except PrsmError:
+            return None  # whoever uses it hears why
+
+    def _tell(self, name: str) -> list[str]:
+        """Return what is to be told of a provider that is new to the run, all of it."""
+        short = [self._describe(name)] if self._shortfall(name) else []
+        return [*short, *self._odd(name)]
+
+    def _odd(self, name: str) -> list[str]:
+        """Return what of the settings a provider ignores; it is told of from now on."""
+        self._told.add(name)
+        if not self._is_available(name):
+            return []
+        capabilities = self._providers.capabilities(name)
+        lines = (
+            describe_ignored(name, self._settings, capabilities),
+            describe_metering(name, self._settings.budgets, capabilities),
+        )
+        return [line for line in lines if line]
+
+    def _shortfall(self, name: str) -> str:
+        """Return what of the policy a provider does not enforce; blank if it cannot be used."""
+        if not self._is_available(name):
+            return ""
+        capabilities = self._providers.capabilities(name)
+        return describe_shortfall(self._permissions, self._mode, capabilities, self._known[name])
+
+    def _summary(self, names: Sequence[str]) -> list[str]:
+        """Return one line for all providers that do not enforce all of the policy."""
+        if not names:
+            return []
+        listed, ends = ", ".join(names), {self._outcome(name) for name in names}
+        done = ends.pop() if len(ends) == 1 else "their agents run as far as they may"
+        several = len(names) > 1
+        return [
+            f"provider{'s' * several} {listed} {'do' if several else 'does'} not enforce all of the"
+            f" policy; {done} (`prsm providers` says what)"
+        ]
+
+    def _describe(self, name: str) -> str:
+        """Return what a provider does not enforce and what becomes of it."""
+        short = self._shortfall(name)
+        return f"provider {name} does not enforce all: {short}; {self._outcome(name)}"
+
+    def _outcome(self, name: str) -> str:
+        """Return what becomes of the agents of a provider that does not enforce all."""
+        if name in self.refused:
+            return "no agent is started on it"
+        done = "its agents run all the same"
+        capabilities = self._providers.capabilities(name)
+        asks_edits = capabilities.asks_edits
+        level, _ = needed_level(self._permissions, self._mode, asks_edits=asks_edits)
+        if self._permissions.require is None and not reaches(capabilities, level):
+            done += f", unless you set permissions.require: {level}"
+        return done

@@ -1,0 +1,190 @@
+"""Listings: the models that providers list, asked for once, and kept for the next run.
+
+A name that a kept list has is taken; only a list that was told just now can say that a provider
+has no such model. A provider that lists nothing, or does not answer in time, gets every name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config.atomic import replace_file
+from prsm_core.domain.models import ModelInfo
+from prsm_core.engine.providers.model_names import Listing, ModelNames
+from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, ask_models, ask_whether_known
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from prsm_core.config import Settings
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.interfaces.clock import Clock
+
+_log = logging.getLogger("prsm.engine")
+
+KEPT_SECONDS = 24 * 3600.0  # accounts get and lose models
+_LARGEST = 4_000_000  # bytes of a file that is read
+
+
+class Listings:
+    """Owns what the providers of an engine have listed.
+
+    Args:
+        registry: Builds the providers.
+        settings: Of the engine; a list that was had under other settings of a provider is none.
+        clock: Tells how old a list is.
+        path: The file that keeps the lists.
+    """
+
+    def __init__(
+        self, registry: ProviderRegistry, settings: Settings, clock: Clock, path: Path
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._path = path
+        self._heard: dict[str, Listing] = {}
+        self._asked: set[str] = set()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._is_read = False
+        self.names = ModelNames(
+            settings=settings, providers=registry.names, listed=self._heard
+        )  # with all that is heard meanwhile
+
+    async def check(self, texts: Iterable[str | None], base: str) -> None:
+        """Ask the providers of these names, where it is not known whether they have the models.
+
+        `base` is the provider whose models are named without it. What is wrong with a name is
+        told by who looks it up.
+        """
+        sought = {self.names.sought(text, base) for text in texts if text is not None}
+        unknown = {pair for pair in sought if pair is not None and not self.names.is_taken(*pair)}
+        await asyncio.gather(*(self._seek(*pair) for pair in sorted(unknown)))
+
+    async def listing(self, providers: Collection[str], seconds: float) -> Mapping[str, Listing]:
+        """Return what providers list, those left out that tell nothing within so many seconds."""
+        self._read()
+        new = [name for name in sorted(providers) if name not in self._heard]
+        await asyncio.gather(*(self._ask(name, seconds) for name in new))
+        return {name: self._heard[name] for name in providers if name in self._heard}
+
+    async def _seek(self, provider: str, model: str) -> None:
+        """Find out whether a provider has a model: by a kept list, a new one, or its own word."""
+        self._read()
+        if provider not in self._registry.names or self.names.is_taken(provider, model):
+            return
+        await self._ask(provider, DISCOVERY_SECONDS)
+        listing = self._heard.get(provider)
+        if listing is None or listing.has(model):
+            return
+        if await ask_whether_known(self._registry, provider, model, DISCOVERY_SECONDS):
+            listing = self._heard[provider]  # which may have grown meanwhile
+            self._heard[provider] = replace(listing, others=listing.others | {model})
+            self._keep(provider, self._heard[provider])
+
+    async def _ask(self, provider: str, seconds: float) -> None:
+        """Ask a provider for its models, once."""
+        async with self._turns.setdefault(provider, asyncio.Lock()):
+            if provider in self._asked:
+                return
+            models, problem = await ask_models(self._registry, provider, seconds)
+            self._asked.add(provider)
+            if problem is not None:
+                _log.warning("provider %s lists no models: %s", provider, problem)
+            if models:
+                self._heard[provider] = Listing(models=models)
+                self._keep(provider, self._heard[provider])
+            elif problem is None:
+                self._heard.pop(provider, None)  # it has none to list any more
+
+    # --- the file ----------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Take what earlier runs have kept, once; of what is torn or wrong nothing."""
+        if self._is_read:
+            return
+        self._is_read = True
+        now = self._clock.time()
+        for provider, entry in _load(self._path).items():
+            if provider not in self._heard and provider in self._registry.names:
+                listing = self._still_good(provider, entry, now)
+                if listing is not None:
+                    self._heard[provider] = listing
+
+    def _still_good(self, provider: str, entry: Any, now: float) -> Listing | None:
+        try:
+            is_good = (
+                entry["settings"] == self._digest(provider)
+                and 0 <= now - float(entry["at"]) <= KEPT_SECONDS
+            )
+            others = frozenset(map(_text, entry["others"]))
+            models = tuple(map(_model, entry["models"]))
+        except (LookupError, TypeError, ValueError):
+            return None
+        return Listing(models=models, others=others, is_fresh=False) if is_good else None
+
+    def _keep(self, provider: str, listing: Listing) -> None:
+        """Write a list down; that it could not be costs the next run some seconds."""
+        kept = _load(self._path)
+        kept[provider] = {
+            "settings": self._digest(provider),
+            "at": self._clock.time(),
+            "models": [_row(model) for model in listing.models],
+            "others": sorted(listing.others),
+        }
+        with suppress(OSError):
+            replace_file(self._path, json.dumps(kept).encode())
+
+    def _digest(self, provider: str) -> str:
+        section = self._settings.provider_settings(provider)
+        section.pop("env", None)  # it may hold what is nobody's
+        plain = json.dumps(section, sort_keys=True, default=str)
+        return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            kept = json.loads(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _row(model: ModelInfo) -> dict[str, Any]:
+    return {
+        "id": model.model_id,
+        "name": model.display_name,
+        "window": model.context_window,
+        "efforts": list(model.reasoning_efforts),
+        "hidden": model.hidden,
+        "aliases": list(model.aliases),
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
+
+
+def _model(row: Any) -> ModelInfo:
+    """Return a model of the file. Raises LookupError, TypeError or ValueError for anything else."""
+    name, window = row["name"], row["window"]
+    if type(window) not in {int, type(None)}:
+        raise TypeError("no window")
+    return ModelInfo(
+        model_id=_text(row["id"]),
+        display_name=None if name is None else _text(name),
+        context_window=window,
+        reasoning_efforts=tuple(map(_text, row["efforts"])),
+        hidden=bool(row["hidden"]),
+        aliases=tuple(map(_text, row["aliases"])),
+    )

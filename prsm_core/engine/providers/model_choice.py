@@ -1,0 +1,162 @@
+"""Which model an agent runs on: as named, as the complexity of its task wants, or its parent's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.catalog.registry import build_model_registry
+from prsm_core.catalog.selection import check_fit, choose_model
+from prsm_core.errors import ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.models import ModelCapability
+    from prsm_core.engine.providers.model_names import ModelNames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Which model of which provider an agent runs on."""
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The model as grants name it, "provider/model"."""
+        return f"{self.provider}/{self.model}"
+
+
+def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> ModelChoice:
+    """Return the model that a name means, as every place takes it that names a model.
+
+    It is an alias, a provider for its default model, "provider/model", or a model of the parent's
+    provider; None takes the parent's. Raises ModelNotAvailableError, with the nearest names, for
+    a name that is none of them, and for a provider that is not installed.
+    """
+    if text is None:
+        return parent
+    provider, model = names.place(text, parent.provider)
+    alias = names.settings.models.get(text.strip())
+    effort = None if alias is None else alias.reasoning_effort
+    return ModelChoice(provider=provider, model=model, reasoning_effort=effort)
+
+
+def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
+    """Return the model of a child that names none: what its parent hands down, or the parent's."""
+    own = ModelChoice(
+        provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
+    )
+    if parent.grant.model is None:
+        return own
+    handed = resolve_model(parent.grant.model, own, names)
+    return replace(handed, reasoning_effort=parent.reasoning_effort)
+
+
+class Peers(NamedTuple):
+    """The models that agents may use, and the configured ones that nobody can use here."""
+
+    names: frozenset[str] | None  # "provider/model"; None: none are configured, all may be used
+    missing: tuple[str, ...] = ()  # as they are configured
+
+
+def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
+    """Return the models of `defaults.peer_models`; who names none of a provider means `parent`'s.
+
+    Those of providers that are not installed count for nothing, but they restrict all the same.
+    """
+    texts = names.settings.defaults.peer_models
+    found, missing = set(), []
+    for text in texts:
+        try:
+            found.add(resolve_model(text, parent, names).name)
+        except ModelNotAvailableError:
+            missing.append(text)
+    return Peers(frozenset(found) if texts else None, tuple(missing))
+
+
+def choose_child_model(
+    request: SpawnRequest,
+    parent: ModelChoice,
+    names: ModelNames,
+    granted: Collection[str] | None,
+    avoid: Collection[str] = (),
+) -> ModelChoice:
+    """Return the model of a child.
+
+    A named model must be among `defaults.peer_models`, where there are any, and must not be known
+    to be too weak for the complexity. Without a name the complexity chooses among the models of
+    the registry that may be used, but for those of providers to `avoid`; where none is known
+    that fits, the child gets its parent's.
+
+    Raises ModelNotAvailableError.
+    """
+    peers = resolve_peers(parent, names).names
+    choice = resolve_model(request.model, parent, names)
+    is_of_profile = request.expert is not None and request.model == request.expert.model
+    if request.model is not None and not is_of_profile:
+        _check_peer(choice, parent, peers)
+    if request.complexity is None:
+        return choice
+    registry = build_model_registry(names.settings)
+    known = registry.get(choice.provider, choice.model)
+    if request.model is not None:
+        check_fit(known, request.complexity)
+        return choice
+
+    def is_allowed(model: ModelCapability) -> bool:
+        name = _name(model)
+        is_peer = peers is None or name in peers or name == parent.name
+        return is_peer and _is_usable(model, names.providers, granted, avoid)
+
+    best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)
+    if best is None or best == known:
+        return choice
+    return ModelChoice(provider=best.provider, model=best.model_id)
+
+
+def find_recommendable(
+    parent: ModelChoice,
+    names: ModelNames,
+    granted: Collection[str] | None,
+    avoid: Collection[str] = (),
+) -> list[ModelCapability]:
+    """Return the models of the registry that children of `parent` may be recommended.
+
+    They are of installed providers but those to `avoid`, within the grant, and among
+    `defaults.peer_models` where there are any.
+    """
+    peers = resolve_peers(parent, names).names
+    return [
+        model
+        for model in build_model_registry(names.settings)
+        if (peers is None or _name(model) in peers)
+        and _is_usable(model, names.providers, granted, avoid)
+    ]
+
+
+def _name(model: ModelCapability) -> str:
+    return f"{model.provider}/{model.model_id}"
+
+
+def _is_usable(
+    model: ModelCapability,
+    providers: Collection[str],
+    granted: Collection[str] | None,
+    avoid: Collection[str],
+) -> bool:
+    is_granted = granted is None or _name(model) in granted
+    return is_granted and model.provider in providers and model.provider not in avoid
+
+
+def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str] | None) -> None:
+    if peers is not None and choice.name not in peers and choice.name != parent.name:
+        raise ModelNotAvailableError(
+            f"model {choice.name} is not one that agents may use",
+            hint=f"they may use {', '.join(sorted({*peers, parent.name}))}",
+            code="model_not_allowed",
+        )

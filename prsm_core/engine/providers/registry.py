@@ -1,0 +1,356 @@
+"""The provider registry: builds each configured provider once, with its services."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import nullcontext
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider
+from prsm_core.engine.providers.enforcement import check_level
+from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    PluginError,
+    ProviderNotAvailableError,
+    PrsmError,
+)
+from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
+from prsm_core.plugins.own import OWN_PACKAGES
+from prsm_core.plugins.records import SWITCHED_OFF
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.config import Settings
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import (
+        BackgroundTask,
+        Process,
+        ProviderSpec,
+        ProviderStatus,
+    )
+
+_log = logging.getLogger("prsm.engine")
+
+
+def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
+    """Return what to do about a provider that is not there, as the end of a hint.
+
+    With `plugins_off` nobody knows whether it is installed.
+    """
+    if plugins_off:
+        return f"; {SWITCHED_OFF}"
+    if kind in OWN_PACKAGES:
+        return f"; prsm install {kind}"
+    near = get_close_matches(kind, OWN_PACKAGES, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class EngineServices:
+    """ProviderServices of one provider."""
+
+    def __init__(
+        self,
+        launcher: ProcessLauncher,
+        background: Background,
+        clock: Clock,
+        state_dir: Path,
+        max_processes: int,
+    ) -> None:
+        self.clock = clock
+        self.state_dir = state_dir
+        self._launcher = launcher
+        self._background = background
+        self._max_processes = max_processes
+        self.guest: Guest | None = None  # whose services these are
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a process under the reaper shim; raises AgentSpawnError above the limit."""
+        if len(self._launcher.live) >= self._max_processes:
+            raise AgentSpawnError(
+                f"{self._max_processes} processes run, which is max_resident_processes",
+                hint="raise engine.max_resident_processes or spawn fewer agents",
+                code="too_many_processes",
+            )
+        return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+
+    def start_soon(
+        self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
+    ) -> BackgroundTask:
+        """Run `fn(*args)` in the engine's task group."""
+
+        async def run() -> None:
+            guard = nullcontext() if self.guest is None else self.guest.calling(name, ANSWERS)
+            with guard:
+                await fn(*args)
+
+        return self._background.start(run(), name=name)
+
+    def shielded(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return argv under the reaper shim."""
+        return self._launcher.shielded(argv)
+
+
+class ProviderRegistry:
+    """Owns the providers of an engine."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, ProviderSpec],
+        settings: Settings,
+        make_services: Callable[[str, str | None], EngineServices],
+        clock: Clock,
+        outside: ProviderSpec | None = None,
+        *,
+        plugins_off: bool = False,
+    ) -> None:
+        self._plugins_off = plugins_off
+        self._specs = dict(specs)
+        self._outside = outside
+        self._settings = settings
+        self._make_services = make_services
+        self._clock = clock
+        self._built: dict[tuple[str, str | None], GuardedProvider] = {}  # by name and auth profile
+        self._profiles: dict[str, AuthProfiles] = {}
+        self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the installed providers."""
+        return frozenset(self._specs)
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The names of those that may be used without being named, or that have a section."""
+        return frozenset(
+            name
+            for name, spec in self._specs.items()
+            if spec.selectable or name in self._settings.providers
+        )
+
+    @property
+    def summaries(self) -> dict[str, str]:
+        """What each installed provider is good for, as agents are told."""
+        return {name: spec.good_for or spec.summary for name, spec in self._specs.items()}
+
+    def is_outside(self, name: str) -> bool:
+        """Return whether somebody else drives the agents of this provider; see EngineConfig."""
+        return self._outside is not None and self._outside.name == name
+
+    async def get(self, name: str) -> GuardedProvider:
+        """Return the provider of this name, built at first use.
+
+        Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
+        settings.
+        """
+        login = self.profiles(name).current
+        if (name, login) not in self._built:
+            spec = self._outside if self.is_outside(name) else self._specs.get(name)
+            if spec is None:
+                raise self._not_installed(name)
+            section = with_profile(self._settings.provider_settings(name), login, os.environ)
+            try:
+                self._built[name, login] = self._build(spec, section, login)
+            except ConfigError as error:
+                raise self._under_its_name(error, name) from error
+            except PluginFaultError as error:
+                raise ProviderNotAvailableError(error.message, hint=error.hint) from error
+        return self._built[name, login]
+
+    def _build(
+        self, spec: ProviderSpec, section: Mapping[str, Any], login: str | None
+    ) -> GuardedProvider:
+        guest = Guest.of(spec)
+        factory = guest.load()
+        services = self._make_services(spec.name, login)
+        services.guest = guest
+        with guest.calling("its factory", ANSWERS):
+            provider = factory(section, services)
+        return GuardedProvider(provider, guest, self._clock)
+
+    def _not_installed(self, name: str) -> ProviderNotAvailableError:
+        kind = kind_of(name, self._settings)
+        needs = "" if kind == name else f": it is of the kind {kind!r}, which no plugin has"
+        there = ", ".join(sorted(self._specs)) or "none"
+        return ProviderNotAvailableError(
+            f"provider {name!r} is not {self._present}{needs}",
+            hint=f"{self._present}: {there}{how_to_get(kind, plugins_off=self._plugins_off)}",
+        )
+
+    @property
+    def _present(self) -> str:
+        return "loaded" if self._plugins_off else "installed"
+
+    def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
+        """Return a plugin's error about a section: the plugin knows it by its own name only."""
+        told = f"providers.{kind_of(name, self._settings)}"
+        message = error.message.replace(told, f"providers.{name}", 1)
+        return ConfigError(message, hint=error.hint)
+
+    def profiles(self, name: str) -> AuthProfiles:
+        """Return the logins of a provider."""
+        if name not in self._profiles:
+            names = profile_names(self._settings.provider_settings(name))
+            self._profiles[name] = AuthProfiles(self._clock, names)
+        return self._profiles[name]
+
+    def capabilities(self, name: str) -> ProviderCapabilities:
+        """Return the capabilities of a provider; the defaults where it was not built yet."""
+        provider = self._a_built(name)
+        return ProviderCapabilities() if provider is None else provider.capabilities
+
+    def _a_built(self, name: str) -> GuardedProvider | None:
+        """Return a provider by its name, whatever its login, if it was built already."""
+        built = (provider for (known, _), provider in self._built.items() if known == name)
+        return next(built, None)
+
+    def context_window(self, name: str, model: str) -> int | None:
+        """Return the window of a provider's model in tokens: as the settings say, else as it knows.
+
+        Nobody is asked for it, so None may also be a window that the provider will tell later.
+        """
+        registered = self._settings.model_registry.get(model)
+        if registered is not None and registered.max_context:
+            return registered.max_context
+        known = () if (provider := self._a_built(name)) is None else provider.known_models
+        windows = (info.context_window for info in known if info.model_id == model)
+        return next(windows, None)
+
+    async def probe(self, name: str) -> ProviderStatus:
+        """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
+        provider = await self.get(name)
+        try:
+            return await provider.probe()
+        except TooLateError as error:
+            raise ProviderNotAvailableError(
+                f"provider {name}: the probe did not end within {PROBE_SECONDS:.0f} s",
+                hint="run its command by hand with --version",
+            ) from error
+        except PluginFaultError as error:
+            raise ProviderNotAvailableError(error.message, hint=error.hint) from error
+
+    async def choose(self, wanted: str | None, *, leads: bool = True) -> str:
+        """Return the provider of the master, after a probe: the wanted or the first that works.
+
+        Raises ProviderNotAvailableError that says what is missing and how to get it. One that
+        enforces less than `permissions.require` does not work, nor one that cannot lead; with
+        `leads` false the master is driven by somebody else, and this is its children's.
+        """
+        names = [wanted] if wanted is not None else self._candidates()
+        reasons: list[PrsmError] = []
+        for name in names:
+            try:
+                status = self.statuses[name] = await self.probe(name)
+                if status.available:
+                    self._check(name, status, leads=leads)
+            except PrsmError as error:
+                reasons.append(error)
+                continue
+            if status.available:
+                return name
+            why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
+            reasons.append(ProviderNotAvailableError(why, hint=status.hint))
+        if not reasons:
+            cure = "install one, for example: prsm install codex"
+            raise ProviderNotAvailableError(
+                f"no provider is {self._present}",
+                hint=f"{SWITCHED_OFF if self._plugins_off else cure}; prsm demo needs none",
+            )
+        raise reasons[0]
+
+    def _check(self, name: str, status: ProviderStatus, *, leads: bool) -> None:
+        capabilities = self.capabilities(name)
+        check_level(name, self._settings.permissions, capabilities, status)
+        if leads and not capabilities.supports_master:
+            raise ProviderNotAvailableError(
+                f"provider {name} cannot lead a run: its agents do not get the tools for it",
+                hint="name another one with --provider; children may still use this one",
+            )
+
+    def _candidates(self) -> list[str]:
+        """Configured providers first, then the others by name; each must be selectable."""
+        selectable = {name for name, spec in self._specs.items() if spec.selectable}
+        configured = [name for name in self._settings.providers if name in selectable]
+        return [*configured, *sorted(selectable - set(configured))]
+
+    async def aclose(self) -> None:
+        """Close every provider that was built; one that fails to does not keep the others."""
+        built, self._built = self._built, {}
+        await asyncio.gather(*(_close(provider) for provider in built.values()))
+
+
+async def _close(provider: GuardedProvider) -> None:
+    try:
+        await provider.aclose()
+    except PluginError as error:
+        _log.warning("%s", error)
+
+
+def kind_of(name: str, settings: Settings) -> str:
+    """Return the name of the installed provider that a provider of this name is an instance of."""
+    section = settings.providers.get(name)
+    return name if section is None or section.kind is None else section.kind
+
+
+def configured_specs(
+    specs: Mapping[str, ProviderSpec], settings: Settings
+) -> dict[str, ProviderSpec]:
+    """Return the installed providers, and those that the settings make of them by `kind`.
+
+    Raises ConfigError for a section whose name cannot be that of a provider.
+    """
+    found = dict(specs)
+    for name, section in settings.providers.items():
+        spec = None if section.kind is None else specs.get(section.kind)
+        if spec is None:
+            continue  # an ordinary section, or a kind that is told to be missing when it is used
+        try:
+            found[name] = replace(spec, name=name, selectable=True)
+        except ValueError as error:
+            raise ConfigError(f"providers.{name}: {error}", hint="Rename the section.") from error
+    return found
+
+
+def build_provider_registry(
+    specs: Mapping[str, ProviderSpec],
+    settings: Settings,
+    *,
+    launcher: ProcessLauncher,
+    background: Background,
+    clock: Clock,
+    state_dir: Path,
+    outside: ProviderSpec | None = None,
+    plugins_off: bool = False,
+) -> ProviderRegistry:
+    """Return the registry of the installed and configured providers under the given settings.
+
+    With `plugins_off` those that plugins bring were not looked for, which errors then tell.
+    """
+
+    def make_services(name: str, login: str | None) -> EngineServices:
+        names = profile_names(settings.provider_settings(name))
+        folder = name if login is None else f"{name}@{names.index(login)}"
+        private = state_dir / "providers" / folder
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        limit = settings.engine.max_resident_processes
+        return EngineServices(launcher, background, clock, private, limit)
+
+    found = configured_specs(specs, settings)
+    return ProviderRegistry(found, settings, make_services, clock, outside, plugins_off=plugins_off)

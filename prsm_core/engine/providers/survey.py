@@ -1,0 +1,109 @@
+"""A survey of providers: which can be used, how far permissions reach, and their models."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import PrsmError
+from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+from prsm_core.plugins.guard import Guest, TooLateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.engine.providers.registry import ProviderRegistry
+
+_log = logging.getLogger("prsm.engine")
+
+DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderReport:
+    """What is known of one provider; without capabilities where it could not even be built."""
+
+    status: ProviderStatus
+    capabilities: ProviderCapabilities | None = None
+    models: tuple[ModelInfo, ...] = ()
+    models_problem: str | None = None  # why the models could not be listed
+
+
+async def survey(
+    registry: ProviderRegistry,
+    names: Iterable[str],
+    *,
+    with_models: bool = False,
+    seconds: float = DISCOVERY_SECONDS,
+    redact: Callable[[str], str] = str,
+) -> dict[str, ProviderReport]:
+    """Look at providers at once; whatever goes wrong with one is part of its report.
+
+    Args:
+        registry: Builds the providers.
+        names: Which to look at.
+        with_models: Whether those that can be used are asked for their models.
+        seconds: How long they may take to answer that.
+        redact: Takes secrets out of what is told of a provider: its program may have said anything.
+    """
+    wanted = list(names)
+    patience = seconds if with_models else None
+    reports = await asyncio.gather(*(_look(registry, name, patience) for name in wanted))
+    clean = [_without_secrets(report, redact) for report in reports]
+    return dict(zip(wanted, clean, strict=True))
+
+
+def _without_secrets(report: ProviderReport, redact: Callable[[str], str]) -> ProviderReport:
+    def told(text: str | None) -> str | None:
+        return None if text is None else redact(text)
+
+    status = replace(
+        report.status, reason=told(report.status.reason), hint=told(report.status.hint)
+    )
+    return replace(report, status=status, models_problem=told(report.models_problem))
+
+
+async def _look(registry: ProviderRegistry, name: str, patience: float | None) -> ProviderReport:
+    try:
+        status = await registry.probe(name)
+    except PrsmError as error:
+        status = ProviderStatus(available=False, reason=error.message, hint=error.hint)
+        return ProviderReport(status=status)
+    capabilities = registry.capabilities(name)
+    if patience is None or not status.available:
+        return ProviderReport(status=status, capabilities=capabilities)
+    models, problem = await ask_models(registry, name, patience)
+    return ProviderReport(
+        status=status, capabilities=capabilities, models=models, models_problem=problem
+    )
+
+
+async def ask_models(
+    registry: ProviderRegistry, name: str, seconds: float
+) -> tuple[tuple[ModelInfo, ...], str | None]:
+    """Return the models that a provider lists, and why it lists none within so many seconds."""
+    try:
+        provider = await registry.get(name)
+        guest, call = Guest("provider", name), provider.list_models
+        return tuple(await guest.within(seconds, "list_models", call, passes=(PrsmError,))), None
+    except TooLateError:
+        return (), f"no answer within {seconds:g} s"
+    except PrsmError as error:
+        return (), error.message
+
+
+async def ask_whether_known(
+    registry: ProviderRegistry, name: str, model: str, seconds: float
+) -> bool:
+    """Return whether a provider takes a model that it does not list; also where it cannot say."""
+    try:
+        provider = await registry.get(name)
+        guest, call = Guest("provider", name), partial(provider.knows_model, model)
+        return await guest.within(seconds, "knows_model", call, passes=(PrsmError,))
+    except PrsmError as error:  # the vendor may still take the model
+        _log.warning("provider %s cannot say whether it knows a model: %s", name, error)
+        return True

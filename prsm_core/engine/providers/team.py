@@ -1,0 +1,127 @@
+"""The team: which models an agent may give its children now, in a few lines of its prompt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+from prsm_core.errors import ModelNotAvailableError
+from prsm_core.interfaces.quotation import quote_word
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from prsm_core.engine.providers.model_names import ModelNames
+
+TEAM_BYTES = 400  # of a prompt, as UTF-8
+_HEAD = "For spawn_child's model, usable now:"
+_REST = "recommend_model lists {count} more."
+_PLAIN = re.compile(r"[\w./:@+-]+", re.ASCII)
+_WHAT_BYTES = 60  # of what one of them is for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A model that children may be given: how it is called, and what it is for."""
+
+    name: str
+    what: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it as JSON values."""
+        return {"model": self.name, "for": self.what}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workforce:
+    """What is known of the providers of a run when an agent is described.
+
+    Attributes:
+        names: What models may be called.
+        usable: The providers that agents can be started on, as far as is known.
+        summaries: What each provider is, by name.
+    """
+
+    names: ModelNames
+    usable: Collection[str] = ()
+    summaries: Mapping[str, str]
+
+    def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
+        """Return all models that children of an agent may be given by name.
+
+        Args:
+            own: The model of a child that names none.
+            granted: What the agent may hand down, as "provider/model"; None for all.
+        """
+        allowed = self.allowed(own, granted)
+        found: dict[str, Member] = {}
+        for name, choice, what in self._offers(own, allowed):
+            if choice.provider in self.usable and (allowed is None or choice.name in allowed):
+                found.setdefault(name, Member(name=name, what=what))
+        return list(found.values())
+
+    def allowed(self, own: ModelChoice, granted: Collection[str] | None) -> frozenset[str] | None:
+        """Return the models that children of an agent may have, as "provider/model"; None: all."""
+        peers = resolve_peers(own, self.names).names
+        if peers is None:
+            return None if granted is None else frozenset(granted)
+        peers |= {own.name}
+        return peers if granted is None else peers & frozenset(granted)
+
+    def _offers(
+        self, own: ModelChoice, allowed: Collection[str] | None
+    ) -> Iterator[tuple[str, ModelChoice, str]]:
+        """Yield names of models, what they mean, and what it is for: the shortest name first."""
+        told = set()
+        for name in sorted(self.usable, key=lambda name: (name != own.provider, name)):
+            choice = ModelChoice(provider=name, model=DEFAULT_MODEL)
+            told.add(choice.name)
+            yield name, choice, self.summaries.get(name, "")
+        for alias in self.names.settings.models:
+            try:
+                choice = resolve_model(alias, own, self.names)
+            except ModelNotAvailableError:
+                continue  # nobody can use it
+            told.add(choice.name)
+            yield alias, choice, self._known_of(alias, choice)
+        for full in sorted(frozenset(allowed or ()) - told):
+            provider, _, model = full.partition("/")
+            yield full, ModelChoice(provider=provider, model=model), self._strength(full)
+
+    def _known_of(self, alias: str, choice: ModelChoice) -> str:
+        described = self.names.settings.models[alias].description
+        return described or " ".join(filter(None, (choice.name, self._strength(choice.name))))
+
+    def _strength(self, full: str) -> str:
+        """Return what the registry says of a model."""
+        provider, _, model = full.partition("/")
+        known = self.names.settings.model_registry.get(model)
+        if known is None or (known.provider or provider) != provider:
+            return ""
+        best = max(known.affinities, key=lambda task: known.affinities[task], default="")
+        return ", ".join(filter(None, (known.tier and known.tier.value, best)))
+
+    def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
+        """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none."""
+        return describe_members(self.members(own, granted))
+
+
+def describe_members(members: list[Member]) -> str:
+    """Return the lines of as many members as fit, and how the others are seen."""
+    lines = [_line(member) for member in members]
+    for count in range(len(lines), 0, -1):
+        rest = len(lines) - count
+        shown = [_HEAD, *lines[:count], *([_REST.format(count=rest)] if rest else [])]
+        text = "\n".join(shown)
+        if len(text.encode()) <= TEAM_BYTES:
+            return text
+    return _REST.format(count=len(lines)) if lines else ""
+
+
+def _line(member: Member) -> str:
+    what = " ".join(member.what.split()).encode()[:_WHAT_BYTES].decode(errors="ignore")
+    name = member.name if _PLAIN.fullmatch(member.name) else quote_word(member.name)
+    return f"- {name}: {quote_word(what)[1:-1].rstrip()}" if what else f"- {name}"

@@ -1,0 +1,309 @@
+"""The human desk: permission requests and questions that wait for a person.
+
+Every request has an id, an event, a deadline and one end: an answer, the agent's death, or the
+deadline (then it is denied, or has no answer). Without a person it ends at once, by the rule the
+user chose: to deny, which leaves a question unanswered, or to allow, which takes the first option
+of a question, or an empty text. The run remembers that something was refused for lack of a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.permissions import Allow, Answer, Deny
+from prsm_core.domain.steps import HumanRequest, Resolution
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import ConfigError
+from prsm_core.permissions.edits import find_change
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.requests.rules import RuleKeeper
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.clock import Clock
+
+ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
+REMEMBERED = 1000  # ended requests, for those who answer too late
+NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
+NO_ANSWER = "nobody answered in time"
+NOBODY_CHOSE = "no person is attached: the first option or an empty text stands in for an answer"
+UNATTENDED = "nobody was attached; `prsm attach` in a terminal lets a person answer"
+WHY_UNANSWERED = {"headless": NO_HUMAN, "unattended": UNATTENDED}
+ON_ASK = "on_ask"  # who answered, where the user's rule stood in for a person
+
+
+class Commit(Protocol):
+    """How the desk writes: AgentManager.control."""
+
+    async def __call__(self, record: AgentRecord, act: str, **fields: Any) -> None:
+        """Commit a ControlStep of this agent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanPolicy:
+    """Whether a person is there, and what stands in for one.
+
+    With `unattended_s` a person may come and go: a request ends when nobody has attended for so
+    many seconds.
+    """
+
+    interactive: bool
+    on_ask: str = "deny"  # allow | deny
+    timeout_s: float = 3600.0
+    unattended_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    record: AgentRecord
+    kind: str
+    options: tuple[str, ...] = ()  # verdicts that may be given
+    choices: tuple[str, ...] = ()  # what a question offers
+    ask: Ask | None = None
+    again: Callable[[], Awaitable[Verdict]] | None = None  # decides it once more
+    answer: dict[str, Any] | None = None
+    by: str = ""
+    via: str = ""
+    row: HumanRequest | None = None  # as the ledger has it
+    recorded: bool = False  # some step carries its end
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def settle(self, answer: dict[str, Any], by: str, via: str = "") -> bool:
+        if self.answer is not None:
+            return False
+        self.answer, self.by, self.via = answer, by, via
+        self.done.set()
+        return True
+
+    def outcome(self) -> dict[str, Any]:
+        answer = self.answer or {}
+        said = {"verdict": answer.get("verdict", "deny")} if self.options else {"answer": answer}
+        return {"by": self.by, "via": self.via, **said}
+
+
+class HumanDesk:
+    """Owns the open requests of a run."""
+
+    def __init__(
+        self,
+        policy: HumanPolicy,
+        clock: Clock,
+        journal: Journal,
+        commit: Commit,
+        rules: RuleKeeper,
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._journal = journal
+        self._commit = commit
+        self._rules = rules
+        self._open: dict[str, _Open] = {}
+        self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
+        self.refused = False  # something was refused for lack of a person
+        self._attended_at = -math.inf  # when somebody last said that they are there
+
+    def attend(self) -> None:
+        """Note that a person is there."""
+        self._attended_at = self._clock.now()
+
+    async def permission(
+        self,
+        record: AgentRecord,
+        request_id: str,
+        request: PermissionRequest,
+        ask: Ask,
+        again: Callable[[], Awaitable[Verdict]] | None = None,
+    ) -> tuple[str, str]:
+        """Have a person decide; return the chosen option and who chose it.
+
+        `again` decides the request once more, when rules have changed meanwhile.
+        """
+        options = self._rules.answers(ask)
+        asked = self._journal.event(
+            "permission_requested",
+            record.agent_id,
+            request=request_id,
+            tool=request.tool,
+            command=request.command,
+            paths=list(request.paths),
+            reason=ask.reason,
+            parts=list(ask.parts),
+            options=list(options),
+            rules=self._rules.rules(ask),
+            **_asker(ask),
+            **_edit(request),
+        )
+        opened = _Open(record, "permission", options, ask=ask, again=again)
+        if not self._policy.interactive:
+            self._stand_in(opened)
+        answer = await self._ask(request_id, opened, asked)
+        return answer.get("verdict", "deny"), opened.by
+
+    async def question(
+        self, record: AgentRecord, request_id: str, question: Question
+    ) -> tuple[Answer | None, str]:
+        """Ask a person; None means that nobody answered, the second value says why."""
+        asked = self._journal.event(
+            "question_asked",
+            record.agent_id,
+            request=request_id,
+            question=question.text,
+            options=list(question.options),
+        )
+        opened = _Open(record, "question", choices=question.options)
+        if not self._policy.interactive:
+            self._stand_in(opened)
+        answer = await self._ask(request_id, opened, asked)
+        if not answer:
+            return None, opened.by
+        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), opened.by
+
+    def resolve(
+        self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user", via: str = ""
+    ) -> bool:
+        """Answer an open request; False when it is unknown, of another kind, or answered.
+
+        A rule that the answer makes holds from now on. `via` says from where the answer came.
+        Raises ConfigError for a verdict that was not offered.
+        """
+        request = self._open.get(request_id)
+        if request is None or request.kind != kind:
+            return False
+        if request.options and answer.get("verdict") not in request.options:
+            raise ConfigError(
+                f"{answer.get('verdict')!r} is no answer to this request",
+                hint=f"choose one of: {', '.join(request.options)}",
+            )
+        if not request.settle(answer, by, via):
+            return False
+        if request.ask is not None:
+            self._rules.keep(request.record.agent_id, answer["verdict"], request.ask)
+        return True
+
+    async def reconsider(self) -> None:
+        """End what waits for a permission that a new rule or grant gives or refuses."""
+        for request in tuple(self._open.values()):
+            if request.again is None or request.answer is not None:
+                continue
+            verdict = await request.again()
+            if isinstance(verdict, Allow):
+                request.settle({"verdict": "once"}, "rule")
+            elif isinstance(verdict, Deny):
+                request.settle({"verdict": "deny"}, "rule")
+
+    def outcome(self, prefix: str) -> Mapping[str, Any] | None:
+        """Return how the request whose id begins so has ended; None where that is not known.
+
+        It has `request`, `by`, `via`, and the `verdict` or the `answer`.
+        """
+        ended = {
+            **self._outcomes,
+            **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
+        }
+        found = [name for name in ended if name.startswith(prefix)]
+        return {"request": found[0], **ended[found[0]]} if len(found) == 1 else None
+
+    def requests(self) -> tuple[HumanRequest, ...]:
+        """Return what still waits for a person, oldest first."""
+        return tuple(
+            request.row
+            for request in self._open.values()
+            if request.row is not None and request.answer is None
+        )
+
+    def close_agent(
+        self, agent_id: str, by: str
+    ) -> tuple[tuple[Resolution, ...], tuple[Event, ...]]:
+        """End the open requests of an agent; the next step of the caller must carry the result."""
+        ends = []
+        for request_id, request in self._open.items():
+            if request.record.agent_id == agent_id and not request.recorded:
+                request.settle({}, by)
+                ends.append(self._end_of(request_id, request))
+        return tuple(end for end, _ in ends), tuple(event for _, event in ends)
+
+    def _stand_in(self, request: _Open) -> None:
+        """Answer at once, since no person will."""
+        is_question, allows = request.kind == "question", self._policy.on_ask == "allow"
+        if allows and is_question:
+            first = list(request.choices[:1])
+            request.settle({"choices": first, "text": None if first else ""}, ON_ASK)
+        elif allows and "once" in request.options:
+            request.settle({"verdict": "once"}, ON_ASK)
+        else:
+            request.settle({} if is_question else {"verdict": "deny"}, "headless")
+            self.refused = True
+
+    async def _ask(self, request_id: str, request: _Open, asked: Event) -> Mapping[str, Any]:
+        record = request.record
+        row = HumanRequest(
+            request_id=request_id,
+            agent_id=record.agent_id,
+            kind=request.kind,
+            payload=dict(asked.data),
+            opened_at=asked.ts,
+        )
+        request.row = row
+        self._open[request_id] = request
+        try:
+            await self._commit(record, "request", requests=(row,), events=(asked,))
+            await self._until_settled(request)
+        finally:
+            request.settle({}, "turn_ended")  # whoever asked has been cancelled
+            del self._open[request_id]
+            self._remember(request_id, request)
+            if not request.recorded:
+                end, event = self._end_of(request_id, request)
+                await self._commit(record, "resolve", resolutions=(end,), events=(event,))
+        return request.answer or {}
+
+    def _remember(self, request_id: str, request: _Open) -> None:
+        self._outcomes[request_id] = request.outcome()
+        if len(self._outcomes) > REMEMBERED:
+            del self._outcomes[next(iter(self._outcomes))]
+
+    async def _until_settled(self, request: _Open) -> None:
+        """Wait for an answer until it is too late, or nobody has been there for long."""
+        policy, opened = self._policy, self._clock.now()
+        patience = math.inf if policy.unattended_s is None else policy.unattended_s
+        while not request.done.is_set():
+            now = self._clock.now()
+            left = opened + policy.timeout_s - now
+            alone = max(opened, self._attended_at) + patience - now
+            if min(left, alone) <= 0:
+                self.refused = self.refused or alone <= 0
+                request.settle({}, "unattended" if alone <= 0 else "timeout")
+            else:
+                await first_of(self._clock, min(left, alone), request.done.wait)
+
+    def _end_of(self, request_id: str, request: _Open) -> tuple[Resolution, Event]:
+        """Return what some step must carry, once, about the end of a request."""
+        request.recorded = True
+        answer = request.answer or {}
+        end = Resolution(request_id=request_id, answer=answer, by=request.by)
+        said: dict[str, Any] = {"request": request_id, "by": request.by, "via": request.via}
+        if request.kind == "permission":
+            said["verdict"] = answer.get("verdict", "deny")
+            said |= _asker(request.ask)
+            return end, self._journal.event("permission_resolved", request.record.agent_id, **said)
+        said["answer"] = answer or None
+        return end, self._journal.event("question_answered", request.record.agent_id, **said)
+
+
+def _edit(request: PermissionRequest) -> dict[str, Any]:
+    """Return, as a field of events, what a request for an edit would change."""
+    change = find_change(request.tool, request.arguments)
+    return {} if change is None else {"change": change.to_dict()}
+
+
+def _asker(ask: Ask | None) -> dict[str, str]:
+    """Return, as a field of events, the check of a plugin that asks, if it is one that does."""
+    return {} if ask is None or ask.check is None else {"check": ask.check}

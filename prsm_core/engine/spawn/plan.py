@@ -1,0 +1,315 @@
+"""Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import (
+    AgentDescriptor,
+    AgentRole,
+    Grant,
+    PermissionMode,
+)
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
+from prsm_core.engine.providers.enforcement import HINT
+from prsm_core.engine.providers.model_choice import (
+    choose_child_model,
+    inherited_model,
+    resolve_model,
+)
+from prsm_core.engine.spawn.grants import LADDER, narrow_grant
+from prsm_core.engine.spawn.regions import choose_region
+from prsm_core.engine.turns.context import build_role_prompt
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    MaxDepthExceededError,
+    ProviderNotAvailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import SpawnRequest
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.providers.model_choice import ModelChoice
+    from prsm_core.engine.providers.model_names import ModelNames
+    from prsm_core.engine.providers.team import Workforce
+    from prsm_core.engine.spawn.regions import Leases
+
+_ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
+_PREFIX = {
+    AgentRole.MASTER: "m",
+    AgentRole.WORKER: "w",
+    AgentRole.EXPERT: "e",
+    AgentRole.REVIEWER: "r",
+}
+
+
+def check_depth(depth: int, settings: Settings) -> int:
+    """Return the depth of a new agent; raise MaxDepthExceededError when there may be none."""
+    limit = settings.engine.max_agent_depth
+    if depth > limit:
+        raise MaxDepthExceededError(
+            f"an agent of depth {depth} exceeds max_agent_depth {limit}",
+            hint="do the work yourself or hand it to one of your children",
+        )
+    return depth
+
+
+def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) -> str:
+    """Return the wanted alias, or the next free one of the role (master, w1, w2, r1)."""
+    if wanted is None and role is AgentRole.MASTER and "master" not in taken:
+        return "master"
+    if wanted is None:
+        prefix = _PREFIX[role]
+        number = 1
+        while f"{prefix}{number}" in taken:
+            number += 1
+        return f"{prefix}{number}"
+    if not _ALIAS.fullmatch(wanted) or wanted in _OTHERS:
+        raise AgentSpawnError(
+            f"{wanted!r} is not a name for an agent",
+            hint="use lower-case letters, digits, - and _, at most 32",
+        )
+    if wanted in taken:
+        raise AgentSpawnError(
+            f"an agent named {wanted!r} exists already", hint="choose another name or leave it out"
+        )
+    return wanted
+
+
+def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
+    """Return the mode that may be handed down, never above the ceiling of the parent's grant.
+
+    Who works in delegate mode hands down the default mode, as a run in it does.
+    """
+    if wanted is None:
+        return ceiling
+    rung = PermissionMode.DEFAULT if wanted is PermissionMode.DELEGATE else wanted
+    return min(rung, ceiling, key=LADDER.index)
+
+
+def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[str]:
+    """Return the tools that an agent uses itself: in delegate mode these are the readers."""
+    return tools & READ_TOOLS if mode is PermissionMode.DELEGATE else tools
+
+
+def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
+    """Return the native tools of a child: what was asked for, within the parent's grant.
+
+    A child that reads only (expert, reviewer) has the readers, one with a profile those of it that
+    the parent may hand down, and no others. Raises AgentSpawnError for an unknown tool or one
+    beyond the grant.
+    """
+    if request.tools is None and request.expert is not None:
+        return request.expert.tools & parent.grant.tools
+    if request.tools is None:
+        if request.role in {AgentRole.EXPERT, AgentRole.REVIEWER}:
+            return READ_TOOLS & parent.grant.tools
+        return parent.grant.tools
+    unknown = request.tools - NATIVE_TOOLS - parent.grant.tools
+    if unknown:
+        raise AgentSpawnError(
+            f"unknown tools: {', '.join(sorted(unknown))}",
+            hint=f"tools are {', '.join(sorted(parent.grant.tools))}",
+            code="unknown_tool",
+        )
+    beyond = request.tools - parent.grant.tools
+    if beyond:
+        raise AgentSpawnError(
+            f"you may not hand down: {', '.join(sorted(beyond))}",
+            hint=f"you may hand down {', '.join(sorted(parent.grant.tools))}",
+            code="not_granted",
+        )
+    return request.tools if request.expert is None else request.tools & request.expert.tools
+
+
+def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
+    """Return an existing folder, relative to `base` and not outside `limit`.
+
+    None is `base` itself. Raises AgentSpawnError with the code `bad_cwd` otherwise.
+    """
+    if wanted is None:
+        return base
+    path = (Path(base) / wanted).resolve()
+    if not path.is_relative_to(Path(limit).resolve()):
+        raise AgentSpawnError(
+            f"{wanted} is outside {limit}", hint="choose a folder below it", code="bad_cwd"
+        )
+    if not path.is_dir():
+        raise AgentSpawnError(f"{wanted} is not a folder", hint="create it first", code="bad_cwd")
+    return str(path)
+
+
+def default_cwd(settings: Settings, workspace: str) -> str:
+    """Return the folder that a master works in; raises ConfigError for what is none."""
+    try:
+        return resolve_cwd(settings.defaults.cwd, workspace, workspace)
+    except AgentSpawnError as error:
+        raise ConfigError(f"defaults.cwd: {error.message}", hint=error.hint) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The names a new agent gets."""
+
+    agent_id: str
+    alias: str
+    session_id: str
+    run_id: str
+    created_at: float
+
+    def fields(self) -> dict[str, Any]:
+        """Return what a descriptor takes of it."""
+        return {
+            "agent_id": self.agent_id,
+            "name": self.alias,
+            "session_id": self.session_id,
+            "run_id": self.run_id,
+            "created_at": self.created_at,
+        }
+
+
+def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelNames) -> SpawnRequest:
+    """Return a request whose `models` are "provider/model"; one alone is the child's own, too."""
+    if request.models is None:
+        return request
+    models = frozenset(resolve_model(text, inherited, names).name for text in request.models)
+    own = request.model
+    if own is None and len(models) == 1:
+        own = next(iter(models))
+    return replace(request, models=models, model=own)
+
+
+def _choose_allowed(
+    request: SpawnRequest,
+    inherited: ModelChoice,
+    granted: frozenset[str] | None,
+    names: ModelNames,
+    refused: Mapping[str, str],
+) -> ModelChoice:
+    if request.models is not None:
+        granted = request.models if granted is None else request.models & granted
+    choice = choose_child_model(request, inherited, names, granted, refused)
+    if choice.provider in refused:
+        raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
+    return choice
+
+
+def describe_child(
+    request: SpawnRequest,
+    parent: AgentDescriptor,
+    identity: Identity,
+    *,
+    workforce: Workforce,
+    refused: Mapping[str, str],
+    workspace: str,
+    mcp_servers: Mapping[str, McpServer],
+    leases: Leases = (),
+) -> AgentDescriptor:
+    """Return the descriptor of a child; raises the spawn errors of the specification.
+
+    `refused` are providers that start no agent, and why; `leases` are the regions of others.
+    """
+    names, settings = workforce.names, workforce.names.settings
+    depth = check_depth(parent.depth + 1, settings)
+    inherited = inherited_model(parent, names)
+    request = _with_models(request, inherited, names)
+    choice = _choose_allowed(request, inherited, parent.grant.models, names, refused)
+    tools = choose_tools(request, parent)
+    mode = clamp_mode(request.mode, parent.grant.mode)
+    cwd = resolve_cwd(request.cwd, parent.cwd, workspace)
+    region = choose_region(request.region, cwd, parent.grant.region, leases)
+    grant = narrow_grant(
+        request, parent.grant, tools=tools, mode=mode, model=choice.name, region=region
+    )
+    return AgentDescriptor(
+        **identity.fields(),
+        role=request.role,
+        provider=choice.provider,
+        model=choice.model,
+        reasoning_effort=choice.reasoning_effort,
+        prompt=request.prompt,
+        system_prompt=_prompt_of_child(request, identity.alias, depth, choice, grant, workforce),
+        cwd=cwd,
+        tools=_delegates(request.mode, tools),
+        grant=grant,
+        mode=request.mode if request.mode is PermissionMode.DELEGATE else mode,
+        parent_id=parent.agent_id,
+        depth=depth,
+        mcp_servers=mcp_servers,
+    )
+
+
+def _prompt_of_child(
+    request: SpawnRequest,
+    alias: str,
+    depth: int,
+    choice: ModelChoice,
+    grant: Grant,
+    workforce: Workforce,
+) -> str:
+    """Return the system prompt of a child: who leads is told whom it may have below it."""
+    settings = workforce.names.settings
+    may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
+    leads = may_spawn and request.role is AgentRole.WORKER
+    return build_role_prompt(
+        request.role,
+        alias,
+        may_spawn=may_spawn,
+        experts=settings.expert_profiles().values() if leads else (),
+        expert=request.expert,
+        region=grant.region,
+        team=workforce.describe(choice, grant.models) if leads else "",
+    )
+
+
+def describe_master(
+    task: str,
+    identity: Identity,
+    *,
+    workforce: Workforce,
+    choice: ModelChoice,
+    mode: PermissionMode,
+    tools: frozenset[str] | None,
+    cwd: str,
+    mcp_servers: Mapping[str, McpServer],
+) -> AgentDescriptor:
+    """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
+
+    A master whose whole run is PLAN stays in PLAN. One that only delegates has the readers alone,
+    whatever tools it is given, and its children work in DEFAULT.
+    """
+    settings = workforce.names.settings
+    may_spawn = settings.engine.max_agent_depth > 0
+    stays = mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
+    return AgentDescriptor(
+        **identity.fields(),
+        role=AgentRole.MASTER,
+        provider=choice.provider,
+        model=choice.model,
+        reasoning_effort=choice.reasoning_effort,
+        prompt=task,
+        system_prompt=build_role_prompt(
+            AgentRole.MASTER,
+            identity.alias,
+            may_spawn=may_spawn,
+            experts=settings.expert_profiles().values() if may_spawn else (),
+            team=workforce.describe(choice, None) if may_spawn else "",
+        ),
+        cwd=cwd,
+        tools=_delegates(mode, READ_TOOLS if tools is None else tools),
+        grant=Grant(
+            tools=NATIVE_TOOLS,
+            mode=clamp_mode(mode, PermissionMode.BYPASS),
+            budget=settings.budgets.to_budget(),
+        ),
+        mode=mode if stays else PermissionMode.BYPASS,
+        mcp_servers=mcp_servers,
+    )

@@ -1,0 +1,113 @@
+"""Regions: folders that an agent may write, leased to it as long as it lives.
+
+A region that a spawn names is its agent's alone, but for the agents below it. One that is only
+handed down with the grant is shared, as everything else of a grant.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import AgentSpawnError
+from prsm_core.permissions.paths import is_within
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.engine.state import AgentRecord
+
+    Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
+
+
+def choose_region(
+    wanted: Sequence[str] | None, cwd: str, granted: tuple[str, ...] | None, leases: Leases
+) -> tuple[str, ...] | None:
+    """Return the folders that a child may write, absolute: as wanted, else as granted.
+
+    Folders are relative to `cwd`, may be missing yet, and must be below it. Raises
+    AgentSpawnError for one outside (`bad_region`), beyond the grant (`not_granted`), or leased
+    to another agent (`region_taken`).
+    """
+    if wanted is None:
+        return granted
+    root = Path(cwd).resolve()
+    region = tuple(sorted({str((root / folder).resolve()) for folder in wanted}))
+    for folder in region:
+        if not is_within(folder, str(root)):
+            raise AgentSpawnError(
+                f"{folder} is outside {root}",
+                hint="choose folders below the child's own",
+                code="bad_region",
+            )
+        if not region_fits((folder,), granted):
+            raise AgentSpawnError(
+                f"{folder} is not yours to hand down",
+                hint=f"you have {', '.join(granted or ())}",
+                code="not_granted",
+            )
+        _check_free(folder, leases)
+    return region
+
+
+def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -> bool:
+    """Return whether a region is one that a parent with the other may hand down."""
+    if parent is None or child is None:
+        return parent is None
+    return all(any(is_within(folder, own) for own in parent) for folder in child)
+
+
+class LeaseTable:
+    """Owns who was ever leased folders; a lease holds as long as its agent lives."""
+
+    def __init__(self, agents: Mapping[str, AgentRecord]) -> None:
+        self._agents = agents
+        self._lessees: dict[str, AgentRecord] = {}  # few of many agents
+
+    def enter(self, record: AgentRecord) -> None:
+        """Note a new agent, whose parent is known already."""
+        if _leased(record, self._agents):
+            self._lessees[record.agent_id] = record
+
+    def strike(self, agent_id: str) -> None:
+        """Forget an agent that never came to be."""
+        self._lessees.pop(agent_id, None)
+
+    def beside(self, agent_id: str | None) -> Leases:
+        """Return the leases of live agents that are neither this one nor above it."""
+        if not self._lessees:
+            return ()
+        lineage = set()
+        while agent_id is not None:
+            lineage.add(agent_id)
+            agent_id = self._agents[agent_id].descriptor.parent_id
+        return tuple(
+            (folder, record.descriptor.name)
+            for record in self._lessees.values()
+            if record.is_live and record.agent_id not in lineage
+            for folder in _leased(record, self._agents)
+        )
+
+    def check_still_free(self, record: AgentRecord) -> None:
+        """Raise AgentSpawnError when the region of an ended agent is another's by now."""
+        if record.agent_id in self._lessees:
+            leases = self.beside(record.agent_id)
+            for folder in _leased(record, self._agents):
+                _check_free(folder, leases)
+
+
+def _leased(record: AgentRecord, agents: Mapping[str, AgentRecord]) -> tuple[str, ...]:
+    own, parent = record.descriptor.grant.region, agents.get(record.descriptor.parent_id or "")
+    if own is None or (parent is not None and parent.descriptor.grant.region == own):
+        return ()
+    return own
+
+
+def _check_free(folder: str, leases: Leases) -> None:
+    for other, owner in leases:
+        if is_within(folder, other) or is_within(other, folder):
+            raise AgentSpawnError(
+                f"{folder} is taken: {owner} writes in {other}",
+                hint="choose another folder, or wait for that agent's end",
+                code="region_taken",
+            )

@@ -1,0 +1,13 @@
+"""Turns: from a prompt to what the provider made of it.
+
+run         one turn: opened in the ledger, streamed, closed
+fold        what its events add up to
+stop        how it ends before its time
+context     what the model is given
+rebuild     what a thread that is lost is told again
+host        what the provider may ask of the engine in a turn
+calls       orchestration calls; `long_calls` those that outlive a client's patience
+watch       deadlines of all open turns
+repeats     the vendor's own calls, told to the broker
+stuck       does an agent do the same again and again; `stuck_watch` acts on it
+"""

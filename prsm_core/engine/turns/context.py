@@ -1,0 +1,200 @@
+"""Contexts: the role prompts, and what a turn starts from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.turns import AssembledContext, TokenBudget
+from prsm_core.engine.providers.model_parameters import model_parameters
+from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.interfaces.quotation import RULE, quote, quote_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.turns import AgentMessage
+    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.runtime import Runtime
+    from prsm_core.engine.state import AgentRecord
+
+_MASTER = """\
+You lead a team of coding agents. You read and reason; every change to files is made by agents \
+you spawn. Split the task into independent parts with clear results, spawn a child for each \
+(spawn_children_parallel for parts that can run at once), then call wait_for_message in a loop: \
+answer each question at once with respond_to_child, and collect each task_result. Check the \
+results. When all is done call task_complete with a summary for the user."""
+
+_WORKER = """\
+You are one agent of a team and work on the task you are given, nothing else. If something you \
+need to know is missing, call ask_parent and go on with its answer. Report progress on long work. \
+You may spawn children for independent parts. When you are done call task_complete with a short \
+summary of what you did and how you checked it."""
+
+_READER = """\
+You are asked for your judgement. Read what you need; change nothing. Call task_complete with \
+your answer."""
+
+_PROMPTS: Mapping[AgentRole, str] = {
+    AgentRole.MASTER: _MASTER,
+    AgentRole.WORKER: _WORKER,
+    AgentRole.EXPERT: _READER,
+    AgentRole.REVIEWER: _READER,
+}
+
+
+def build_role_prompt(
+    role: AgentRole,
+    name: str,
+    *,
+    may_spawn: bool,
+    experts: Iterable[ExpertProfile] = (),
+    expert: ExpertProfile | None = None,
+    region: Sequence[str] | None = None,
+    team: str = "",
+) -> str:
+    """Return the system prompt of an agent: its role's template and the experts it may consult.
+
+    `expert` is who the agent is, if it is one: what its profile says comes first. `team` tells
+    which models its children may have.
+    """
+    text = _PROMPTS[role]
+    if expert is not None:
+        text = f"{expert.system_prompt}\n{text}"
+    if role is AgentRole.WORKER and not may_spawn:
+        text = text.replace("You may spawn children for independent parts. ", "")
+    lines = [f"Your name is {name}.", text, RULE]
+    if region is not None:
+        below = ", ".join(map(quote_word, region)) or "nothing"
+        lines.append(
+            f"You write only below {below}. Anything else is others' to change: ask_parent for it."
+        )
+    if team:
+        lines.append(team)
+    lines += _known(experts)
+    return "\n".join(lines)
+
+
+def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
+    """Yield the lines that tell of experts to consult and of others to spawn."""
+    told: dict[str, list[str]] = {}
+    for profile in profiles:
+        is_expert = profile.role is AgentRole.EXPERT
+        head = "Experts, for consult_expert:" if is_expert else "Profiles, for spawn_child:"
+        name = profile.expert_id if is_expert else f"{profile.expert_id} ({profile.role.value})"
+        told.setdefault(head, []).append(f"- {name}: {profile.description}")
+    for head, lines in told.items():
+        yield "\n".join((head, *lines))
+
+
+def assemble_context(
+    session: AgentSession, history: tuple[AgentMessage, ...], current: AgentMessage | None
+) -> AssembledContext:
+    """Return what an agent's next turn is given; nothing of it is written yet."""
+    record, runtime = session.record, session.manager.runtime
+    descriptor = record.descriptor
+    return AssembledContext(
+        system_prompt=descriptor.system_prompt,
+        history=history,
+        current_message=current,
+        tools=session.tools.specs,
+        **model_config(descriptor, runtime),
+        timeout_ms=int(runtime.settings.engine.agent_timeout_seconds * 1000),
+        run_id=runtime.journal.run_id,
+        session_label=record.label,
+        parent_turn_id=record.head_turn_id,
+        role="manager" if descriptor.role is AgentRole.MASTER else "worker",
+        toolset_name=descriptor.role.value,
+        permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
+        workspace_path=runtime.workspace,
+    )
+
+
+def describe_window(
+    context: TokenBudget, descriptor: AgentDescriptor, runtime: Runtime
+) -> dict[str, int | None] | None:
+    """Return how full the model's window is: `used` and `window` tokens, None where unknown.
+
+    What the provider has told of the window counts, else what was known of the model before.
+    """
+    if context.used is None:
+        return None
+    window = context.context_window or _known_window(descriptor, runtime)
+    return {"used": context.used, "window": window}
+
+
+def _known_window(descriptor: AgentDescriptor, runtime: Runtime) -> int | None:
+    return runtime.providers.context_window(descriptor.provider, descriptor.model)
+
+
+def model_config(descriptor: AgentDescriptor, runtime: Runtime) -> dict[str, Any]:
+    """Return what a context says of an agent's model."""
+    parameters = model_parameters(descriptor.provider, descriptor.model, runtime.settings)
+    effort = descriptor.reasoning_effort
+    return {
+        "model": descriptor.model,
+        "provider": descriptor.provider,
+        "thinking_config": {"effort": effort} if effort else None,
+        "token_budget": TokenBudget(context_window=_known_window(descriptor, runtime)),
+        **parameters._asdict(),
+    }
+
+
+def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
+    """Return unread messages as the text of a new turn."""
+    return "\n\n".join(_render(message, names) for message in messages)
+
+
+def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
+    who = "The user" if message.source is None else names.get(message.source, message.source)
+    payload = message.payload
+    if message.type is MessageType.QUESTION:
+        return (
+            f"{who} asks (correlation_id {message.correlation_id}):\n{quote(payload['text'])}\n"
+            "Answer with respond_to_child."
+        )
+    if message.type is MessageType.TASK_RESULT:
+        return f"{who} {_ended(payload)}"
+    return f"{who} writes:\n{quote(payload.get('text', ''))}"
+
+
+def _ended(result: Mapping[str, Any]) -> str:
+    """Return how an agent ended, what it says, and how far that was looked into."""
+    if not result["success"]:
+        return f"has failed:\n{quote(result['error'] or result['summary'])}"
+    gaps = "\n".join(result.get("evidence_gaps", ()))
+    level = f" ({result['evidence']})" if gaps or result["evidence"] != "claimed" else ""
+    told = f"has completed its task{level}. It reports:\n{quote(result['summary'])}"
+    return f"{told}\nWhat of it could not be confirmed:\n{quote(gaps)}" if gaps else told
+
+
+def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
+    """Return the text of a turn that repeats a question left unanswered."""
+    return "You have not answered this question yet.\n" + _render(message, names)
+
+
+def session_request(record: AgentRecord, settings: Settings, workspace: str) -> SessionRequest:
+    """Return what binds the provider's session of this incarnation."""
+    descriptor = record.descriptor
+    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
+    return SessionRequest(
+        agent_id=descriptor.agent_id,
+        name=descriptor.name,
+        role=descriptor.role,
+        model=descriptor.model,
+        system_prompt=descriptor.system_prompt,
+        cwd=descriptor.cwd,
+        mode=descriptor.mode,
+        native_tools=descriptor.tools,
+        reasoning_effort=descriptor.reasoning_effort,
+        mcp_servers=descriptor.mcp_servers,
+        resume_token=record.resume_token,
+        timeout_s=settings.engine.agent_timeout_seconds,
+        max_response_tokens=parameters.max_response_tokens,
+        temperature=parameters.temperature,
+        workspace=workspace,
+    )

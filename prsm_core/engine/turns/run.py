@@ -1,0 +1,498 @@
+"""Running one turn: opened in the ledger, streamed from the provider, closed in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
+from prsm_core.domain.turns import (
+    AgentError,
+    AgentMessage,
+    AssistantMessage,
+    ErrorKind,
+    Notice,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    UsageReported,
+    cut_result,
+)
+from prsm_core.engine.clocks import TurnClock
+from prsm_core.engine.failing import describe, is_unfit, plain_turn
+from prsm_core.engine.intake import fit
+from prsm_core.engine.spending.allowance import Allowance
+from prsm_core.engine.turns.calls import TurnCalls
+from prsm_core.engine.turns.context import assemble_context, describe_window
+from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold
+from prsm_core.engine.turns.long_calls import LongCalls
+from prsm_core.engine.turns.repeats import VendorCalls
+from prsm_core.engine.turns.stop import TurnStop
+from prsm_core.errors import PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
+    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.journal import LiveText
+    from prsm_core.engine.turns.calls import Call
+    from prsm_core.errors import BudgetExceededError
+    from prsm_core.interfaces.provider import ProviderSession
+
+QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a turn begins with; text None goes on where the last turn stopped."""
+
+    text: str | None
+    consumed: tuple[str, ...] = ()
+    history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
+
+
+class TurnRun:
+    """Owns the streaming state of one turn."""
+
+    def __init__(self, session: AgentSession, provider: ProviderSession, prompt: Prompt) -> None:
+        runtime, record = session.manager.runtime, session.record
+        engine = runtime.settings.engine
+        self._session = session
+        self._provider = provider
+        self._prompt = prompt
+        self.turn_id = runtime.ids.ulid()
+        self.stream_ended = False
+        self.calls = TurnCalls(session, self.turn_id)
+        self.long_calls, self._vendor_calls = LongCalls(runtime, self.calls), VendorCalls(session)
+        self.fold = TurnFold(
+            turn_id=self.turn_id,
+            number=record.next_turn,
+            started_at_ms=session.now_ms(),
+            new_id=runtime.ids.ulid,
+            now_ms=session.now_ms,
+        )
+        self.is_outside = session.is_outside
+        self.clock = TurnClock(
+            runtime.clock,
+            agent_seconds=math.inf if self.is_outside else engine.agent_timeout_seconds,
+            idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
+            tool_seconds=engine.tool_timeout_seconds,
+            used=record.reasoning_used,
+        )
+        self._parent_turn = record.head_turn_id
+        self.stop = TurnStop(runtime, provider, record.descriptor.name, session.give_up)
+        self._allowance = Allowance(runtime.clock)
+        self._watched: int | None = None  # under this number
+        self._is_streaming = False
+        self._is_open = False  # in the ledger
+        self._is_closing = False
+        self._is_abandoned = False  # closed in the ledger; what its provider still does is void
+        self._live: dict[type, LiveText] = {}  # what streams now, by the kind of its pieces
+
+    async def run(self) -> TurnResult:
+        """Run the turn to its end and return what it produced; the ledger has it by then."""
+        self._is_streaming = True
+        self.stop.begin(asyncio.current_task())
+        watch = self._session.manager.runtime.watch
+        try:
+            context = await self._open()
+            self._watched = watch.add(self)
+            await self._stream(context)
+            return await self._close()
+        except BaseException as error:
+            await self._break_off(error)
+            raise
+        finally:
+            if self._watched is not None:
+                watch.discard(self._watched)
+            self._is_streaming = False
+            self.stop.over()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the provider streams this turn, or is about to."""
+        return self._is_streaming and self.fold.end is None
+
+    def interrupt(self) -> None:
+        """Let the turn end soon because a person wants it."""
+        self.stop.is_by_person = True
+        self.stop.ask()
+
+    async def steer(self, text: str) -> bool:
+        """Say something to the model within the turn; whether the provider took it."""
+        if not await self._provider.steer(text):
+            return False
+        message = self.fold.add_message("user", text)
+        await self._session.manager.runtime.journal.fact(
+            "message_completed",
+            self._session.record.agent_id,
+            turn=self.turn_id,
+            role=message.role,
+            text=message.content,
+        )
+        return True
+
+    def is_blocked(self, *, without: Call | None = None) -> bool:
+        """Whether the model's response is complete and all that runs waits for other agents."""
+        return self.stream_ended and self._only_waits(without)
+
+    def _only_waits(self, without: Call | None = None) -> bool:
+        no_other_tool = self.clock.open_tools == len(self.calls.open)
+        return no_other_tool and self.calls.all_wait(without=without)
+
+    # --- opening --------------------------------------------------------------------------------
+
+    async def _open(self) -> AssembledContext:
+        session, record = self._session, self._session.record
+        manager = session.manager
+        descriptor = record.descriptor
+        journal = manager.runtime.journal
+        events = [
+            journal.event("turn_started", record.agent_id, turn=self.turn_id, n=self.fold.number)
+        ]
+        current = None
+        prompt = session.stuck.begin_turn(self._prompt.text)
+        if prompt is not None:
+            current = self.fold.add_message("user", prompt)
+            events.append(self._message_event(current))
+        context = assemble_context(session, self._prompt.history, current)
+        changes: tuple[Any, ...] = ()
+        if record.state is not AgentState.RUNNING:
+            changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
+            events[:0] = moved
+        record.next_turn += 1
+        record.head_turn_id = self.turn_id
+        step = manager.build(
+            TurnOpenStep,
+            record,
+            turn_id=self.turn_id,
+            number=self.fold.number,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            model=descriptor.model,
+            provider=descriptor.provider,
+            role=context.role,
+            toolset_name=context.toolset_name,
+            tools_available=tuple(sorted({*descriptor.tools, *session.tools.names})),
+            permissions_granted=context.permissions_granted,
+            workspace_path=manager.runtime.workspace,
+            started_at_ms=self.fold.started_at_ms,
+            consumed=self._prompt.consumed,
+            changes=changes,
+            events=tuple(events),
+        )
+        self._is_open = True
+        try:
+            await manager.commit(step, consumed=self._prompt.consumed)
+        except PrsmError:
+            self._is_open = False
+            raise
+        return context
+
+    def _message_event(self, message: AgentMessage) -> Any:
+        return self._session.manager.runtime.journal.event(
+            "message_completed",
+            self._session.record.agent_id,
+            turn=self.turn_id,
+            role=message.role,
+            text=message.content,
+            thinking=message.thinking,
+        )
+
+    # --- streaming ------------------------------------------------------------------------------
+
+    async def _stream(self, context: AssembledContext) -> None:
+        stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
+        try:
+            async with aclosing(stream):
+                await self._take_all(stream)
+        except asyncio.CancelledError:
+            if not self.stop.take_back():
+                raise
+        else:
+            self.stop.take_back()  # the provider has kept it to itself
+        if self._is_abandoned:
+            raise asyncio.CancelledError  # this one too
+        self.fold.end = self.stop.end() or self.fold.end
+
+    async def _take_all(self, stream: AsyncIterator[ProviderEvent]) -> None:
+        async for event in stream:
+            if self._is_abandoned:
+                return
+            self.clock.touch()
+            await self._take(fit(event))
+            if isinstance(event, TurnEnded):
+                return
+
+    async def _take(self, event: ProviderEvent) -> None:
+        if self._contradicts(event):
+            return
+        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+        self.fold.fold(event)
+        self._end_live(event)
+        match event:
+            case TextDelta() | ThinkingDelta():
+                self._feed_live(event)
+                await self.model_speaks()
+            case AssistantMessage(text):
+                message = self.fold.messages[-1]
+                self._session.stuck.said(text)
+                await self.model_speaks()
+                await journal.fact(
+                    "message_completed",
+                    agent,
+                    turn=self.turn_id,
+                    role=message.role,
+                    text=message.content,
+                    thinking=message.thinking,
+                )
+            case ToolCallStarted():
+                await self._vendor_call(event)
+            case ToolCallFinished():
+                await self._vendor_call_end(event)
+            case UsageReported():
+                self._session.manager.runtime.budgets.meter(self.turn_id, self.fold.spent)
+            case StepEnded():
+                self.stream_ended = self._has_open_call  # else the next response streams already
+                await self._session.calls_changed()
+            case Notice(level, text):
+                await journal.fact("notice", agent, level=level, text=text)
+        self._heed_budget(event)
+
+    def _feed_live(self, piece: TextDelta | ThinkingDelta) -> None:
+        if type(piece) not in self._live:
+            kind = "text_delta" if isinstance(piece, TextDelta) else "thinking_delta"
+            journal = self._session.manager.runtime.journal
+            self._live[type(piece)] = journal.live_text(kind, self._session.record.agent_id)
+        self._live[type(piece)].feed(piece.text)
+
+    def _end_live(self, event: ProviderEvent) -> None:
+        """End the texts that this event does not go on with: they come by turns."""
+        for kind in [kind for kind in self._live if kind is not type(event)]:
+            self._live.pop(kind).end()
+
+    def _contradicts(self, event: ProviderEvent) -> bool:
+        """Whether a vendor's call begins a second time, or ends without having begun."""
+        if isinstance(event, ToolCallStarted):
+            return self.fold.is_open(event.call_id)
+        return isinstance(event, ToolCallFinished) and not self.fold.is_open(event.call_id)
+
+    def call_closed(self) -> None:
+        """Take note that a call was answered: after the last one the model streams again."""
+        if self._has_open_call:
+            return
+        self._stream_goes_on()
+        if self._allowance.answered(is_calling=False):
+            self._end_over_budget()
+
+    @property
+    def _has_open_call(self) -> bool:
+        vendor = any(call.completed_at is None for call in self.fold.calls.values())
+        return vendor or bool(self.calls.open)
+
+    async def model_speaks(self) -> None:
+        """Take note that the model streams, although a call may still wait."""
+        if self.stream_ended:
+            self._stream_goes_on()
+            await self._session.model_streams()
+
+    def _stream_goes_on(self) -> None:
+        self.stream_ended = False
+        self.clock.touch()  # silence counts from now
+        self._hurry()
+
+    def _hurry(self) -> None:
+        if self._watched is not None:
+            self._session.manager.runtime.watch.hurry(self._watched)
+
+    async def _vendor_call(self, event: ToolCallStarted) -> None:
+        self.clock.tool_started(event.call_id)
+        self._vendor_calls.started(event)
+        self._hurry()
+        await self._session.manager.runtime.journal.fact(
+            "tool_call_started",
+            self._session.record.agent_id,
+            call=event.call_id,
+            tool=event.tool,
+            arguments=dict(event.arguments),
+            orchestration=False,
+        )
+        await self._session.model_streams()
+
+    async def _vendor_call_end(self, event: ToolCallFinished) -> None:
+        self.clock.tool_finished(event.call_id)
+        self.call_closed()
+        if (call := self.fold.calls.get(event.call_id)) is not None:
+            self._session.stuck.ended(call, denied=event.status == "denied")
+        self._vendor_calls.ended(event)
+        await self._session.manager.runtime.journal.fact(
+            "tool_call_finished",
+            self._session.record.agent_id,
+            call=event.call_id,
+            status=event.status,
+            result=None if event.result is None else cut_result(event.result),
+            error=event.error,
+            duration_s=self.fold.call_seconds(event.call_id),
+            exit_code=event.exit_code,
+        )
+        await self._session.calls_changed()
+
+    # --- ending it early ------------------------------------------------------------------------
+
+    def use_up(self, error: BudgetExceededError) -> None:
+        """Take note that a budget is used up: the turn ends at the model's next step.
+
+        One that only waits for other agents ends now: an answer would be the model's next step.
+        """
+        self._allowance.use_up(error)
+        if self.is_blocked():
+            self._end_over_budget()
+
+    def _heed_budget(self, event: ProviderEvent) -> None:
+        calls, is_calling = self.fold.calls_begun, self._has_open_call
+        if self._allowance.take(event, calls=calls, is_calling=is_calling):
+            self._end_over_budget()
+        elif self._allowance.error is not None:
+            self._hurry()
+
+    def _end_over_budget(self) -> None:
+        if not self.calls.is_completing:  # else it ends by itself, and well
+            self.stop.over_budget = self._allowance.error
+            self.stop.ask()
+
+    def look_in(self) -> float:
+        """Return the seconds until a clock may have run out, or silence means something."""
+        return min(self.clock.remaining(), self._quiet_in(), max(0.0, self._allowance.remaining()))
+
+    def look(self) -> bool:
+        """End the turn when a clock has run out; note the silence of a provider without StepEnded.
+
+        Returns whether to look again.
+        """
+        if self._quiet_in() <= 0:
+            self.stream_ended = True
+            name = f"silence of {self._session.record.descriptor.name}"
+            self._session.manager.runtime.background.launch(
+                self._session.calls_changed(), name=name
+            )
+        if self._allowance.remaining() <= 0:
+            self._end_over_budget()
+            return False
+        self.stop.expired = self.clock.expired()
+        if self.stop.expired is None:
+            return True
+        self.stop.ask()
+        return False
+
+    def _quiet_in(self) -> float:
+        """Return the seconds until silence means that the model's stream has ended."""
+        if self.stream_ended:
+            return math.inf
+        if not self._only_waits():
+            return QUIET_SECONDS
+        return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
+
+    # --- closing --------------------------------------------------------------------------------
+
+    async def abandon(self) -> None:
+        """Close a turn in the ledger whose provider does not let go although it was cancelled."""
+        if not self._is_open or self._is_closing:
+            return
+        self._is_abandoned = True
+        await self._break_off(asyncio.CancelledError())
+
+    async def _break_off(self, error: BaseException) -> None:
+        """Close a turn that was cancelled, or whose provider broke."""
+        if not self._is_open or (self._is_abandoned and self._is_closing):
+            return
+        if self.fold.end is None and isinstance(error, asyncio.CancelledError):
+            self.fold.end = TurnEnded(StopReason.ABORTED)
+        elif self.fold.end is None:
+            broken = AgentError(kind=ErrorKind.UNKNOWN, message=describe(error))
+            self.fold.end = TurnEnded(StopReason.ERROR, broken)
+        await self._close()
+
+    async def _close(self) -> TurnResult:
+        session, record = self._session, self._session.record
+        manager = session.manager
+        self._is_closing = True
+        self.stop.closing()
+        await self._end_handlers()
+        manager.runtime.broker.turn_over(record.agent_id)
+        if self.calls.has_completed:  # how the provider then ended it is its own business
+            self.fold.end = TurnEnded(StopReason.END_TURN)
+        record.reasoning_used = self.clock.reasoning
+        token = self._provider.resume_token
+        record.resume_token = fit(token) if isinstance(token, str) else None
+        try:
+            return await self._write_end()
+        except Exception as error:
+            if not is_unfit(error):
+                raise
+            return await self._write_end(error)
+
+    async def _write_end(self, unfit: Exception | None = None) -> TurnResult:
+        """Write the turn's end; where that is `unfit` to be written, what it used and why."""
+        session, record = self._session, self._session.record
+        manager = session.manager
+        cut_off = self._cut_off_events() if unfit is None else []
+        result = self.fold.result() if unfit is None else plain_turn(unfit, self.fold)
+        ours = list(self.calls.rows.values())
+        if unfit is not None:
+            ours = [replace(call, params={}, result=None, error=None) for call in ours]
+        calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
+        result = replace(result, tool_calls=tuple(calls))
+        finished = manager.runtime.journal.event(
+            "turn_finished",
+            record.agent_id,
+            turn=self.turn_id,
+            stop_reason=result.stop_reason.value,
+            usage=result.usage.to_dict(),
+            error=None if result.error is None else result.error.to_dict(),
+            cost_usd=result.cost_usd,
+            provenance=result.spent.provenance,
+            context=describe_window(self.fold.context, record.descriptor, manager.runtime),
+        )
+        manager.runtime.budgets.close_turn(self.turn_id, result.spent)
+        step = manager.build(
+            TurnCloseStep,
+            record,
+            turn_id=self.turn_id,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            result=result,
+            completed_at_ms=session.now_ms(),
+            resume_token=record.resume_token,
+            events=(*cut_off, finished),
+        )
+        self._is_open = False
+        await manager.commit(step)
+        return result
+
+    def _cut_off_events(self) -> list[Any]:
+        """Build the events that end what the turn's end has cut off: a message, calls."""
+        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+        partial = self.fold.end_partial()
+        events = [] if partial is None else [self._message_event(partial)]
+        events += [call.finished_event() for call in self.calls.cut_off]
+        for call in self.fold.open_calls():
+            fields = {"call": call.id, "status": "failed", "error": TURN_ENDED}
+            events.append(journal.event("tool_call_finished", agent, **fields))
+        return events
+
+    async def _end_handlers(self) -> None:
+        """End what works for the turn: open calls, and requests that wait for a person."""
+        manager, record = self._session.manager, self._session.record
+        resolutions, events = manager.runtime.desk.close_agent(record.agent_id, "turn_ended")
+        await self.calls.end()
+        if resolutions:
+            await manager.control(record, "resolve", resolutions=resolutions, events=events)

@@ -1,17 +1,28 @@
 """Who may do what: the broker and what it decides by.
 
-broker     the rules in order            checks     the checks of plugins
-policy     rules on shell commands       rules      how rules are compared with commands
-cover      what allow rules cover        extent     … behind their words
-lookups    the class of what services tell
-safe       commands that need no rule    danger     commands that are always asked about
-offers     rules that answers make       replay     recorded commands, judged by other rules
-guard      repeated commands             grants     what was allowed "always"
-results    what is the same result       polling    what only reads or looks, by text
-names      names of secrets              paths      where a command may read and write
-patterns   what patterns stand for       tree       what lies below a folder, kept
-known      programs that are understood  renamed    programs under other names
-redaction  secrets out of text           secret_places  what the sandbox hides
+broker           the rules in order
+checks           the checks of plugins
+policy           the verdict on a shell command
+rules            how rules are compared with commands
+allowed_by_rule  which commands a rule to allow covers
+extent           … which words behind the rule's
+lookups          the class of what services tell
+safe             commands that need no rule
+danger           commands that are always asked about
+understood       programs whose arguments are understood
+renamed          programs under other names
+offers           rules that answers make
+replay           recorded commands, judged by other rules
+guard, results   repeated commands, and what is the same result
+polling          what only reads or looks, by text
+grants           what was allowed "always"
+edits            what an edit would change
+names            names of secrets
+paths            where a command may read and write
+patterns, tree   what patterns stand for; what lies below a folder, kept
+redaction        secrets out of text
+secret_places    what the sandbox hides
+notes            the notes of a repository
 """
 
 from __future__ import annotations

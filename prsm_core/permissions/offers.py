@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import LOOK_UPS
-from prsm_core.permissions.cover import covers
+from prsm_core.permissions.allowed_by_rule import is_allowed_by
 from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.rules import MAX_RULE
@@ -111,7 +111,7 @@ def allow_rule(part: Command, place: Place) -> Rule | None:
     if size is None and (part.piped or part.reads):
         return None  # what comes in may matter more than its words: `… | sh`
     for rule in (words[:size], words):
-        if _can_be_rule(rule) and covers(rule, part, place):
+        if _can_be_rule(rule) and is_allowed_by(rule, part, place):
             return rule
     return None
 

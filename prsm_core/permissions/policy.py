@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
-from prsm_core.permissions.cover import covers
+from prsm_core.permissions.allowed_by_rule import is_allowed_by
 from prsm_core.permissions.danger import script_danger
-from prsm_core.permissions.known import is_known, strange_code
 from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.renamed import renamed
@@ -28,8 +27,9 @@ from prsm_core.permissions.rules import (
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
 from prsm_core.permissions.tree import Trees
+from prsm_core.permissions.understood import code_of_unknown_program, is_understood
 from prsm_core.shell import read_script
-from prsm_core.shell.mention import mentions
+from prsm_core.shell.may_contain import may_contain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -172,7 +172,7 @@ class CommandPolicyStore:
         rules = self._allowing(setting)
 
         def note(part: Command, where: Place) -> bool:
-            is_ruled = any(covers(rule, part, where) for rule in rules)
+            is_ruled = any(is_allowed_by(rule, part, where) for rule in rules)
             if not is_ruled and not is_safe(part, where, trusted=setting.trusted):
                 found.append((part, where))
             return True
@@ -233,7 +233,7 @@ class CommandPolicyStore:
         def is_acceptable(part: Command, where: Place) -> bool:
             if is_safe(part, where, trusted=setting.trusted):
                 return True
-            rule = next((rule for rule in rules if covers(rule, part, where)), None)
+            rule = next((rule for rule in rules if is_allowed_by(rule, part, where)), None)
             used.extend([] if rule is None else [" ".join(rule)])
             return rule is not None
 
@@ -258,8 +258,9 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
         return best
     for command in script.commands:
         if not concerns(rules, command):
-            if best is None and (rule := hidden_rule(rules, command)) and not is_known(command):
-                best = _Finding(Match.MAYBE, " ".join(rule), command)
+            hidden = hidden_rule(rules, command) if best is None else None
+            if hidden and not is_understood(command):
+                best = _Finding(Match.MAYBE, " ".join(hidden), command)
             continue
         match, rule = best_match(rules, command)
         if match is Match.YES or (match and best is None):
@@ -268,7 +269,7 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
             return best
     for text in script.opaque:
         for program, rest in ((name, rule[1:]) for name in rules for rule in rules[name]):
-            if mentions(text, (program, *rest)):
+            if may_contain(text, (program, *rest)):
                 return _Finding(Match.YES, " ".join((program, *rest)))
     return best
 
@@ -288,7 +289,7 @@ def _by_mode(script: Script, place: Place | None, setting: CommandSetting) -> Ju
 
 def _strange(script: Script) -> str | None:
     """Return why a program that nobody knows may run code that it is given."""
-    return next(filter(None, map(strange_code, script.commands)), None)
+    return next(filter(None, map(code_of_unknown_program, script.commands)), None)
 
 
 def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSetting) -> bool:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import LOOK_UPS, Allow, Ask
-from prsm_core.permissions.cover import covers
+from prsm_core.permissions.allowed_by_rule import is_allowed_by
 from prsm_core.permissions.danger import command_danger, script_danger
 from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.offers import allow_rule
@@ -153,7 +153,7 @@ class _Candidate:
 
     def take(self, recorded: Recorded, times: int) -> None:
         """Note a recorded command if the rule covers a part of it."""
-        if not any(covers(self.rule, part, place) for part, place in _parts(recorded)):
+        if not any(is_allowed_by(self.rule, part, place) for part, place in _parts(recorded)):
             return
         self.covered[recorded.command] += times
         self.is_refused |= recorded.outcome is Outcome.REFUSED and recorded.by_person

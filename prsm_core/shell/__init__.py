@@ -1,15 +1,21 @@
 """What a text runs under bash, told without running it: a reader that knows no agents.
 
-words      what quotes and backslashes mean      grammar   parsing, its limits, its differences
-literals   the text of leaves and words          reader    a syntax tree as simple commands
-wrappers   tables of what runs other programs    opening   the commands inside a command
-opened     what is found inside one              others    … of programs that are no wrappers
-inline     code given to interpreters            sed       scripts of sed
-runners    a table of what programs run, with rows of tools (runner_rows) and of languages
-plain      texts that need no grammar
-script     what was read                         mention   names in a text that cannot be read
-tree       the structure of a text               structure  a syntax tree as such a structure
-children   the nodes in a node
+words              what quotes and backslashes mean
+grammar            parsing, its limits, its differences
+plain              texts that need no grammar
+literals           the text of leaves and words
+reader             a syntax tree as simple commands
+script             what was read
+nested             what a command runs beside its own program
+find_nested        … found: in shells and behind wrappers
+program_arguments  … found: in the arguments of other programs
+wrappers           tables of what runs other programs
+runners            a table of what programs run, of tools (runner_rows), of languages
+inline             code given to interpreters
+sed                scripts of sed
+may_contain        whether a text that cannot be read may contain words
+tree, structure    the structure of a text; a syntax tree as such a structure
+children           the nodes in a node
 """
 
 from __future__ import annotations
@@ -19,9 +25,9 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
 from prsm_core.shell.inline import bare_name
-from prsm_core.shell.opening import open_command
 from prsm_core.shell.plain import read_plain
 from prsm_core.shell.reader import read_tree
 from prsm_core.shell.script import Command, Reading, Script
@@ -133,18 +139,18 @@ class _Survey:
         rest = list(found)
         while rest:
             command = rest.pop()
-            opened = open_command(command)
-            self._commands += opened.commands
-            rest += opened.commands
-            self._words += sum(len(inner.words) for inner in opened.commands)
+            nested = find_nested(command)
+            self._commands += nested.commands
+            rest += nested.commands
+            self._words += sum(len(inner.words) for inner in nested.commands)
             if len(self._commands) > MAX_COMMANDS or self._words > MAX_WORDS:
                 raise RefusedError("it runs too many commands to be told")
-            self._add(opened.codes)
-            self._opaque += opened.opaque
-            self._unresolved = self._unresolved or opened.unresolved
-            self._doubtful = self._doubtful or opened.doubtful
-            if opened.reads_input:
-                (self._curious if opened.interprets else self._hungry).append(command)
+            self._add(nested.codes)
+            self._opaque += nested.opaque
+            self._unresolved = self._unresolved or nested.unresolved
+            self._doubtful = self._doubtful or nested.doubtful
+            if nested.reads_input:
+                (self._curious if nested.interprets else self._hungry).append(command)
 
     def _add(self, texts: list[str]) -> None:
         for text in texts:

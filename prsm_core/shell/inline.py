@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.shell.opened import INPUT_FILE
+from prsm_core.shell.nested import INPUT_FILE
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:

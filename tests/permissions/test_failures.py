@@ -12,13 +12,13 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Deny
 from prsm_core.permissions import CommandPolicyStore
 from prsm_core.permissions.danger.programs import named_programs
-from prsm_core.permissions.known import known_names
 from prsm_core.permissions.safe.versions import VERSIONED
+from prsm_core.permissions.understood import understood_programs
 from prsm_core.shell.runners import RUNNERS
 from tests.permissions.judging import Unreadable, judge, lines, rows, setting
 
 NAMES = sorted(
-    {*known_names(), *named_programs(), *RUNNERS, *VERSIONED, "zz", "./zz", "/proc/1/exe"}
+    {*understood_programs(), *named_programs(), *RUNNERS, *VERSIONED, "zz", "./zz", "/proc/1/exe"}
 )
 ODD = [
     "", "-", "--", "-c", "-e", "--eval", "--eval=", "-x", "-n 1", "--help", "--version", "''",
@@ -43,7 +43,7 @@ def assert_judged(text):
 
 
 def test_every_program_with_a_row_of_what_it_runs_is_understood():
-    assert known_names() >= set(RUNNERS)
+    assert understood_programs() >= set(RUNNERS)
 
 
 def test_no_program_with_odd_arguments_makes_the_policy_fail():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.shell.find_nested import shell_call
 from prsm_core.shell.inline import inline_code
-from prsm_core.shell.opened import INPUT_FILE
-from prsm_core.shell.opening import shell_call
-from prsm_core.shell.others import ungnu
+from prsm_core.shell.nested import INPUT_FILE
+from prsm_core.shell.program_arguments import ungnu
 from prsm_core.shell.runners import told
 from prsm_core.shell.words import word_set
 from prsm_core.shell.wrappers import SHELLS

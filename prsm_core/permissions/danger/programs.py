@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.others import ungnu
+from prsm_core.shell.program_arguments import ungnu
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from prsm_core.permissions.safe.compositions import is_safe_structure
 from prsm_core.permissions.safe.git import is_read_only_git
 from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
+from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import RefusedError
-from prsm_core.shell.opening import open_command
 from prsm_core.shell.structure import read_structure
 from prsm_core.shell.words import Word, word_set
 
@@ -182,12 +182,12 @@ def _unwrapped(command: Command) -> Command | None:
     if name not in _TRANSPARENT or not command.words[0].known:
         return None
     try:
-        opened = open_command(command)
+        nested = find_nested(command)
     except RefusedError:
         return None
-    if not opened.certain or len(opened.commands) != 1 or opened.codes:
+    if not nested.certain or len(nested.commands) != 1 or nested.codes:
         return None
-    inner = opened.commands[0]
+    inner = nested.commands[0]
     if name == "time" and command.words[1].text.startswith("-") and command.words[1].text != "-p":
         return None  # the program of that name can write a file
     return inner

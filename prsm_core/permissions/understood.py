@@ -37,28 +37,28 @@ _OTHERS = word_set(
     " hg svn bzr fossil javac java jar kotlinc scalac dotnet nuget composer bower isort pre-commit"
     " brew port zypper emerge nix-env guix opam cabal stack luarocks cpan cpanm mix rebar3 lein"
 )
-_KNOWN = frozenset().union(
+_UNDERSTOOD = frozenset().union(
     READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
     INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, _OTHERS,
     {"git", "eval", "trap", "hash", "exec"},
 )  # fmt: skip
 
 
-def known_names() -> frozenset[str]:
+def understood_programs() -> frozenset[str]:
     """Return the names of all programs whose arguments are understood."""
-    return _KNOWN
+    return _UNDERSTOOD
 
 
-def is_known(command: Command) -> bool:
+def is_understood(command: Command) -> bool:
     """Return whether it is known what the arguments of a command mean to its program."""
     name = command.name
-    is_named = name in _KNOWN or bare_name(name) in INTERPRETERS or by_name(name) is not None
+    is_named = name in _UNDERSTOOD or bare_name(name) in INTERPRETERS or by_name(name) is not None
     return not name or is_named or name.startswith("git-") or LOADER.fullmatch(name) is not None
 
 
-def strange_code(command: Command) -> str | None:
+def code_of_unknown_program(command: Command) -> str | None:
     """Return why an unknown program may run code that it is given, None if nothing says so."""
-    if not command.words or is_known(command):
+    if not command.words or is_understood(command):
         return None
     option = may_be_code(command.words)
     return None if option is None else f"{option} of {command.name} may give it code to run"

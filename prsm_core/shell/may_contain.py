@@ -23,7 +23,7 @@ _IN_WORD = re.compile(rb"[A-Za-z0-9_.-]")
 _OPTION = re.compile(rb"(?:^|[^A-Za-z0-9_.-])-[A-Za-z]+$")
 
 
-def mentions(text: str, words: Sequence[str]) -> bool:
+def may_contain(text: str, words: Sequence[str]) -> bool:
     """Return whether the words may stand in a text one after the other, however quoted.
 
     What stands between them does not count. The first is the name of a program.

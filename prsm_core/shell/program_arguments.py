@@ -1,4 +1,4 @@
-"""Finds the commands inside programs that are neither shells nor wrappers."""
+"""Finds what the arguments of programs run that are neither shells nor wrappers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from prsm_core.shell import sed
 from prsm_core.shell.inline import bare_name, inline_code
-from prsm_core.shell.opened import (
+from prsm_core.shell.nested import (
     INPUT_FILE,
     LOOKS_LIKE_CODE,
-    add_own_word,
-    inner_command,
-    open_loose,
+    nested_command,
+    note_any_argument,
+    note_own_word,
 )
 from prsm_core.shell.runners import told
 from prsm_core.shell.words import UNKNOWN, Word, word_set
@@ -36,7 +36,7 @@ from prsm_core.shell.wrappers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.shell.opened import Opened
+    from prsm_core.shell.nested import Nested
     from prsm_core.shell.runners import Told
     from prsm_core.shell.script import Command
 
@@ -52,65 +52,65 @@ _MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
 _AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
 
 
-def open_other(name: str, command: Command, opened: Opened) -> None:
+def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
     """Note what is inside a command whose program is neither a shell nor a wrapper."""
     words = command.words
     if name in _SPECIAL:
-        _SPECIAL[name](command, opened)
-    _open_behind(name, command, opened)
+        _SPECIAL[name](command, nested)
+    _note_behind(name, command, nested)
     if any(map(may_make_options, words)):
-        opened.doubtful = f"braces make options of {name}"
+        nested.doubtful = f"braces make options of {name}"
     if name in _OWN_WORDS:
         for word in words[1:]:
-            add_own_word(word.text, opened)
+            note_own_word(word.text, nested)
     if name in EVALUATES:
-        opened.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
+        nested.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
     runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
     if runs is not None:
-        _open_interpreter(name, runs, command, opened)
+        _note_interpreter(name, runs, command, nested)
     if name not in FINDERS:
-        _open_running_options(name, words, opened)
+        _note_running_options(name, words, nested)
     for each in told(name, words):
-        _open_told(each, opened, is_interpreter=runs is not None)
+        _note_told(each, nested, is_interpreter=runs is not None)
 
 
-def _open_behind(name: str, command: Command, opened: Opened) -> None:
+def _note_behind(name: str, command: Command, nested: Nested) -> None:
     """Take what stands behind one of a program's words for a command."""
     triggers = LOOSE_AFTER.get(name, ())
     start = next((at for at, text in enumerate(command.texts) if text in triggers), None)
     if start is not None:
-        open_loose(command, opened, start + 1)
+        note_any_argument(command, nested, start + 1)
 
 
-def _open_told(each: Told, opened: Opened, *, is_interpreter: bool) -> None:
+def _note_told(each: Told, nested: Nested, *, is_interpreter: bool) -> None:
     """Note what a program is told to run, by the table of them."""
     if each.is_command:
-        opened.add_code(Word(each.text, exact=each.exact), each.option)
+        nested.add_code(Word(each.text, exact=each.exact), each.option)
     elif CALLS.search(each.text):
-        opened.opaque.append(each.text)
+        nested.opaque.append(each.text)
     elif not is_interpreter:  # whose code is looked at already
-        opened.doubtful = "it runs code in another language"
+        nested.doubtful = "it runs code in another language"
 
 
-def _open_interpreter(name: str, runs: re.Pattern[str], command: Command, opened: Opened) -> None:
+def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested: Nested) -> None:
     words = command.words
     if runs is CALLS:
         inline = inline_code(name, words)
         codes, reads = inline.codes, inline.reads_input
         # perl opens an argument with a pipe at either end as one.
-        opened.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
+        nested.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
     else:
         codes = [word.text for word in words[1:]]
         reads = runs is not AWK_RUNS
     if any(map(runs.search, codes)):
         # It may get from any argument what it runs.
-        opened.opaque.append(" ".join(command.texts[1:]))
-    opened.reads_input = opened.interprets = reads
+        nested.opaque.append(" ".join(command.texts[1:]))
+    nested.reads_input = nested.interprets = reads
     if len(words) > 3 and words[1].text == "-m":
-        opened.commands.append(inner_command(command, words[2:]))
+        nested.commands.append(nested_command(command, words[2:]))
 
 
-def _open_running_options(name: str, words: Sequence[Word], opened: Opened) -> None:
+def _note_running_options(name: str, words: Sequence[Word], nested: Nested) -> None:
     short, long = RUNNING_SHORT.get(name, ""), RUNNING_LONG.get(name, ())
     for position, word in enumerate(words[1:], start=1):
         text = word.text
@@ -123,66 +123,66 @@ def _open_running_options(name: str, words: Sequence[Word], opened: Opened) -> N
         match = RUNNING_OPTION.fullmatch(text)
         if match or (long and any(len(option) > 2 and it.startswith(option) for it in long)):
             if equals:
-                opened.codes.append(value.removeprefix("exec="))
+                nested.codes.append(value.removeprefix("exec="))
             elif following is not None:
                 split = following.text.replace(",", " ") if option == "-wrapper" else following.text
-                opened.add_code(replace(following, text=split.removeprefix("exec=")), name)
+                nested.add_code(replace(following, text=split.removeprefix("exec=")), name)
         elif short and text[:2] != "--":
-            _open_short(text, short, words[position + 1 :], opened)
+            _note_short(text, short, words[position + 1 :], nested)
 
 
-def _open_short(text: str, short: str, rest: Sequence[Word], opened: Opened) -> None:
+def _note_short(text: str, short: str, rest: Sequence[Word], nested: Nested) -> None:
     """Take what options of one letter run: it is attached, or one of the words behind them."""
     found = [at for at, letter in enumerate(text) if letter in short]
     if found and text[0] == "-":
         attached = text[found[0] + 1 :]
-        opened.codes += [attached] if attached else [word.text for word in rest[:1]]
+        nested.codes += [attached] if attached else [word.text for word in rest[:1]]
     elif found:  # old style: all letters first, then their values
-        opened.codes += [word.text for word in rest[: len(text)]]
+        nested.codes += [word.text for word in rest[: len(text)]]
 
 
-def _eval(command: Command, opened: Opened) -> None:
+def _eval(command: Command, nested: Nested) -> None:
     words = command.words[1:]
     if words and words[0].text == "--":
         words = words[1:]
     text = " ".join(word.text for word in words)
-    opened.add_code(Word(text, exact=all(word.known for word in words)), "eval")
+    nested.add_code(Word(text, exact=all(word.known for word in words)), "eval")
 
 
-def _trap(command: Command, opened: Opened) -> None:
+def _trap(command: Command, nested: Nested) -> None:
     for word in command.words[1:2]:
         if word.text not in {"-p", "-l", "-", "--"}:
-            opened.add_code(word, "trap")
+            nested.add_code(word, "trap")
     if len(command.words) > 2 and command.words[1].text == "--":
-        opened.add_code(command.words[2], "trap")
+        nested.add_code(command.words[2], "trap")
 
 
-def _alias(command: Command, opened: Opened) -> None:
+def _alias(command: Command, nested: Nested) -> None:
     for word in command.words[1:]:
         if "=" in word.text or not word.exact:
-            opened.add_code(replace(word, text=word.text.partition("=")[2]), "alias")
+            nested.add_code(replace(word, text=word.text.partition("=")[2]), "alias")
 
 
-def _callback(command: Command, opened: Opened) -> None:
+def _callback(command: Command, nested: Nested) -> None:
     """Take the values of -C, -F and -x: mapfile, complete, bind; they may be attached."""
     for before, word in pairwise((*command.words, Word(""))):
         match = _CALLBACK.fullmatch(before.text)
         if match is None:
             continue
         given = replace(before, text=match["value"]) if match["value"] else word
-        opened.add_code(replace(given, text=given.text.rpartition('":')[2]), command.name)
+        nested.add_code(replace(given, text=given.text.rpartition('":')[2]), command.name)
 
 
-def _source(command: Command, opened: Opened) -> None:
+def _source(command: Command, nested: Nested) -> None:
     for word in command.words[1:2]:
-        opened.add_file(word, command.name)
+        nested.add_file(word, command.name)
 
 
-def _hash(command: Command, opened: Opened) -> None:
+def _hash(command: Command, nested: Nested) -> None:
     """Take the program that a name is to stand for."""
     for before, word in pairwise(command.words):
         if before.text.startswith("-") and before.text.endswith("p"):
-            opened.add_code(word, "hash")
+            nested.add_code(word, "hash")
 
 
 def ungnu(name: str) -> str:
@@ -190,10 +190,10 @@ def ungnu(name: str) -> str:
     return name[1:] if name in GNU_NAMES else name
 
 
-def _find(command: Command, opened: Opened) -> None:
+def _find(command: Command, nested: Nested) -> None:
     words, triggers = command.words, FINDERS[ungnu(command.name)]
     if any(map(_may_be_several, words[1:])):
-        opened.doubtful = f"{command.name} may be told to run a program"
+        nested.doubtful = f"{command.name} may be told to run a program"
     position = 1
     while position < len(words):
         name, equals, value = words[position].text.partition("=")
@@ -202,7 +202,7 @@ def _find(command: Command, opened: Opened) -> None:
         if name not in triggers and attached is None:
             continue
         if equals and name in triggers:
-            opened.codes.append(value)
+            nested.codes.append(value)
             continue
         first: tuple[Word, ...] = ()
         if attached is not None and attached["value"]:
@@ -215,7 +215,7 @@ def _find(command: Command, opened: Opened) -> None:
             for word in (*first, *words[position:end])
         ]
         if rest:
-            opened.commands.append(inner_command(command, (*rest, UNKNOWN)))
+            nested.commands.append(nested_command(command, (*rest, UNKNOWN)))
         position = end
 
 
@@ -230,7 +230,7 @@ def may_make_options(word: Word) -> bool:
     return not word.exact and _MAKES_OPTIONS.search(word.text) is not None
 
 
-def _git(command: Command, opened: Opened) -> None:
+def _git(command: Command, nested: Nested) -> None:
     texts = command.texts
     runs_text = {"-c", "--config"} | {
         option
@@ -238,23 +238,23 @@ def _git(command: Command, opened: Opened) -> None:
         if names & set(texts)
     }
     if any(text.startswith("--config-env") for text in texts):
-        opened.codes += [each.value.text.removeprefix("!") for each in command.assigned]
+        nested.codes += [each.value.text.removeprefix("!") for each in command.assigned]
     for before, word in pairwise(command.words):
         if before.text in runs_text:
             key, equals, value = word.text.partition("=")
             if not equals:
-                opened.add_code(word, "git")
+                nested.add_code(word, "git")
             elif not key.lower().startswith(HARMLESS_GIT_KEYS):
-                opened.add_code(replace(word, text=value.removeprefix("!")), "git")
-        opened.codes += _git_codes(before.text, word.text)
+                nested.add_code(replace(word, text=value.removeprefix("!")), "git")
+        nested.codes += _git_codes(before.text, word.text)
         if word.text[:2] in runs_text and word.text[:2] != "-c":
-            opened.codes.append(word.text[2:])
+            nested.codes.append(word.text[2:])
     if "config" in texts:
-        opened.codes += [text.removeprefix("!") for text in texts[2:] if text.startswith("!")]
+        nested.codes += [text.removeprefix("!") for text in texts[2:] if text.startswith("!")]
         if not any(text.lower().startswith(HARMLESS_GIT_KEYS) for text in texts):
-            opened.codes.append(texts[-1])
+            nested.codes.append(texts[-1])
     if {"foreach", "filter-branch"} & set(texts):
-        opened.codes += [text for text in texts if LOOKS_LIKE_CODE.search(text)]
+        nested.codes += [text for text in texts if LOOKS_LIKE_CODE.search(text)]
 
 
 def _git_codes(before: str, text: str) -> list[str]:
@@ -268,38 +268,38 @@ def _git_codes(before: str, text: str) -> list[str]:
     return [text.partition("::")[2]] if "::" in text else []
 
 
-def _make(command: Command, opened: Opened) -> None:
+def _make(command: Command, nested: Nested) -> None:
     words = command.words
     for position, word in enumerate(words[1:], start=1):
         text = word.text
         following = words[position + 1].text if position + 1 < len(words) else ""
         if "=" in text:
-            opened.codes.append(text.partition("=")[2])
-            opened.opaque += [text] if "$(" in text or "${" in text else []
+            nested.codes.append(text.partition("=")[2])
+            nested.opaque += [text] if "$(" in text or "${" in text else []
         if match := _MAKE_CODE.fullmatch(text):
-            opened.opaque.append(match[1] or following)
+            nested.opaque.append(match[1] or following)
         elif match := _MAKE_FILE.fullmatch(text):
             is_input = INPUT_FILE.fullmatch(match[1] or following) is not None
-            opened.reads_input = opened.reads_input or is_input
+            nested.reads_input = nested.reads_input or is_input
 
 
-def _sed(command: Command, opened: Opened) -> None:
+def _sed(command: Command, nested: Nested) -> None:
     running = [text for text in sed.scripts_of(command.texts[1:]) if sed.may_run(text)]
-    opened.opaque += running
-    opened.reads_input = bool(running)  # a line can be the command
+    nested.opaque += running
+    nested.reads_input = bool(running)  # a line can be the command
     if "" in sed.scripts_of(command.texts[1:]):
-        opened.doubtful = "it cannot be told what sed does"
+        nested.doubtful = "it cannot be told what sed does"
 
 
-def _awk(command: Command, opened: Opened) -> None:
+def _awk(command: Command, nested: Nested) -> None:
     at = 1
     while at < len(command.words) and command.texts[at].startswith("-"):
         at += 2 if command.texts[at] in _AWK_VALUED else 1
     if command.texts[at : at + 1] == ("",):
-        opened.doubtful = "it cannot be told what awk does"
+        nested.doubtful = "it cannot be told what awk does"
 
 
-_SPECIAL: Mapping[str, Callable[[Command, Opened], None]] = {
+_SPECIAL: Mapping[str, Callable[[Command, Nested], None]] = {
     "eval": _eval,
     "trap": _trap,
     "alias": _alias,

@@ -9,7 +9,7 @@ from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.extent import is_more_to_do, stays_near
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.safe import program_name, sets_only_harmless
-from prsm_core.shell.opening import open_command
+from prsm_core.shell.find_nested import find_nested
 
 if TYPE_CHECKING:
     from prsm_core.permissions.paths import Place
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.shell import Command
 
 
-def covers(rule: Rule, command: Command, place: Place) -> bool:
+def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
     """Return whether an allow rule covers a simple command.
 
     It covers exactly its words, and more words behind them if those are not dangerous and reach
@@ -34,7 +34,7 @@ def covers(rule: Rule, command: Command, place: Place) -> bool:
     if command.writes or command.feeds:
         return False
     if len(words) == size:
-        return not open_command(command).reads_input  # it would run whatever it is fed
+        return not find_nested(command).reads_input  # it would run whatever it is fed
     if command_danger(command, place) is not None or _runs_others(command):
         return False
     if size > 1 and any(is_more_to_do(word, command) for word in words[size:]):
@@ -43,5 +43,5 @@ def covers(rule: Rule, command: Command, place: Place) -> bool:
 
 
 def _runs_others(command: Command) -> bool:
-    opened = open_command(command)
-    return bool(opened.commands or opened.codes or opened.opaque or opened.reads_input)
+    nested = find_nested(command)
+    return bool(nested.commands or nested.codes or nested.opaque or nested.reads_input)

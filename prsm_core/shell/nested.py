@@ -1,4 +1,4 @@
-"""What is found inside a command, and the commands that it may be anywhere among its arguments."""
+"""What a command runs beside its own program, and how each argument may be the start of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|
 
 
 @dataclass(slots=True)
-class Opened:
+class Nested:
     """What is inside a command.
 
     `codes` are texts that a shell reads, `opaque` texts in another language that may start
@@ -64,7 +64,7 @@ class Opened:
             self.reads_input = True
 
 
-def inner_command(
+def nested_command(
     command: Command, words: Sequence[Word], assigned: Sequence[Assignment] = ()
 ) -> Command:
     """Return the command that these words of a command are, which runs it."""
@@ -79,28 +79,28 @@ def inner_command(
     )
 
 
-def open_loose(command: Command, opened: Opened, start: int = 1) -> None:
+def note_any_argument(command: Command, nested: Nested, start: int = 1) -> None:
     """Take every argument for the beginning of a command, or for a text that a shell reads."""
     words = command.words
-    opened.certain = False
+    nested.certain = False
     if len(words) - start > _MAX_LOOSE:
-        opened.unresolved = f"{command.name} may run any of its many arguments"
-        opened.opaque.append(" ".join(command.texts[start:]))
+        nested.unresolved = f"{command.name} may run any of its many arguments"
+        nested.opaque.append(" ".join(command.texts[start:]))
         return
     for position in range(start, len(words)):
         text = words[position].text
         if text and not text.startswith("-") and not ASSIGNMENT.match(text):
-            opened.commands.append(inner_command(command, words[position:]))
+            nested.commands.append(nested_command(command, words[position:]))
         if LOOKS_LIKE_CODE.search(text):
-            opened.codes.append(text)
+            nested.codes.append(text)
         if "=" in text:
-            opened.codes.append(text.partition("=")[2])
+            nested.codes.append(text.partition("=")[2])
         if attached := _ATTACHED.fullmatch(text):
-            opened.codes.append(attached[1])
-        add_own_word(text, opened)
+            nested.codes.append(attached[1])
+        note_own_word(text, nested)
 
 
-def add_own_word(text: str, opened: Opened) -> None:
+def note_own_word(text: str, nested: Nested) -> None:
     """Note the command line in an argument that begins with a word of the program's own."""
     if found := OWN_WORD.fullmatch(text):
-        opened.codes.append(found["value"])
+        nested.codes.append(found["value"])

@@ -8,8 +8,8 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from prsm_core.shell.grammar import RESERVED, RefusedError
-from prsm_core.shell.opened import ASSIGNMENT, Opened, inner_command, open_loose
-from prsm_core.shell.others import open_other, ungnu
+from prsm_core.shell.nested import ASSIGNMENT, Nested, nested_command, note_any_argument
+from prsm_core.shell.program_arguments import note_program_arguments, ungnu
 from prsm_core.shell.script import Assignment
 from prsm_core.shell.words import UNKNOWN, Word
 from prsm_core.shell.wrappers import (
@@ -44,34 +44,34 @@ class ShellCall:
     only_checks: bool = False
 
 
-def open_command(command: Command) -> Opened:
+def find_nested(command: Command) -> Nested:
     """Return what a command runs beside its own program.
 
     Raises RefusedError when bash would not take it for one command.
     """
-    opened = Opened()
+    nested = Nested()
     for each in command.assigned:
-        _open_assignment(each, opened)
+        _note_assignment(each, nested)
     if not command.words:
-        return opened
+        return nested
     name = ungnu(command.name)
     if not name:
-        opened.unresolved = "the name of a program is only known when it runs"
-        open_loose(command, opened)
+        nested.unresolved = "the name of a program is only known when it runs"
+        note_any_argument(command, nested)
     elif _is_kernels(command.words[0].text):
-        opened.unresolved = f"{command.words[0].text!r} may be any program"
-        _open_shell(command, opened)
-        open_loose(command, opened)
+        nested.unresolved = f"{command.words[0].text!r} may be any program"
+        _note_shell(command, nested)
+        note_any_argument(command, nested)
     elif name in SHELLS:
-        _open_shell(command, opened)
+        _note_shell(command, nested)
     elif name in WRAPPERS:
-        _open_wrapper(name, command, opened)
+        _note_wrapper(name, command, nested)
     elif name in LOOSE or LOADER.fullmatch(name):
-        open_loose(command, opened)
+        note_any_argument(command, nested)
     else:
-        open_other(name, command, opened)
-    opened.reads_input = opened.reads_input or name in READERS
-    return opened
+        note_program_arguments(name, command, nested)
+    nested.reads_input = nested.reads_input or name in READERS
+    return nested
 
 
 def _is_kernels(program: str) -> bool:
@@ -82,17 +82,17 @@ def _is_kernels(program: str) -> bool:
     return ".." in parts and not {"proc", "dev"}.isdisjoint(parts)
 
 
-def _open_assignment(each: Assignment, opened: Opened) -> None:
+def _note_assignment(each: Assignment, nested: Nested) -> None:
     name, bracket, _ = each.name.partition("[")
     if bracket:
-        opened.codes.append(each.name)
+        nested.codes.append(each.name)
     if name in PROGRAM_VARIABLES:
-        opened.add_code(each.value, name)
-        opened.add_file(each.value, name)
+        nested.add_code(each.value, name)
+        nested.add_file(each.value, name)
     elif name.startswith("BASH_FUNC_"):
-        opened.add_code(replace(each.value, text=f"f{each.value.text}"), name)
+        nested.add_code(replace(each.value, text=f"f{each.value.text}"), name)
     elif name.startswith("GIT_CONFIG_"):
-        opened.add_code(replace(each.value, text=each.value.text.removeprefix("!")), name)
+        nested.add_code(replace(each.value, text=each.value.text.removeprefix("!")), name)
 
 
 def shell_call(words: Sequence[Word]) -> ShellCall:
@@ -132,40 +132,40 @@ def shell_call(words: Sequence[Word]) -> ShellCall:
     return ShellCall(file=file or start_file, only_checks=checks)
 
 
-def _open_shell(command: Command, opened: Opened) -> None:
+def _note_shell(command: Command, nested: Nested) -> None:
     call = shell_call(command.words)
     if call.code is not None:
-        opened.add_code(call.code, command.name)
+        nested.add_code(call.code, command.name)
     if call.file is not None:
-        opened.add_file(call.file, command.name)
+        nested.add_file(call.file, command.name)
     elif call.code is None and not call.informs:
-        opened.reads_input = True
+        nested.reads_input = True
 
 
 # Wrappers.
 
 
-def _open_wrapper(name: str, command: Command, opened: Opened) -> None:
+def _note_wrapper(name: str, command: Command, nested: Nested) -> None:
     words, rules = command.words, WRAPPERS[name]
     if name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
         return
-    options, position = _options(words, rules, opened)
+    options, position = _options(words, rules, nested)
     if position is None:
-        opened.certain = False
-        open_loose(command, opened)
+        nested.certain = False
+        note_any_argument(command, nested)
         return
     while name == "time" and position < len(words) and words[position].text == "!":
         position += 1
     assigned, rest = _assigned(name, words[position:]) if rules.assigns else ([], words[position:])
     if name == "flock" and rest and rest[0].text in {"-c", "--command"}:
-        opened.add_code(rest[1] if len(rest) > 1 else UNKNOWN, "flock")
+        nested.add_code(rest[1] if len(rest) > 1 else UNKNOWN, "flock")
         return
     if name == "xargs":
         rest = _filled(rest, options)
     if name == "time" and rest and rest[0].text in RESERVED:
         raise RefusedError(f"{rest[0].text!r} stands where a program should")
     if rest:
-        opened.commands.append(inner_command(command, rest, assigned))
+        nested.commands.append(nested_command(command, rest, assigned))
 
 
 def _assigned(name: str, words: Sequence[Word]) -> tuple[list[Assignment], Sequence[Word]]:
@@ -181,7 +181,7 @@ def _assigned(name: str, words: Sequence[Word]) -> tuple[list[Assignment], Seque
 
 
 def _options(
-    words: Sequence[Word], rules: Wrapper, opened: Opened
+    words: Sequence[Word], rules: Wrapper, nested: Nested
 ) -> tuple[dict[str, Word], int | None]:
     """Return a wrapper's options and where its command begins, None if that is not sure."""
     options: dict[str, Word] = {}
@@ -193,9 +193,9 @@ def _options(
             break
         if not word.known or word.text == "-":
             if not word.exact and word.text[1:2] not in frozenset(rules.valued):
-                opened.doubtful = "an option of a wrapper is only known when it runs"
+                nested.doubtful = "an option of a wrapper is only known when it runs"
             return options, None
-        taken = _option(word, words[position : position + 1], rules, options, opened)
+        taken = _option(word, words[position : position + 1], rules, options, nested)
         if taken is None:
             return options, None
         position += taken
@@ -210,13 +210,13 @@ def _option(
     following: Sequence[Word],
     rules: Wrapper,
     options: dict[str, Word],
-    opened: Opened,
+    nested: Nested,
 ) -> int | None:
     """Take one word of options; return how many words its value takes, None if unknown."""
     if word.text.startswith("--"):
         name, equals, value = word.text[2:].partition("=")
         if name == "split-string":
-            _split(Word(value) if equals else (*following, UNKNOWN)[0], opened)
+            _split(Word(value) if equals else (*following, UNKNOWN)[0], nested)
         if equals:
             options[name] = Word(value)
             return 0 if f"{name}=" in rules.long or name == "preserve-env" else None
@@ -233,7 +233,7 @@ def _option(
             value_word = Word(attached) if attached else (*following, UNKNOWN)[0]
             options[letter] = value_word
             if letter in rules.code:
-                _split(value_word, opened)
+                _split(value_word, nested)
             return 0 if attached else 1
         if letter not in rules.flags:
             return None
@@ -241,11 +241,11 @@ def _option(
     return 0
 
 
-def _split(word: Word, opened: Opened) -> None:
+def _split(word: Word, nested: Nested) -> None:
     """Note what env takes apart by rules of its own: options and variables come first."""
     text = word.text.replace("\\_", " ")
     is_plain = word.exact and "\\" not in word.text and "$" not in word.text
-    opened.add_code(Word(f"env {text}", exact=is_plain), "env")
+    nested.add_code(Word(f"env {text}", exact=is_plain), "env")
 
 
 def _filled(rest: Sequence[Word], options: Mapping[str, Word]) -> tuple[Word, ...]:

@@ -4,14 +4,14 @@ This module is the public surface: everything a plugin needs is importable from 
 (PEP 562), so that `import prsm_core` costs nothing.
 
 errors      the exception tree                    domain      immutable values
-interfaces  what others implement                 hookspecs   the contract with plugins
-plugins     discovery and quarantine              config      settings from files and flags
-lifecycle   state machines                        store       the SQLite ledger
-messaging   mailboxes and waits                   permissions who may do what
-engine      agents, turns, tools, processes       builtin     console, json, JSONL sink
-app         puts it together                      cli         the `prsm` command
-testing     for plugin authors                    sim         whole runs from a seed
-shell       what a text runs under bash
+interfaces  what others implement                 kit         what providers are made with
+hookspecs   the contract with plugins             plugins     discovery and quarantine
+config      settings from files and flags         lifecycle   state machines
+store       the SQLite ledger                     messaging   mailboxes and waits
+permissions who may do what                       engine      agents, turns, tools, processes
+builtin     console, json, JSONL sink             app         puts it together
+cli         the `prsm` command                    testing     for plugin authors
+sim         whole runs from a seed                shell       what a text runs under bash
 """
 
 from __future__ import annotations
@@ -101,7 +101,6 @@ if TYPE_CHECKING:
     )
     from prsm_core.hookspecs import hookimpl
     from prsm_core.interfaces.clock import Clock, Timer
-    from prsm_core.interfaces.deadline import deadline
     from prsm_core.interfaces.frontend import (
         AppHandle,
         Frontend,
@@ -110,9 +109,7 @@ if TYPE_CHECKING:
         RunOptions,
         RunResult,
     )
-    from prsm_core.interfaces.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.interfaces.permission import PermissionCheckSpec
-    from prsm_core.interfaces.programs import runnable
     from prsm_core.interfaces.provider import (
         AgentHost,
         BackgroundTask,
@@ -124,12 +121,15 @@ if TYPE_CHECKING:
         ProviderSpec,
         ProviderStatus,
         SessionRequest,
-        proxy_missing,
-        require_folder,
     )
-    from prsm_core.interfaces.quotation import quote_conversation
     from prsm_core.interfaces.scorer import ModelScorerSpec
-    from prsm_core.interfaces.section import (
+    from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+    from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
+    from prsm_core.kit.deadlines import deadline
+    from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
+    from prsm_core.kit.programs import runnable
+    from prsm_core.kit.quotation import quote_conversation
+    from prsm_core.kit.section import (
         Parser,
         parse_argv,
         parse_choice,
@@ -141,9 +141,8 @@ if TYPE_CHECKING:
         parse_words,
         read_section,
     )
-    from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
-    from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
-    from prsm_core.interfaces.version import VersionRange, numbers_of, printed_version, version_in
+    from prsm_core.kit.starting import proxy_missing, require_folder
+    from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
     from prsm_core.permissions.notes import read_notes
     from prsm_core.version import __version__
 
@@ -361,7 +360,6 @@ _HOMES = {
     ),
     "prsm_core.domain.usage": ("Provenance", "Spent", "TokenUsage"),
     "prsm_core.interfaces.clock": ("Clock", "Timer"),
-    "prsm_core.interfaces.deadline": ("deadline",),
     "prsm_core.interfaces.frontend": (
         "AppHandle",
         "Frontend",
@@ -370,7 +368,6 @@ _HOMES = {
         "RunOptions",
         "RunResult",
     ),
-    "prsm_core.interfaces.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
         "AgentHost",
@@ -383,12 +380,15 @@ _HOMES = {
         "ProviderSpec",
         "ProviderStatus",
         "SessionRequest",
-        "proxy_missing",
-        "require_folder",
     ),
-    "prsm_core.interfaces.quotation": ("quote_conversation",),
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
-    "prsm_core.interfaces.section": (
+    "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
+    "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
+    "prsm_core.kit.deadlines": ("deadline",),
+    "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
+    "prsm_core.kit.programs": ("runnable",),
+    "prsm_core.kit.quotation": ("quote_conversation",),
+    "prsm_core.kit.section": (
         "Parser",
         "parse_argv",
         "parse_choice",
@@ -400,10 +400,8 @@ _HOMES = {
         "parse_words",
         "read_section",
     ),
-    "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
-    "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
-    "prsm_core.interfaces.programs": ("runnable",),
-    "prsm_core.interfaces.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
+    "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
+    "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
     "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),
 }

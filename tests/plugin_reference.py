@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import prsm_core
+import prsm_core.kit
 import prsm_core.testing
 from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
@@ -85,6 +86,7 @@ def plugin_parts() -> dict[str, str]:
         "scenario": _scenario(),
         "faults": _faults(),
         "names": _names(prsm_core),
+        "kit-names": _names(prsm_core.kit),
         "testing-names": _names(prsm_core.testing),
     }
 

@@ -1,4 +1,4 @@
-"""What this repository contributes passes the kit that it gives to others."""
+"""What this repository contributes passes the contracts that it gives to others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def classes(paths: Iterable[Path]) -> dict[str, list[str]]:
 
 def conforming(tests: Path) -> Counter[str]:
     """Count the test classes of a folder by the contract they subclass, directly or not."""
-    # Those in `testing` test the kit itself.
+    # Those in `testing` test the contracts themselves.
     own = [p for p in tests.rglob("test_*.py") if p.relative_to(tests).parts[0] != "testing"]
     found = (path for plugin in PLUGINS for path in plugin.glob("tests/*_contract.py"))
     shared = [path for path in found if not path.name.startswith("test_")]

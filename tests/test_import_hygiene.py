@@ -70,7 +70,13 @@ def test_the_pytest_plugin_loads_nothing_of_the_core():
     assert ours == {"prsm_core", "prsm_core.testing", "prsm_core.testing.pytest_plugin"}
 
 
-def test_the_kit_loads_a_contract_when_it_is_named():
+def test_the_kit_loads_what_is_named():
+    loaded = modules_after("from prsm_core.kit import VersionRange")
+    assert "prsm_core.kit.version" in loaded
+    assert not {"prsm_core.kit.hook_gate", "prsm_core.kit.section"} & loaded
+
+
+def test_a_contract_is_loaded_when_it_is_named():
     loaded = modules_after("import prsm_core.testing")
     assert {name for name in loaded if name.startswith("prsm_")} == {
         "prsm_core",

@@ -1,4 +1,4 @@
-"""What prsm_core and its kit export: complete, sorted, and visible to type checkers."""
+"""What prsm_core, its kit and its testing export: complete, sorted, seen by type checkers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import prsm_core
+import prsm_core.kit
 import prsm_core.testing
 from tests.sources import CORE, PLUGINS, package_files, parsed, where
 
@@ -19,15 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-PACKAGES = (prsm_core, prsm_core.testing)
+PACKAGES = (prsm_core, prsm_core.kit, prsm_core.testing)
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 
-PUBLIC_ROOMS = ("errors", "interfaces", "domain")
+# Where the classes of a public room are to be had.
+PUBLIC_ROOMS = {
+    "errors": prsm_core,
+    "interfaces": prsm_core,
+    "domain": prsm_core,
+    "kit": prsm_core.kit,
+}
 # Contracts between the engine and a store, of no use to other plugins.
 PRIVATE_VALUES = {
     "prsm_core.domain.ids",
     "prsm_core.domain.steps",
-    "prsm_core.interfaces.local_socket",
+    "prsm_core.kit.local_socket",
 }
 
 
@@ -76,7 +83,20 @@ def test_a_public_name_comes_from_its_home(package, name):
     assert getattr(package, name) is getattr(home, name)
 
 
-def test_every_contract_is_a_public_name_of_the_kit():
+@each_package
+def test_no_public_name_is_that_of_a_module_beside_it(package):
+    """Importing the module would put it in the place of what is meant."""
+    folder = _init(package).parent
+    modules = {path.stem for path in folder.iterdir()}
+    assert not modules & set(package.__all__)
+
+
+def test_the_core_and_its_kit_mean_the_same_by_a_name():
+    both = set(prsm_core.__all__) & set(prsm_core.kit.__all__)
+    assert not [name for name in both if getattr(prsm_core, name) != getattr(prsm_core.kit, name)]
+
+
+def test_every_contract_is_a_public_name_of_the_testing_room():
     contracts = {
         node.name
         for path in (CORE / "testing").glob("*_contract.py")
@@ -96,7 +116,7 @@ def test_every_public_class_of_the_contract_is_a_public_name():
             continue
         for name, value in vars(importlib.import_module(module)).items():
             if inspect.isclass(value) and value.__module__ == module and not name.startswith("_"):
-                missing += [f"{module}.{name}"] if name not in prsm_core.__all__ else []
+                missing += [] if name in PUBLIC_ROOMS[room].__all__ else [f"{module}.{name}"]
     assert not missing
 
 
@@ -114,16 +134,17 @@ def _imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     """Also for type checkers: what ours need, those of others get, wherever it lives."""
+    public = {"prsm_core": prsm_core.__all__, "prsm_core.kit": prsm_core.kit.__all__}
     strange = [
         f"{where(path, node)} {module}:{name}"
         for path in sorted((plugin / plugin.name).rglob("*.py"))
         for node, module, name in _imports_of_the_core(path)
-        if module != "prsm_core" or name not in prsm_core.__all__
+        if name not in public.get(module, ())
     ]
     assert not strange
 
 
-# What a fake program takes: a module of the kit that it imports itself, as docs/plugins.md says.
+# What a fake program takes: a module of the testing room that it imports itself, as docs/plugins.md says.
 FAKES = "prsm_core.testing.odd_faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
@@ -139,7 +160,7 @@ UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}
 def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
     """Wherever they take a name from, it is one of the public ones."""
     inside = {f"prsm_core.{module}" for module in INSIDE.get(plugin.name, ())}
-    public = {*prsm_core.__all__, *prsm_core.testing.__all__, *UNNAMED}
+    public = {name for package in PACKAGES for name in package.__all__} | UNNAMED
     strange = [
         f"{where(path, node)} {module}:{name}"
         for path in sorted((plugin / "tests").rglob("*.py"))
@@ -169,8 +190,9 @@ def _described(module: str) -> set[str]:
     return found
 
 
-def test_every_public_name_says_what_it_is():
-    homes = _homes(prsm_core)
+@pytest.mark.parametrize("package", [prsm_core, prsm_core.kit], ids=lambda each: each.__name__)
+def test_every_public_name_says_what_it_is(package):
+    homes = _homes(package)
     assert not [name for name, home in homes.items() if name not in _described(home)]
 
 

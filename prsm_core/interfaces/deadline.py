@@ -1,30 +1,9 @@
-"""Deadlines by the engine's clock, for what a provider waits for."""
+"""What was here is in the kit; imports from here still work."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from prsm_core.interfaces.provider import ProviderServices
+from importlib import import_module
 
 
-@asynccontextmanager
-async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[None]:
-    """Cancel the body after `seconds` of the engine's clock; TimeoutError is raised then."""
-    is_over = False
-
-    def expire() -> None:
-        if not is_over:
-            scope.reschedule(asyncio.get_running_loop().time())
-
-    async with asyncio.timeout(None) as scope:
-        timer = services.clock.call_later(seconds, expire)
-        try:
-            yield
-        finally:
-            is_over = True
-            timer.cancel()
+def __getattr__(name: str) -> object:
+    return getattr(import_module("prsm_core.kit.deadlines"), name)

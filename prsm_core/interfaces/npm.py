@@ -1,35 +1,9 @@
-"""The version of a program that npm has installed, where the program takes long to tell it."""
+"""What was here is in the kit; imports from here still work."""
 
 from __future__ import annotations
 
-import json
-import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from importlib import import_module
 
 
-def packaged_version(command: Sequence[str], package: str) -> str | None:
-    """Return the version of an npm package, None where no file that `command` names lies in it.
-
-    The words of a command line are looked at one after the other: the first may be `node`.
-    """
-    for word in command:
-        program = Path(shutil.which(word) or word).resolve()
-        if not program.is_file():
-            continue
-        for folder in program.parents:
-            about = _about(folder / "package.json")
-            if about.get("name") == package and isinstance(about.get("version"), str):
-                return str(about["version"])
-    return None
-
-
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return about if isinstance(about, dict) else {}
+def __getattr__(name: str) -> object:
+    return getattr(import_module("prsm_core.kit.npm"), name)

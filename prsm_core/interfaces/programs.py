@@ -1,33 +1,9 @@
-"""Hints that name programs: what a person is told to run is there, by that name or by its path."""
+"""What was here is in the kit; imports from here still work."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import shutil
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-_RUN = re.compile(r"(?P<run>\b[Rr]un) `(?P<program>[\w.-]+)(?P<words>[^`]*)`")
+from importlib import import_module
 
 
-def runnable(text: str, commands: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return a text in which each "run `program …`" can be typed as it stands.
-
-    A program that the PATH does not have is replaced by its command in `commands`, which is how it
-    is run here. One that is not there either is said to be missing.
-    """
-    known = commands or {}
-
-    def typed(match: re.Match[str]) -> str:
-        program, words = match["program"], match["words"]
-        if shutil.which(program) is not None:
-            return match[0]
-        command = known.get(program)
-        if command is not None and shutil.which(command[0]) is not None:
-            return f"{match['run']} `{shlex.join(command)}{words}`"
-        return f"{match[0]} (`{program}` is not on your PATH)"
-
-    return _RUN.sub(typed, text)
+def __getattr__(name: str) -> object:
+    return getattr(import_module("prsm_core.kit.programs"), name)

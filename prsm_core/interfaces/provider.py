@@ -9,15 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
-from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
@@ -235,24 +235,6 @@ class AgentHost(Protocol):
         ...
 
 
-def proxy_missing(program: str, seconds: float) -> ProviderNotAvailableError:
-    """Return the error of a CLI whose proxy did not connect within so many seconds."""
-    return ProviderNotAvailableError(
-        f"{program} did not start the server of its orchestration tools within {seconds:g} s; "
-        "it would have worked without them",
-        hint=f"look whether {program} may start MCP servers, and at its own log",
-    )
-
-
-def require_folder(name: str, folder: str | None) -> None:
-    """Raise ProcessError when the folder that a program is to work in is not there."""
-    if folder is not None and not Path(folder).is_dir():
-        raise ProcessError(
-            f"{name} was not started: there is no folder {folder}",
-            hint="Its working folder was removed or never existed; give one that exists.",
-        )
-
-
 class ProviderSession(ABC):
     """One agent's conversation with a vendor."""
 
@@ -344,3 +326,9 @@ class ProviderSpec:
     def __post_init__(self) -> None:
         """Check the name."""
         check_name("provider", self.name)
+
+
+def __getattr__(name: str) -> object:
+    if name in {"proxy_missing", "require_folder"}:  # they are in the kit
+        return getattr(import_module("prsm_core.kit.starting"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.interfaces.quotation import quote, quote_word
+from prsm_core.kit.quotation import quote, quote_word
 from prsm_core.permissions.paths import is_within, why_not_read
 
 if TYPE_CHECKING:

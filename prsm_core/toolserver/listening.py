@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
 from prsm_core.errors import ConfigError
-from prsm_core.interfaces.local_socket import bind_private
+from prsm_core.kit.local_socket import bind_private
 from prsm_core.toolserver.wire import TCP_PREFIX
 
 if TYPE_CHECKING:

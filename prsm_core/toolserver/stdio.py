@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.engine.processes.table import find_lineage, process_identity
 from prsm_core.errors import ConfigError
-from prsm_core.interfaces.local_socket import peer_credentials
+from prsm_core.kit.local_socket import peer_credentials
 from prsm_core.toolserver.server import load_mcp, serve
 from prsm_core.toolserver.streams import open_streams
 from prsm_core.toolserver.wire import LineReader

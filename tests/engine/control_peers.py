@@ -11,7 +11,7 @@ from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import OPERATIONS, ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import encode_request
-from prsm_core.interfaces.local_socket import short_name
+from prsm_core.kit.local_socket import short_name
 
 DEADLINE = 20  # seconds; a test that needs them has failed
 SESSION = "session"

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from prsm_core.interfaces.quotation import quote
+from prsm_core.kit.quotation import quote
 from prsm_core.permissions.notes import (
     MAX_BYTES,
     MAX_FILES,

@@ -1,4 +1,4 @@
-"""Without pytest the kit says how to get it; what needs no pytest works without."""
+"""Without pytest `prsm_core.testing` says how to get it; what needs no pytest works without."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.interfaces.local_socket import short_name
+from prsm_core.kit.local_socket import short_name
 from prsm_core.testing.doubles import RecordingHost, answers
 
 DEADLINE = 20.0  # real seconds; a test that needs them has failed

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prsm_core.interfaces.provider import proxy_missing
+from prsm_core.kit.starting import proxy_missing
 from tests.toolserver import cli_plugin
 
 

@@ -12,7 +12,7 @@ from prsm_codex.session import CodexSession
 
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ProcessError
-from prsm_core.interfaces.hook_gate import HOOK_COMMAND
+from prsm_core.kit.hook_gate import HOOK_COMMAND
 from prsm_core.testing.doubles import RecordingHost, open_background, session_request, until
 
 if TYPE_CHECKING:

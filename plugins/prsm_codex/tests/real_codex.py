@@ -10,7 +10,7 @@ from prsm_codex.config import CodexConfig
 from prsm_codex.hooks import denial
 from prsm_codex.provider import CodexProvider, build
 
-from prsm_core.interfaces.hook_gate import HookGate
+from prsm_core.kit.hook_gate import HookGate
 from prsm_core.testing.doubles import (
     LocalServices,
     RecordingHost,

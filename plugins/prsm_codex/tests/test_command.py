@@ -17,7 +17,7 @@ from prsm_codex.features import Features
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.hook_gate import ANSWER_SECONDS
+from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
 
 CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")

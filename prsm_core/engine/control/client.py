@@ -14,7 +14,7 @@ from prsm_core.engine.control.wire import (
     encode_request,
 )
 from prsm_core.errors import ControlError
-from prsm_core.interfaces.local_socket import short_name
+from prsm_core.kit.local_socket import short_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

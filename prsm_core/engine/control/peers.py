@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from prsm_core.engine.control.session_lock import named_owners
 from prsm_core.engine.processes.table import find_lineage, find_marks
-from prsm_core.interfaces.local_socket import Credentials, peer_credentials
+from prsm_core.kit.local_socket import Credentials, peer_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

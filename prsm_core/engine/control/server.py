@@ -26,7 +26,7 @@ from prsm_core.engine.control.wire import (
     too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
-from prsm_core.interfaces.local_socket import bind_private
+from prsm_core.kit.local_socket import bind_private
 
 if TYPE_CHECKING:
     import socket

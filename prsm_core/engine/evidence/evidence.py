@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
 from prsm_core.engine.evidence.command_log import CommandLog
 from prsm_core.errors import OrchestrationError
-from prsm_core.interfaces.quotation import quote
+from prsm_core.kit.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from prsm_core.engine.processes.table import (
     process_identity,
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
-from prsm_core.interfaces.provider import require_folder
+from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

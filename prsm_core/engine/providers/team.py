@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
-from prsm_core.interfaces.quotation import quote_word
+from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -13,7 +13,7 @@ from prsm_core.engine.requests.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.calls import Reply, success
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
-from prsm_core.interfaces.quotation import quote
+from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome

@@ -18,7 +18,7 @@ from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.errors import OrchestrationError, PrsmError
-from prsm_core.interfaces.quotation import encode_data
+from prsm_core.kit.quotation import encode_data
 from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:

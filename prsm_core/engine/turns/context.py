@@ -9,7 +9,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.providers.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
-from prsm_core.interfaces.quotation import RULE, quote, quote_word
+from prsm_core.kit.quotation import RULE, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

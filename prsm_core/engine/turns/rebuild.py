@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.interfaces.quotation import encode_data, quote, quote_word
+from prsm_core.kit.quotation import encode_data, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

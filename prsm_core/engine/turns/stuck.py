@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.interfaces.quotation import quote_word
+from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
     from prsm_core.config.schema import StuckSettings

@@ -22,7 +22,7 @@ from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, Contr
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError
-from prsm_core.interfaces.local_socket import short_name
+from prsm_core.kit.local_socket import short_name
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import (
     DEADLINE,

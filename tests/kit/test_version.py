@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.version import VersionRange, numbers_of, printed_version, version_in
+from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
 from prsm_core.testing.doubles import open_services
 
 RANGE = VersionRange(

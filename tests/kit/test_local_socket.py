@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from prsm_core.interfaces.local_socket import ADDRESS_LIMIT, bind_private, short_name
+from prsm_core.kit.local_socket import ADDRESS_LIMIT, bind_private, short_name
 
 
 @pytest.fixture(params=["near", "far" * ADDRESS_LIMIT], ids=["short", "long"])

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prsm_core.interfaces.deadline import deadline
+from prsm_core.kit.deadlines import deadline
 from prsm_core.testing.doubles import open_services
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.interfaces.quotation import (
+from prsm_core.kit.quotation import (
     MARK,
     RULE,
     encode_data,

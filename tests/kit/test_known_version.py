@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.known_version import program_stamp
-from prsm_core.interfaces.version import VersionRange, printed_version
+from prsm_core.kit.known_version import program_stamp
+from prsm_core.kit.version import VersionRange, printed_version
 from prsm_core.testing.fake_clock import FakeClock
 
 RANGE = VersionRange(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.errors import ConfigError
-from prsm_core.interfaces import section
-from prsm_core.interfaces.section import read_section
+from prsm_core.kit import section
+from prsm_core.kit.section import read_section
 
 PARSERS = {
     "command": section.argv,

@@ -1,0 +1,102 @@
+"""What providers are made with, beside what they implement: everything is importable from here.
+
+Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
+
+section       a provider's settings, read and checked
+version       which version of a program is there, and whether it is known to work
+known_version … kept until the program changes         npm  … told by its package
+programs      a program as a person can type it
+starting      what keeps a program from beginning its work
+deadlines     waiting by the engine's clock
+hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
+local_socket  sockets in private folders, and who is at their other end
+quotation     what others have said, as text that cannot be taken for the system's
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost more than everything else here
+
+if TYPE_CHECKING:
+    from prsm_core.kit.deadlines import deadline
+    from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
+    from prsm_core.kit.programs import runnable
+    from prsm_core.kit.quotation import quote_conversation
+    from prsm_core.kit.section import (
+        Parser,
+        parse_argv,
+        parse_choice,
+        parse_environment,
+        parse_flag,
+        parse_models,
+        parse_text,
+        parse_url,
+        parse_words,
+        read_section,
+    )
+    from prsm_core.kit.starting import proxy_missing, require_folder
+    from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
+
+__all__ = [
+    "HOOK_COMMAND",
+    "HookAsker",
+    "HookGate",
+    "Parser",
+    "VersionRange",
+    "deadline",
+    "numbers_of",
+    "parse_argv",
+    "parse_choice",
+    "parse_environment",
+    "parse_flag",
+    "parse_models",
+    "parse_text",
+    "parse_url",
+    "parse_words",
+    "printed_version",
+    "proxy_missing",
+    "quote_conversation",
+    "read_section",
+    "require_folder",
+    "runnable",
+    "version_in",
+]
+
+_HOMES = {
+    "prsm_core.kit.deadlines": ("deadline",),
+    "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
+    "prsm_core.kit.programs": ("runnable",),
+    "prsm_core.kit.quotation": ("quote_conversation",),
+    "prsm_core.kit.section": (
+        "Parser",
+        "parse_argv",
+        "parse_choice",
+        "parse_environment",
+        "parse_flag",
+        "parse_models",
+        "parse_text",
+        "parse_url",
+        "parse_words",
+        "read_section",
+    ),
+    "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
+    "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
+
+    def __getattr__(name: str) -> object:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'prsm_core.kit' has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

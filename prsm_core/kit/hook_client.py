@@ -1,0 +1,55 @@
+"""Asks the engine about an event of a vendor's hook; the vendor runs it, as `python -I -S`.
+
+The event arrives on stdin and goes to the engine's socket as it is, behind the token. The engine
+answers with a length and as many bytes, which are for the vendor and go to stdout. Every other end
+is a failure with one line on stderr: the command line around this refuses then.
+"""
+
+import os
+import socket
+import sys
+
+ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
+CHUNK = 1 << 16
+VARIABLES = ("PRSM_HOOK_SOCKET", "PRSM_HOOK_TOKEN", "PRSM_HOOK_SECONDS")
+
+
+def connect(path: str, seconds: float) -> socket.socket:
+    """Return a connection to the engine; by way of the folder where the path is too long."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(seconds)
+    if len(os.fsencode(path)) > ADDRESS_LIMIT:
+        folder, path = os.path.split(path)
+        os.chdir(folder)
+    connection.connect(path)
+    return connection
+
+
+def ask(path: str, token: str, seconds: float) -> bytes:
+    """Hand the event over and return the engine's answer; raise OSError without a whole one."""
+    with connect(path, seconds) as connection:
+        connection.sendall(token.encode() + b"\n" + sys.stdin.buffer.read())
+        connection.shutdown(socket.SHUT_WR)
+        told = b""
+        while chunk := connection.recv(CHUNK):
+            told += chunk
+    length, _, answer = told.partition(b"\n")
+    if length != b"%d" % len(answer):
+        raise ConnectionError("it closed the connection without an answer")
+    return answer
+
+
+def main() -> int:
+    """Ask, pass the answer on, and return the exit code."""
+    try:
+        path, token, seconds = (os.environ[name] for name in VARIABLES)
+        sys.stdout.buffer.write(ask(path, token, float(seconds)))
+        sys.stdout.buffer.flush()
+    except (OSError, LookupError, ValueError) as error:
+        sys.stderr.write(f"prsm: the engine could not be asked: {error!r}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""The socket at which the hooks of a vendor's program ask, and who answers there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.local_socket import bind_private, peer_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
+
+HOOK_CLIENT = Path(__file__).with_name("hook_client.py")
+ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
+
+HOOK_COMMAND = (
+    """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
+    """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
+)
+"""The command line that a vendor's program is given as its hook; what it needs is environment.
+
+Vendors let a call run when its hook fails, be it killed or not to be found; an exit code of 2 with
+a text on stderr refuses. The text is the same for every engine: a vendor may ask to trust it. See
+`HookGate.admit` for the environment.
+"""
+
+MAX_ASKED = 256  # events of one asker that wait for an answer
+MAX_READ = 512  # connections that have not said yet what they ask
+_TOKEN_BYTES = 32
+_MAX_TOKEN = 1024  # bytes, more than one has
+_MAX_EVENT = 32 * 2**20  # bytes; the arguments of one call
+_READ_SECONDS = 20.0  # for a client to say what it asks
+_CHUNK = 1 << 16
+
+Json = Mapping[str, Any]
+
+
+class HookAsker(Protocol):
+    """Who answers for the events of one process."""
+
+    async def on_hook(self, event: Json) -> str:
+        """Return what the hook says to the vendor's program, in that program's words."""
+        ...
+
+
+class _Admitted:
+    """An asker, and what it is deciding."""
+
+    def __init__(self, asker: HookAsker) -> None:
+        self.asker = asker
+        self.deciding: set[_Connection] = set()
+
+
+class _Connection:
+    """A client that asks."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.task: BackgroundTask
+
+
+class HookGate:
+    """Listens in a private folder, from the first asker on; one gate serves a whole provider.
+
+    A token says for which process is asked; it is given by environment. `refusal` returns what a
+    hook says to refuse, for a reason. A connection that is closed without an answer is a refusal,
+    too. `client` is the program that asks, and `seconds` how long it waits for an answer.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        services: ProviderServices,
+        *,
+        refusal: Callable[[str], str],
+        client: Path = HOOK_CLIENT,
+        seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._folder = folder
+        self._services = services
+        self._refusal = refusal
+        self._client = client
+        self._seconds = seconds
+        self._admitted: dict[bytes, _Admitted] = {}  # by what is made of the token
+        self._reading = 0
+        self._opening = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+        self._path = folder / f"hook-{os.getpid()}-{secrets.token_hex(4)}.sock"
+
+    async def admit(self, asker: HookAsker) -> dict[str, str]:
+        """Let a process ask; return the environment that HOOK_COMMAND needs for that.
+
+        Raises ProviderNotAvailableError when there is no socket to be had.
+        """
+        await self._listen()
+        token = secrets.token_hex(_TOKEN_BYTES)
+        self._admitted[_digest(token.encode())] = _Admitted(asker)
+        return {
+            "PRSM_HOOK_PYTHON": sys.executable,
+            "PRSM_HOOK_CLIENT": str(self._client),
+            "PRSM_HOOK_SOCKET": str(self._path),
+            "PRSM_HOOK_TOKEN": token,
+            "PRSM_HOOK_SECONDS": f"{self._seconds:g}",
+        }
+
+    def dismiss(self, asker: HookAsker) -> None:
+        """Refuse whatever a process still asks, also what is being decided."""
+        for digest, admitted in tuple(self._admitted.items()):
+            if admitted.asker is asker:
+                del self._admitted[digest]
+                for connection in admitted.deciding:
+                    connection.task.cancel()
+
+    async def aclose(self) -> None:
+        """Stop listening; what is still asked is refused."""
+        for admitted in tuple(self._admitted.values()):
+            self.dismiss(admitted.asker)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            self._path.unlink(missing_ok=True)
+
+    async def _listen(self) -> None:
+        async with self._opening:
+            if self._server is not None:
+                return
+            try:
+                _sweep(self._folder)
+                bound = bind_private(self._path)
+            except OSError as error:
+                raise ProviderNotAvailableError(
+                    f"no socket for the hooks to ask at: {error}",
+                    hint="Look at the folder of PRSM's state; see PRSM_HOME.",
+                ) from error
+            self._server = await asyncio.start_unix_server(self._accept, sock=bound)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_credentials(writer.get_extra_info("socket")).is_foreign:
+            writer.write(_frame(self._refusal("this engine belongs to another user")))
+            writer.close()
+            return
+        if self._reading >= MAX_READ:
+            writer.close()
+            return
+        self._reading += 1
+        connection = _Connection(reader, writer)
+        connection.task = self._services.start_soon(self._serve, connection, name="hook")
+
+    async def _serve(self, connection: _Connection) -> None:
+        """Answer one event; without an answer the connection is closed."""
+        try:
+            with suppress(ConnectionError, TimeoutError):  # it has gone, or asks nothing
+                told = await self._read(connection.reader)
+                connection.writer.write(_frame(await self._answer(connection, told)))
+                await connection.writer.drain()
+        finally:
+            connection.writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        """Return all that a client says, or a little more than it may say."""
+        told = bytearray()
+        try:
+            async with deadline(self._services, _READ_SECONDS):
+                while len(told) <= _MAX_EVENT and (chunk := await reader.read(_CHUNK)):
+                    told += chunk
+        finally:
+            self._reading -= 1
+        return bytes(told)
+
+    async def _answer(self, connection: _Connection, told: bytes) -> str:
+        token, _, text = told.partition(b"\n")
+        admitted = self._admitted.get(_digest(token[:_MAX_TOKEN]))
+        if admitted is None:
+            return self._refusal("the token is not one of this engine")
+        if len(told) > _MAX_EVENT:
+            return self._refusal("it is too long to be checked")
+        if len(admitted.deciding) >= MAX_ASKED:
+            return self._refusal("too much is being decided already")
+        try:
+            event = json.loads(text)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            return self._refusal("it cannot be read")
+        admitted.deciding.add(connection)
+        try:
+            return await admitted.asker.on_hook(event)
+        finally:
+            admitted.deciding.discard(connection)
+
+
+def _frame(answer: str) -> bytes:
+    """Return an answer as the client reads it."""
+    told = answer.encode(errors="replace")
+    return b"%d\n%b" % (len(told), told)
+
+
+def _digest(token: bytes) -> bytes:
+    """Return what a token is found by: how long that takes says nothing about the token."""
+    return hashlib.sha256(token).digest()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the sockets of engines that have died."""
+    for path in folder.glob("hook-*.sock"):
+        owner = path.name.split("-")[1]
+        if (
+            owner.isdecimal()
+            and not Path(f"/proc/{owner}").exists()
+            and Path("/proc/self").exists()
+        ):
+            path.unlink(missing_ok=True)

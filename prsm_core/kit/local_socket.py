@@ -1,0 +1,78 @@
+"""Unix sockets for their owner alone, at paths of any length."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ADDRESS_LIMIT = 100  # bytes; an address holds 107, and 103 on some systems
+_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
+
+
+class Credentials(NamedTuple):
+    """Who is at the other end of a Unix socket, by the kernel's word.
+
+    Those of a connection are of the process that connected, those of a pair of the process that
+    made it. `pid` is 0 for a process that is not seen from this process's namespace.
+    """
+
+    pid: int
+    uid: int
+    gid: int
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is another user's."""
+        return self.uid != os.geteuid()
+
+
+class _HasOptions(Protocol):
+    """A socket, or what asyncio shows of one."""
+
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
+        """Return an option of the socket."""
+        ...
+
+
+def peer_credentials(connection: _HasOptions) -> Credentials:
+    """Return who is at the other end of a Unix socket."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return Credentials(*_CREDENTIALS.unpack(told))
+
+
+@contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """Give an address of a socket: a path that is too long goes by way of its open folder."""
+    if len(os.fsencode(path)) <= ADDRESS_LIMIT:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def bind_private(path: Path) -> socket.socket:
+    """Return a socket of mode 0600 that is bound at a path, in place of one that was there.
+
+    Nobody listens yet; it does not block. Raises OSError.
+    """
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.setblocking(False)
+        os.fchmod(bound.fileno(), 0o600)  # first: the name never has wider rights
+        path.unlink(missing_ok=True)
+        with short_name(path) as name:
+            bound.bind(name)
+    except BaseException:
+        bound.close()
+        raise
+    return bound

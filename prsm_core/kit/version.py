@@ -1,0 +1,183 @@
+"""Which version of a vendor's program is there, and whether a plugin works with it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.known_version import recall, remember
+from prsm_core.kit.npm import packaged_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.interfaces.provider import Process, ProviderServices
+
+PRINT_SECONDS = 5.0
+_VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?\S*")
+
+Numbers = tuple[int, int, int]
+
+
+async def printed_version(
+    command: Sequence[str],
+    services: ProviderServices,
+    *,
+    name: str,
+    cure: str,
+    env: Mapping[str, str] | None = None,
+    package: str | None = None,
+    fresh: bool = False,
+) -> str | None:
+    """Return the first line of `--version`, None if none comes within five seconds.
+
+    It is asked once: as long as the program's file does not change, what it said is known in the
+    private folder of the services, unless it must be `fresh`.
+
+    Where npm has installed `package` that tells its version at once, and the program need only
+    start: some take seconds of CPU to print it. The process has ended when this returns.
+
+    Args:
+        command: The program, and arguments before `--version`.
+        services: What starts the process and keeps the time.
+        name: The vendor's name of the program.
+        cure: What to do where it is missing, as a sentence.
+        env: Variables added to the allow-listed environment.
+        package: The npm package that the program is part of.
+        fresh: Whether it is asked all the same.
+
+    Raises ProviderNotAvailableError when the program is missing or cannot run.
+    """
+    if not fresh and (known := recall(command, env, services.state_dir)) is not None:
+        return known
+    try:
+        process = await services.start_process(
+            [*command, "--version"], name=f"{name} --version", env=env
+        )
+    except ProviderNotAvailableError as error:
+        raise ProviderNotAvailableError(error.message, hint=cure) from error
+    try:
+        known = packaged_version(command, package) if package else None
+        told = known or await _first_line(process, services)
+    except (TimeoutError, ProcessError):
+        return None
+    finally:
+        await process.stop(grace=0)
+    if numbers_of(told) is not None:
+        remember(command, env, services.state_dir, told)
+    return told
+
+
+async def _first_line(process: Process, services: ProviderServices) -> str:
+    """Return the first line that says anything; what else is printed nobody waits for."""
+    async with deadline(services, PRINT_SECONDS):
+        process.close_stdin()
+        async for line in process.lines():
+            if line.strip():
+                return line.decode(errors="replace")
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRange:
+    """Which versions of a program a plugin needs, and which it was tested with.
+
+    Attributes:
+        program: The vendor's name of it.
+        oldest: The first that works at all.
+        tested_from: The first that was tested.
+        below: The first that was not tested any more.
+        install: The command that installs it, or a newer one.
+        package: Its npm package, if it is one.
+    """
+
+    program: str
+    oldest: Numbers
+    tested_from: Numbers
+    below: Numbers
+    install: str
+    package: str | None = None
+
+    def __str__(self) -> str:
+        """Return what was tested, as `>=1.2,<1.3`."""
+        return f">={_dotted(self.tested_from)},<{_dotted(self.below)}"
+
+    @property
+    def cure(self) -> str:
+        """What to do where the program is missing."""
+        return f"Install it with `{self.install}`, or set `command`."
+
+    async def found(
+        self,
+        command: Sequence[str],
+        services: ProviderServices,
+        env: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Return the version that is there, None if it does not tell within five seconds.
+
+        Raises ProviderNotAvailableError when the program is missing, cannot run, or is too old.
+        """
+        text = await self._printed(command, services, env)
+        numbers = numbers_of(text or "")
+        if numbers is not None and numbers < self.oldest:
+            text = await self._printed(command, services, env, fresh=True)  # it may be another now
+        return self.checked(text or "")
+
+    async def _printed(
+        self,
+        command: Sequence[str],
+        services: ProviderServices,
+        env: Mapping[str, str] | None,
+        *,
+        fresh: bool = False,
+    ) -> str | None:
+        return await printed_version(
+            command,
+            services,
+            name=self.program,
+            cure=self.cure,
+            env=env,
+            package=self.package,
+            fresh=fresh,
+        )
+
+    def checked(self, text: str) -> str | None:
+        """Return the version in a text, if any; raise as `found` does."""
+        version, numbers = version_in(text), numbers_of(text)
+        if numbers is not None and numbers < self.oldest:
+            raise ProviderNotAvailableError(
+                f"{self.program} {version} is too old: this plugin needs {_dotted(self.oldest)}",
+                hint=f"Install a newer one with `{self.install}`.",
+            )
+        return version
+
+    def is_tested(self, version: str | None) -> bool:
+        """Return whether a version is inside the tested range."""
+        numbers = numbers_of(version or "")
+        return numbers is not None and self.tested_from <= numbers < self.below
+
+    def untested(self, version: str | None) -> str | None:
+        """Return why a version that was `found` may not work; None for one that was tested."""
+        if version is None:
+            return f"`{self.program} --version` told no version within {PRINT_SECONDS:g} s"
+        return None if self.is_tested(version) else f"version {version} was not tested"
+
+
+def version_in(text: str) -> str | None:
+    """Return the version in a text, as it is written there."""
+    match = _VERSION.search(text)
+    return match[0] if match else None
+
+
+def numbers_of(text: str) -> Numbers | None:
+    """Return the numbers of the version in a text."""
+    match = _VERSION.search(text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def _dotted(numbers: Numbers) -> str:
+    major, minor, patch = numbers
+    return f"{major}.{minor}.{patch}" if patch else f"{major}.{minor}"

@@ -144,7 +144,7 @@ def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     assert not strange
 
 
-# What a fake program takes: a module of the testing room that it imports itself, as docs/plugins.md says.
+# What a fake program takes: a module that it imports itself, as docs/plugins.md says.
 FAKES = "prsm_core.testing.odd_faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {

@@ -12,6 +12,7 @@ permissions who may do what                       engine      agents, turns, too
 builtin     console, json, JSONL sink             app         puts it together
 cli         the `prsm` command                    testing     for plugin authors
 sim         whole runs from a seed                shell       what a text runs under bash
+deprecation what goes with a later version       distributions whose module it is
 """
 
 from __future__ import annotations
@@ -405,6 +406,8 @@ _HOMES = {
     "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),
 }
+_OLD: dict[str, str] = {}  # names that are no more, and what takes their place: "module:name"
+_OLD_GO_IN = "0.2"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
@@ -413,7 +416,9 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
     def __getattr__(name: str) -> object:
         module = _HOME_OF.get(name)
         if module is None:
-            raise AttributeError(f"module 'prsm_core' has no attribute {name!r}")
+            from prsm_core.deprecation import forwards
+
+            return forwards(__name__, _OLD, goes_in=_OLD_GO_IN)(name)
         import importlib
 
         value = getattr(importlib.import_module(module), name)

@@ -12,9 +12,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.records import check_name
-from prsm_core.plugins.records import CORE, WORDS
+from prsm_core.plugins.records import WORDS
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:

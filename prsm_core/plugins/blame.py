@@ -9,17 +9,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.plugins.discovery import GROUP
-from prsm_core.plugins.records import CORE
-from prsm_core.version import __version__
+from prsm_core.distributions import (
+    CORE_ROOT,
+    distribution_of,
+    entry_points_of_plugins,
+    root_of,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Iterator
-    from importlib.metadata import EntryPoints
     from types import CodeType, FrameType, TracebackType
 
-_CORE_ROOT = "prsm_core"
 _DEBUGGERS = frozenset({"bdb", "pdb"})
 
 
@@ -28,7 +29,7 @@ _roots: set[str] = set()  # the top packages that plugins' code was registered f
 
 def note_module(module: str) -> None:
     """Take note of the module of something that a plugin has registered."""
-    if root := _root(module):
+    if root := root_of(module):
         _roots.add(root)
 
 
@@ -74,29 +75,18 @@ def place_of_task(task: asyncio.Task[Any]) -> Place | None:
     return _place(reversed(frames))
 
 
-def distribution_of(module: str) -> str | None:
-    """Return the name and version of the distribution whose plugin a module belongs to."""
-    root = _root(module)
-    if root == _CORE_ROOT:
-        return f"{CORE} {__version__}"
-    for point in _entry_points():
-        if root and point.dist is not None and _root(point.module) == root:
-            return f"{point.dist.name} {point.dist.version}"
-    return None
-
-
 def _place(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
-    named = {_root(point.module) for point in _entry_points()}
-    roots = (_roots | named) - {_CORE_ROOT, ""}
+    named = {root_of(point.module) for point in entry_points_of_plugins()}
+    roots = (_roots | named) - {CORE_ROOT, ""}
     first = None
     for frame, line in frames:
-        root = _root(_module(frame))
+        root = root_of(_module(frame))
         if root in roots:
             owner = distribution_of(root) or f"plugin code {root}"
             return Place(frame.f_code, line, owner, is_plugin=True)
         if first is None and root not in sys.stdlib_module_names:
             first = Place(frame.f_code, line, distribution_of(root))
-        if root == _CORE_ROOT:  # which was called by whatever is further out
+        if root == CORE_ROOT:  # which was called by whatever is further out
             return first
     return first
 
@@ -113,13 +103,6 @@ def _inwards(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
         trace = trace.tb_next
 
 
-def _entry_points() -> EntryPoints:
-    # Imported late: it costs as much as all of this package.
-    from importlib.metadata import entry_points
-
-    return entry_points(group=GROUP)
-
-
 def _first(waiting: object, *what: str) -> Any:
     """Return an attribute of a coroutine or a generator, of whatever kind it is."""
     names = [f"{kind}_{name}" for kind in ("cr", "ag", "gi") for name in what]
@@ -129,7 +112,3 @@ def _first(waiting: object, *what: str) -> Any:
 def _module(frame: FrameType) -> str:
     name = frame.f_globals.get("__name__")
     return name if isinstance(name, str) else ""
-
-
-def _root(module: str) -> str:
-    return module.partition(".")[0]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from prsm_core import hookspecs
+from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.plugins.fields import check_fields
+from prsm_core.plugins.hooks import brings_checks, implementations
 from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.pins import core_version, satisfies
 from prsm_core.plugins.records import (
-    CORE,
     HOOKS,
     WORDS,
     IncompatibleError,
@@ -24,16 +24,11 @@ from prsm_core.plugins.records import (
     PluginRecord,
     PluginState,
     Spec,
-    nearest,
     one_line,
-    unknown,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-CHECKS = "prsm_permission_checks"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,10 +102,10 @@ class Candidate:
         try:
             self._check_pins()
             plugin = self.load()
-            self.brings_checks = _brings_checks(plugin)
-            implementations = _implementations(plugin, self.name)
-            self.hooks = tuple(sorted({hook for hook, _ in implementations}))
-            for hook, function in implementations:
+            self.brings_checks = brings_checks(plugin)
+            found = implementations(plugin, self.name)
+            self.hooks = tuple(sorted({hook for hook, _ in found}))
+            for hook, function in found:
                 self._ask(hook, function)
         except KeyboardInterrupt:
             raise
@@ -138,49 +133,3 @@ class Candidate:
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec
-
-
-def _brings_checks(plugin: object) -> bool | None:
-    """Return whether what was imported means to contribute permission checks.
-
-    None where it has a hook that this core does not know, and that looks like no other.
-    """
-    if callable(getattr(plugin, CHECKS, None)):
-        return True
-    marks = pluggy.PluginManager(hookspecs.hookspec.project_name)
-    hooks = [
-        options.get("specname") or name
-        for name in dir(plugin)
-        if (options := marks.parse_hookimpl_opts(plugin, name)) is not None
-    ]
-    # Without the prefix, which makes all of them look alike.
-    known = {hook.removeprefix("prsm_"): hook for hook in HOOKS}
-    meant = {known.get(nearest(hook.removeprefix("prsm_"), list(known)) or "") for hook in hooks}
-    if CHECKS in meant:
-        return True
-    return None if None in meant else False
-
-
-def _implementations(plugin: object, name: str) -> list[tuple[str, Callable[..., Any]]]:
-    """Return the plugin's (hook, function) pairs after pluggy has checked their signatures."""
-    # A manager of its own: what pluggy left of a plugin it refused cannot touch another.
-    manager = pluggy.PluginManager(hookspecs.hookspec.project_name)
-    manager.add_hookspecs(hookspecs)
-    manager.register(plugin, name)
-    implementations = []
-    for caller in manager.get_hookcallers(plugin) or ():
-        for impl in caller.get_hookimpls():
-            if caller.name not in HOOKS:
-                if impl.optionalhook:
-                    continue
-                raise IncompatibleError(unknown("hook", caller.name, list(HOOKS)).message)
-            if impl.wrapper or impl.hookwrapper:
-                raise IncompatibleError(f"{caller.name} is a wrapper, which hooks cannot be")
-            implementations.append((caller.name, impl.function))
-    implemented = {hook for hook, _ in implementations}
-    for hook in HOOKS:
-        if hook not in implemented and callable(getattr(plugin, hook, None)):
-            raise PluginError(f"{hook} is not marked with @hookimpl")
-    if not implementations:
-        raise PluginError("implements no hook")
-    return implementations

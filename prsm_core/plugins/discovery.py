@@ -6,20 +6,19 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prsm_core.distributions import CORE, entry_points_of_plugins
 from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.pins import core_pins, core_version
-from prsm_core.plugins.records import CORE, PluginState, unknown
+from prsm_core.plugins.records import PluginState, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
-GROUP = "prsm"
-
 
 def plugin_names() -> tuple[str, ...]:
     """Return the names of the installed plugins without importing any of them."""
-    return tuple(sorted({point.name for point in _scan()}))
+    return tuple(sorted({point.name for point in entry_points_of_plugins()}))
 
 
 def builtin(name: str, module: str) -> Candidate:
@@ -36,7 +35,7 @@ def builtin(name: str, module: str) -> Candidate:
 def installed(entry_points: Iterable[EntryPoint] | None) -> list[Candidate]:
     """Return the plugins of these entry points (None: of all distributions), in order of name."""
     plugins = []
-    for point in _scan() if entry_points is None else entry_points:
+    for point in entry_points_of_plugins() if entry_points is None else entry_points:
         dist = point.dist
         plugins.append(
             Candidate(
@@ -80,13 +79,6 @@ def apply_lists(
         for source, names in {"PRSM_PLUGINS": only or set(), **blocked}.items()
         for name in sorted(names.difference(known))
     ]
-
-
-def _scan() -> Iterable[EntryPoint]:
-    # Imported late: it costs as much as all of this package.
-    from importlib.metadata import entry_points
-
-    return entry_points(group=GROUP)
 
 
 def _names(text: str) -> set[str]:

@@ -18,8 +18,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prsm_core.distributions import distribution_of
 from prsm_core.errors import PluginError, PrsmError
-from prsm_core.plugins.blame import distribution_of, note_module
+from prsm_core.plugins.blame import note_module
 from prsm_core.plugins.objects import load_object
 from prsm_core.plugins.records import WORDS, one_line
 from prsm_core.plugins.settings import WithSettings, reference_of

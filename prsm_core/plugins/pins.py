@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from prsm_core.plugins.records import CORE
+from prsm_core.distributions import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,7 +17,6 @@ from prsm_core.interfaces.sink import EventSinkSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-CORE = "prsm-core"
 SWITCHED_OFF = "plugins are switched off: leave out --no-plugins"
 
 Spec = ProviderSpec | PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec

@@ -12,7 +12,7 @@ permissions who may do what                       engine      agents, turns, too
 builtin     console, json, JSONL sink             app         puts it together
 cli         the `prsm` command                    testing     for plugin authors
 sim         whole runs from a seed                shell       what a text runs under bash
-deprecation what goes with a later version       distributions whose module it is
+deprecation what goes with a later version        distributions whose module it is
 """
 
 from __future__ import annotations

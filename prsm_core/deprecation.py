@@ -34,7 +34,7 @@ _told: set[tuple[str, str]] = set()  # what, and the top package of who uses it
 class Deprecated:
     """Something public that goes.
 
-    what: Its whole name: prsm_core.interfaces.section.read_section.
+    what: Its whole name: prsm_core.kit.section.read_section.
     goes_in: The minor version that is without it: "0.3".
     instead: What takes its place; None: nothing does.
     """

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
+import tokenize
+from io import StringIO
 from statistics import median
+from token import COMMENT
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+_RULER = re.compile(r"#\s*([-=*~_])\1{2,}|##{2,}")
 MAX_FILE, MEDIAN_FILE = 500, 150
 MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
 
@@ -69,6 +74,28 @@ def test_the_median_file_and_function_are_short(report):
 def test_every_module_says_in_its_first_line_what_it_owns():
     silent = [where(p) for p in package_files() if not ast.get_docstring(parsed(p))]
     assert not silent
+
+
+def _rulers(text: str) -> list[str]:
+    """Return the comments of a text that draw a line, as banners between functions do."""
+    tokens = tokenize.generate_tokens(StringIO(text).readline)
+    return [each.string for each in tokens if each.type == COMMENT and _RULER.match(each.string)]
+
+
+def test_no_banner_divides_a_module():
+    texts = {where(p): p.read_text(encoding="utf-8") for p in package_files() + suite_files()}
+    banners = {path: found for path, text in texts.items() if (found := _rulers(text))}
+    assert not banners, "a part that needs a banner is a module of its own"
+
+
+@pytest.mark.parametrize("line", ["# --- turns ---", "#-----", "#### turns", "# ===== x", "# ***"])
+def test_a_banner_is_recognised(line):
+    assert _rulers(f"a = 1\n{line}\n") == [line]
+
+
+@pytest.mark.parametrize("line", ["# - a point", "#: a name", "# --flag is given", "'# --- x'"])
+def test_other_comments_are_no_banners(line):
+    assert _rulers(f"a = 1\n{line}\n") == []
 
 
 def test_only_the_engines_process_room_starts_processes():

@@ -133,8 +133,6 @@ class Keyboard:
                 os.write(self._descriptor, _PASTES_OFF.encode())
                 termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)  # type: ignore[arg-type]
 
-    # --- the terminal -------------------------------------------------------------------------
-
     def _is_in_front(self) -> bool:
         return is_in_front(self._descriptor)
 
@@ -171,8 +169,6 @@ class Keyboard:
             self._end()
         self._keys += self._decode(chunk)
         self._take_keys()
-
-    # --- keys ---------------------------------------------------------------------------------
 
     def _take_keys(self) -> None:
         keys, self._keys = self._keys, ""

@@ -151,8 +151,6 @@ class LiveScreen(Screen):
         self._is_away = True
         self._draw(left)
 
-    # --- drawing ------------------------------------------------------------------------------
-
     def _draw(self, above: Sequence[str] = ()) -> None:
         """Write lines and the foot below them, in place of the one that stands there."""
         size = self._size()

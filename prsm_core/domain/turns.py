@@ -64,9 +64,6 @@ class AgentError:
         }
 
 
-# --- what a provider streams -----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of the answer, live only."""
@@ -169,9 +166,6 @@ ProviderEvent = (
 """What a provider tells during a turn; `TurnEnded` is the last, and comes once."""
 
 
-# --- what a turn starts from -----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMessage:
     """One message of a turn."""
@@ -231,9 +225,6 @@ class AssembledContext:
     permissions_granted: tuple[str, ...] = ()
     source_event_id: str | None = None
     workspace_path: str
-
-
-# --- what a turn becomes ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,8 +178,6 @@ class Spent:
             "unknown_turns": self.unknown_turns,
         }
 
-    # --- for people ---------------------------------------------------------------------------
-
     @property
     def tokens_text(self) -> str:
         """The tokens in words: `1,240`, `1,240 + unknown (2 turns)`, `unknown (1 turn)`."""

@@ -118,8 +118,6 @@ class OrchestrationEngine:
         """Whether a run is open."""
         return self._started is not None
 
-    # --- a run -------------------------------------------------------------------------------
-
     async def run(
         self,
         task_definition: str,
@@ -407,8 +405,6 @@ class OrchestrationEngine:
         )
         await self._journal.commit(step)
 
-    # --- the end -----------------------------------------------------------------------------
-
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.
 
@@ -426,8 +422,6 @@ class OrchestrationEngine:
     @property
     def _is_broken(self) -> bool:
         return self._broken is not None and self._broken.done()
-
-    # --- surprises ---------------------------------------------------------------------------
 
     def _surprise(self, name: str, error: Exception) -> None:
         """Take note of a background task that failed; a broken store ends the engine.

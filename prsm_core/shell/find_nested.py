@@ -142,9 +142,6 @@ def _note_shell(command: Command, nested: Nested) -> None:
         nested.reads_input = True
 
 
-# Wrappers.
-
-
 def _note_wrapper(name: str, command: Command, nested: Nested) -> None:
     words, rules = command.words, WRAPPERS[name]
     if name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:

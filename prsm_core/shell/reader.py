@@ -227,8 +227,6 @@ class _Reader:
             raise RefusedError("a part of it belongs to nothing")
         self._end = node.end_byte
 
-    # Simple commands.
-
     def _statement(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
         draft = self._drafts[node.id] = self._last = _Draft(piped, self._is_beside, self._is_beside)
         self._is_beside = False
@@ -278,8 +276,6 @@ class _Reader:
                 raise RefusedError("it cannot be told where a command ends")
             if not gap and before.kind in _NO_WORDS:
                 raise RefusedError("it cannot be told where a word ends")
-
-    # Redirections.
 
     def _redirect(self, kind: str, children: Sequence[Node], owner: int) -> None:
         draft = self._drafts.setdefault(owner, _Draft())

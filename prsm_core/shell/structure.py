@@ -93,8 +93,6 @@ class _Builder:
         self._depth -= 1
         return step
 
-    # Lists and pipelines.
-
     def _list(self, node: Node) -> Step:
         first, operator, second = only(node, 3)
         if operator.type not in {"&&", "||"}:
@@ -127,8 +125,6 @@ class _Builder:
 
     def _group(self, node: Node) -> Step:
         return self._sequence(between(node, "{", "}"))
-
-    # Redirections.
 
     def _redirected(self, node: Node) -> Step:
         body = [child for child in node.children if child.type not in _REDIRECTS]
@@ -194,8 +190,6 @@ class _Builder:
         if quoted:
             return (Literal(Word(self._literals.text(node))),)
         return self._inside(node, is_quoted=False)
-
-    # Branches and loops.
 
     def _if(self, node: Node) -> Step:
         return Choice(tuple(self._branches(node.children)))
@@ -270,8 +264,6 @@ class _Builder:
     def _do(self, node: Node) -> Step:
         return self._sequence(between(node, "do", "done"))
 
-    # Simple commands.
-
     def _command(self, node: Node) -> Step:
         self._commands += 1
         assigned: list[tuple[str, Pieces]] = []
@@ -317,8 +309,6 @@ class _Builder:
             else:
                 words.append(self._one(each))
         return Simple(tuple(words))
-
-    # Words.
 
     def _words(self, nodes: Iterable[Node]) -> tuple[Pieces, ...]:
         """Return the words of some nodes; those that touch are one."""

@@ -118,8 +118,6 @@ class Mind:
             case "task_result" if message["from"] not in self.ended:
                 self.ended.append(message["from"])
 
-    # --- wishes --------------------------------------------------------------------------------
-
     def _choose(self, tools: frozenset[str]) -> Request:
         dice = self.society.dice
         wishes = [

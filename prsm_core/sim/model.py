@@ -247,8 +247,6 @@ class _Turn:
     def _tell(self, event: Any) -> None:
         self.queue.put_nowait(event)
 
-    # --- the play ------------------------------------------------------------------------------
-
     def _work(self) -> None:
         if self._is_honest and not self._is_over:
             self._provider.works(self._session)
@@ -370,8 +368,6 @@ class _Turn:
         if self._strikes("garbage", 0.05):
             self._tell(AssistantMessage("by the way"))
             self._tell(TurnEnded(StopReason.MAX_TOKENS))
-
-    # --- faults --------------------------------------------------------------------------------
 
     async def _misbehave(self) -> bool:
         """Let a fault strike, or none; return whether it has ended the turn."""

@@ -81,8 +81,6 @@ class PastLives:
             while True:
                 _ = group.create_task((await self._works.get())())
 
-    # --- what the store tells ------------------------------------------------------------------
-
     def refused(self, step: Step, error: PrsmError) -> None:
         """Keep nothing of a step that the ledger did not take."""
 

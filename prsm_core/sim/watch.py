@@ -98,8 +98,6 @@ class Watch:
         """Look at the engine no more: it is closed."""
         self._engine = self._store = self._observer = None
 
-    # --- steps ---------------------------------------------------------------------------------
-
     def refused(self, step: Step, error: PrsmError) -> None:
         """Take note of a step that the ledger refused: only what came too late may be."""
         if self._is_past(step):
@@ -266,8 +264,6 @@ class Watch:
 
     def _wall_time(self) -> float:
         return 0.0 if self._engine is None else self._engine.runtime.clock.time()
-
-    # --- knots and quiet moments ---------------------------------------------------------------
 
     def _alive(self) -> frozenset[str]:
         if self._engine is None:

@@ -128,8 +128,6 @@ class World:
             violations=tuple(self._findings.violations),
         )
 
-    # --- one engine ----------------------------------------------------------------------------
-
     async def _play_engine(
         self, crash_at: int | None = None, interrupt_at: int | None = None
     ) -> None:
@@ -255,8 +253,6 @@ class World:
 
     def _sink(self, _run: RunInfo, _settings: Mapping[str, Any]) -> EventSink:
         return SimSink(self._faults, self._clock)
-
-    # --- the end -------------------------------------------------------------------------------
 
     def _before_jump(self, due: float) -> None:
         """Look at everything while nothing runs; see to it that the run ends."""

@@ -109,9 +109,6 @@ class AnthropicMessages:
         ]
 
 
-# --- requests ------------------------------------------------------------------------------------
-
-
 def _blocks(content: Any) -> list[Block]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -148,9 +145,6 @@ def _declared(name: str, body: Mapping[str, Any]) -> str:
     if name in names:
         return name
     return next((full for full in names if _plain(full) == name), name)
-
-
-# --- answers -------------------------------------------------------------------------------------
 
 
 def _events(reply: Reply, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

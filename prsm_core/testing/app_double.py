@@ -82,8 +82,6 @@ class ScriptedApp:
         self._open: dict[str, Event] = {}
         self._changed = asyncio.Event()  # set and replaced whenever something happens
 
-    # --- what a test says ---------------------------------------------------------------------
-
     def say(
         self,
         kind: str,
@@ -161,8 +159,6 @@ class ScriptedApp:
         while (found := dict(self.answers).get(request)) is None:
             await self._changed.wait()
         return found
-
-    # --- what a frontend asks -----------------------------------------------------------------
 
     async def start_run(self, task: str, **overrides: Any) -> ScriptedRun:
         """Start the one run; raises `refusal` if the test has set one."""

@@ -109,8 +109,6 @@ class FrontendContract(ABC):
                 lack = "has not done what the test waits for"
             pytest.fail(f"after {self.deadline_s:g} s the frontend {lack}")
 
-    # --- the run ------------------------------------------------------------------------------
-
     @pytest.mark.parametrize(("status", "exit_code"), ENDS)
     async def test_its_exit_code_is_that_of_the_run(self, status: str, exit_code: int) -> None:
         """It starts the task of the options and ends with its run."""
@@ -169,8 +167,6 @@ class FrontendContract(ABC):
         for harm in ("\x1b]0;owned", "\u202egnp"):
             assert harm not in showing.terminal.text
 
-    # --- what goes wrong ----------------------------------------------------------------------
-
     async def test_a_run_that_cannot_start_is_no_success(self) -> None:
         """What `start_run` raises is raised, or shown and given an exit code."""
         app = ScriptedApp()
@@ -224,8 +220,6 @@ class FrontendContract(ABC):
             app.finish()
             await asyncio.wait({showing.task})
             assert not showing.terminal.disorder
-
-    # --- the person ---------------------------------------------------------------------------
 
     async def test_without_a_person_it_answers_nothing(self) -> None:
         """With the setting `interactive: false` the engine answers."""

@@ -134,9 +134,6 @@ def _answer_schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
-# --- what a request says ---------------------------------------------------------------------
-
-
 def _parts_of(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [part for part in content.get("parts") or () if isinstance(part, dict)]
 
@@ -179,9 +176,6 @@ def _declared(name: str, body: Mapping[str, Any]) -> str:
     if name in names:
         return name
     return next((known for known in names if _plain(known) == name), name)
-
-
-# --- what a reply becomes --------------------------------------------------------------------
 
 
 def _chunks(reply: Reply, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

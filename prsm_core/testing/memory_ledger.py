@@ -89,8 +89,6 @@ class MemoryLedger:
         _check_stored(events)
         return self._number(events)
 
-    # --- the log -----------------------------------------------------------------------------
-
     def _first_result(
         self, step: Step, session_id: str, kind: type[Step], events: tuple[Event, ...]
     ) -> Committed:
@@ -119,8 +117,6 @@ class MemoryLedger:
             log.append(event)
             numbered.append(event)
         return tuple(numbered)
-
-    # --- agents ------------------------------------------------------------------------------
 
     def _fenced(self, step: Step) -> AgentEntry | None:
         """Return the agent a step belongs to, None for an act of the run or a new agent."""
@@ -185,8 +181,6 @@ class MemoryLedger:
             self._undo.set(
                 agent, state=state, waiting_on=step.changes[-1].waiting_on, ended_at=ended
             )
-
-    # --- what each kind writes ---------------------------------------------------------------
 
     def _write(self, step: Step, agent: AgentEntry | None) -> None:
         if isinstance(step, SpawnStep):
@@ -352,8 +346,6 @@ class MemoryLedger:
         for entry in self.messages.values():
             if entry.message.target == step.agent_id and entry.consumed_by is None:
                 self._undo.set(entry, incarnation=new)
-
-    # --- messages ----------------------------------------------------------------------------
 
     def _send(self, step: Step) -> None:
         for message in step.messages:

@@ -153,8 +153,6 @@ class MisbehaviourContract(ABC):
         assert len(outcome.events("turn_finished")) == turns
         return outcome
 
-    # --- it never comes to a turn ---------------------------------------------------------------
-
     @pytest.mark.parametrize(("mode", "content", "reason"), UNRUNNABLE)
     async def test_a_program_that_cannot_be_run_fails_its_agent_with_the_reason(
         self, tmp_path: Path, mode: int | None, content: bytes, reason: str
@@ -184,8 +182,6 @@ class MisbehaviourContract(ABC):
     ) -> None:
         """The cause is told, without noise and secrets."""
         await self.play(tmp_path, row)
-
-    # --- it ends, or never does -------------------------------------------------------------
 
     @each(misbehaviour.DIES)
     async def test_a_program_that_dies_is_started_again_as_often_as_configured(
@@ -220,8 +216,6 @@ class MisbehaviourContract(ABC):
         assert outcome.states[-1] == "killed"
         assert outcome.odd.summary.startswith("begun")
         assert outcome.texts[0].startswith("begun")
-
-    # --- what it says -----------------------------------------------------------------------
 
     @each(misbehaviour.ENDURED)
     async def test_what_can_be_endured_is_endured(self, tmp_path: Path, row: Misbehaviour) -> None:
@@ -297,8 +291,6 @@ class MisbehaviourContract(ABC):
         own = {self.key_variable, *self.own_variables}
         assert own - INHERITED <= told
         assert [n for n in told - own if not n.startswith(self.own_prefixes or "=")] == []
-
-    # --- what its model says ----------------------------------------------------------------
 
     async def test_a_busy_model_is_asked_again_with_growing_pauses(self, tmp_path: Path) -> None:
         """The third answer is the one that counts."""

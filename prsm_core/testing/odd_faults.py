@@ -160,9 +160,6 @@ def die(signum: int) -> None:
     stay_away()
 
 
-# --- before the first turn, and after the last -----------------------------------------------
-
-
 def version_hangs(*_: object) -> None:
     """Never tell the version."""
     begun()
@@ -198,9 +195,6 @@ def linger(*_: object) -> None:
     """Go on after the client has gone, or the turn is over."""
     begun()
     stay_away()
-
-
-# --- what it says ----------------------------------------------------------------------------
 
 
 def long_line(turn: OddTurn) -> Any:
@@ -263,9 +257,6 @@ def terminal_tricks(_: OddTurn) -> None:
     os._exit(5)
 
 
-# --- what it does not say --------------------------------------------------------------------
-
-
 def silence(turn: OddTurn) -> Any:
     """Say nothing at all."""
     return stay(turn)
@@ -320,9 +311,6 @@ def flushes_late(turn: OddTurn) -> Any:
     return turn.abort()
 
 
-# --- where it works --------------------------------------------------------------------------
-
-
 def asks_at_the_terminal(turn: OddTurn) -> Any:
     """Ask as programs do that want a person at the terminal; die without one."""
     begun()
@@ -340,9 +328,6 @@ def removes_its_folder(turn: OddTurn) -> Any:
     begun()
     (Marks.folder.parent / "work").rmdir()
     return fine(turn)
-
-
-# --- how it ends -----------------------------------------------------------------------------
 
 
 def closes_stdout(_: OddTurn) -> None:

@@ -123,8 +123,6 @@ class ProviderContract(MeteringContract, ABC):
 
         return open_scene
 
-    # --- text --------------------------------------------------------------------------------
-
     async def test_a_turn_gives_the_whole_message_and_ends_once(
         self, open_scene: OpenScene
     ) -> None:
@@ -148,8 +146,6 @@ class ProviderContract(MeteringContract, ABC):
         deltas = [delta.text for delta in only(TextDelta, events)]
         assert "".join(deltas) == "one two three four"
         assert len(deltas) > 1
-
-    # --- orchestration calls ----------------------------------------------------------------
 
     async def test_an_orchestration_call_reaches_the_host_and_its_answer_the_model(
         self, open_scene: OpenScene
@@ -237,8 +233,6 @@ class ProviderContract(MeteringContract, ABC):
         assert "there is no such child" in output
         assert reason(events) is StopReason.END_TURN
 
-    # --- permissions and questions ----------------------------------------------------------
-
     @pytest.mark.parametrize("allowed", [True, False])
     async def test_a_command_runs_only_when_it_is_allowed(
         self, open_scene: OpenScene, allowed: bool
@@ -276,8 +270,6 @@ class ProviderContract(MeteringContract, ABC):
         assert question.options == ("A", "B")
         assert host.requests == []
 
-    # --- errors -----------------------------------------------------------------------------
-
     async def test_after_a_rate_limit_the_turn_goes_on_and_the_model_sees_the_prompt_once(
         self, open_scene: OpenScene
     ) -> None:
@@ -300,8 +292,6 @@ class ProviderContract(MeteringContract, ABC):
         async with open_scene(failure(401)) as scene, scene.session() as session:
             events = await run_turn(session, "Hello.")
         assert (error(events).kind, error(events).retryable) == (ErrorKind.AUTH_FAILURE, False)
-
-    # --- steering and interrupting ----------------------------------------------------------
 
     async def test_text_is_put_into_the_running_turn(self, open_scene: OpenScene) -> None:
         """The model sees it in the same turn; outside a turn nothing is taken."""
@@ -401,8 +391,6 @@ class ProviderContract(MeteringContract, ABC):
             if session.reusable:
                 assert reason(await run_turn(session, "Go on.")) is StopReason.END_TURN
 
-    # --- resuming ---------------------------------------------------------------------------
-
     async def test_a_session_is_resumed_by_its_token_in_a_new_provider(
         self, open_scene: OpenScene
     ) -> None:
@@ -439,8 +427,6 @@ class ProviderContract(MeteringContract, ABC):
             text = scene.heard.text
         places = [text.index(said) for said in ("Count apples.", "Two apples.", "Go on.")]
         assert places == sorted(places)
-
-    # --- the provider itself ----------------------------------------------------------------
 
     async def test_the_provider_is_probed_without_a_session(self, open_scene: OpenScene) -> None:
         """It is available, and no model is asked."""

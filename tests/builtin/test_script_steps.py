@@ -75,9 +75,6 @@ def error_of(events):
     return end.error
 
 
-# --- edits ---------------------------------------------------------------------------------------
-
-
 async def test_an_edit_replaces_the_one_place_after_it_was_permitted(playing, work):
     (work / "a.txt").write_text("one two")
     host = RecordingHost()
@@ -144,9 +141,6 @@ async def test_a_denial_can_end_the_turn(playing):
     assert said(events) == []
 
 
-# --- commands ------------------------------------------------------------------------------------
-
-
 async def test_the_output_of_a_command_can_be_copied(playing):
     command = {"cmd": "echo out; echo err >&2; exit 3", "id": "try"}
     text = "${try.exit_code} ${try.stdout} ${/(e.r)/} ${try.status}: ${try.reason}"
@@ -204,9 +198,6 @@ async def test_an_interrupt_ends_a_running_command(playing, work):
         await session.interrupt()
         events = await turn
     assert only(TurnEnded, events) == [TurnEnded(StopReason.ABORTED)]
-
-
-# --- what a model may do -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -299,8 +290,6 @@ async def test_every_response_ends_with_one_step_ended(playing):
     assert events[-1] == TurnEnded(StopReason.END_TURN)
 
 
-# --- lanes ---------------------------------------------------------------------------------------
-
 LANES = {
     "w1": {"steps": [{"say": "by name"}]},
     "other": {"steps": [{"say": "by marker"}]},
@@ -333,9 +322,6 @@ async def test_the_lane_is_that_of_the_marker_then_of_the_name(playing, prompt, 
 async def test_what_does_not_go_by_the_script_is_an_error_of_the_turn(playing, lanes, why):
     async with playing(lanes=lanes) as session:
         assert why in error_of(await run_turn(session, "Go.")).message
-
-
-# --- settings ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -258,9 +258,6 @@ def test_an_unknown_frontend_is_told_before_anything_is_made(prsm, temp):
     assert "did you mean 'console'?" in done.err
 
 
-# --- a person at a terminal ----------------------------------------------------------------------
-
-
 @pytest.fixture
 def terminal():
     """The two ends of a terminal: the person's and the program's."""
@@ -321,9 +318,6 @@ def test_the_team_waits_for_a_person_who_is_there(start_prsm, terminal, project,
 def pidfd(process):
     """Return a descriptor that can be read once the process has ended."""
     return os.pidfd_open(process.pid)
-
-
-# --- what is shipped -----------------------------------------------------------------------------
 
 
 def test_the_wheel_holds_the_project_and_its_scenario(tmp_path):

@@ -274,9 +274,6 @@ def test_where_npm_does_not_do_it_that_is_told_and_the_package_stays(clone, scri
     assert clone.states()["codex"] == "active"
 
 
-# --- the list ------------------------------------------------------------------------------------
-
-
 def test_the_list_is_that_of_the_repository():
     folders = {path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")}
     assert folders == {package.distribution.replace("-", "_") for package in OWN_PACKAGES.values()}

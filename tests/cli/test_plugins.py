@@ -125,9 +125,6 @@ def test_what_a_refused_plugin_would_contribute_is_told_as_not_used(site, prsm_p
     assert [record["name"] for record in told["mine"] + told["mine-too"]] == ["twin", "twin"]
 
 
-# --- new ----------------------------------------------------------------------------------------
-
-
 def test_the_command_offers_every_kind_there_is():
     assert list(scaffold.KINDS) == list(KINDS)
 

@@ -150,9 +150,6 @@ async def test_a_message_the_ledger_refuses_is_an_error_of_the_call_alone(team):
     assert (status, '"unknown_agent"' in error) == ("failed", True)
 
 
-# --- the end of a turn ---------------------------------------------------------------------------
-
-
 async def test_a_call_that_waits_is_cancelled_when_its_turn_dies(opened):
     outcomes = []
 
@@ -287,9 +284,6 @@ async def test_a_provider_that_drops_a_call_cancels_it(team):
     assert result.status == "completed"
 
 
-# --- several calls at once -----------------------------------------------------------------------
-
-
 async def test_calls_of_one_turn_run_side_by_side(as_master):
     async def script(agent, _):
         wanted = [{"prompt": "x", "name": name, "wait": True} for name in "abc"]
@@ -309,9 +303,6 @@ async def test_calls_of_one_turn_run_side_by_side(as_master):
     barrier = asyncio.Barrier(3)
     team = await as_master(script, team=dict.fromkeys("abc", meet))
     assert team.ledger.states("master").count("waiting_for_child") == 1
-
-
-# --- the host ------------------------------------------------------------------------------------
 
 
 async def test_vendor_names_of_orchestration_tools_are_recognised(team):

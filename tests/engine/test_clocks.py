@@ -226,8 +226,6 @@ async def test_the_model_takes_a_slot_again_when_it_speaks_although_a_call_waits
         assert result.status == "completed", result
 
 
-# --- the arithmetic of a turn's clock ------------------------------------------------------------
-
 EVENT = st.one_of(
     st.tuples(st.just("pass"), st.floats(0, 100)),
     st.tuples(st.just("touch"), st.none()),
@@ -315,9 +313,6 @@ def test_each_vendor_call_has_a_clock_of_its_own():
     assert (measured.expired(), measured.remaining()) == (None, pytest.approx(4))
     clock.t += 4
     assert measured.expired() == "tool"
-
-
-# --- first_of ------------------------------------------------------------------------------------
 
 
 async def test_first_of_tells_which_came_first():

@@ -124,9 +124,6 @@ async def test_a_knot_of_three_generations_loses_the_deepest(team):
     assert team["b"].result.error_kind == "deadlock"
 
 
-# --- what is no knot -----------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def no_knot(opened, child, **fields):
     async def master(agent):

@@ -146,9 +146,6 @@ async def test_a_provider_that_breaks_the_rules_fails_the_agent_and_its_turn_is_
     assert words in turn["error"]["message"]
 
 
-# --- with children alive -------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("D8")
 async def test_a_turn_that_ends_with_live_children_waits_and_goes_on_with_their_messages(team):
     async def master(agent):
@@ -271,9 +268,6 @@ async def test_a_finishing_agent_can_still_be_killed(team):
     assert (await running).status == "killed"
 
 
-# --- unread prompts ------------------------------------------------------------------------------
-
-
 async def test_an_agent_cannot_finish_over_an_unread_prompt(team):
     async def master(agent):
         await prompt_agent(team.manager, agent.id, "and test it", "queue")
@@ -310,9 +304,6 @@ async def test_a_reviewer_is_given_the_prompt_with_the_refusal(as_master):
     sent = asyncio.Event()
     team = await as_master(script, team={"a": a})
     assert team.ledger.rows("SELECT type FROM inbox WHERE consumed_by IS NULL") == []
-
-
-# --- kills ---------------------------------------------------------------------------------------
 
 
 async def hang_with_child(agent):
@@ -424,9 +415,6 @@ async def test_a_failing_agents_children_are_killed_before_it_fails(as_master):
     moves = team.ledger.events("agent_state_changed")
     ends = [(m["agent"], m["to"]) for m in moves if m["to"] in {"killed", "failed"}]
     assert ends == [("b", "killed"), ("a", "failed")]
-
-
-# --- results -------------------------------------------------------------------------------------
 
 
 async def test_waiting_for_a_result_ends_a_minute_after_the_agents_clock(as_master):

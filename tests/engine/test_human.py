@@ -259,9 +259,6 @@ async def test_shutting_down_ends_open_requests_before_the_run_finishes(opened):
         assert (await running).status == "interrupted"
 
 
-# --- nobody is there -----------------------------------------------------------------------------
-
-
 async def test_without_a_person_permissions_are_denied_and_a_failed_run_says_so(team):
     async def master(agent):
         verdict = await agent.host.authorize(bash(agent))
@@ -362,9 +359,6 @@ async def test_an_answer_in_choices_and_text_reaches_a_vendors_question_tool(ope
         answer = {"choices": ["b"], "text": "because"}
         assert team.runtime.desk.resolve(asked.data["request"], "question", answer)
         assert (await running).status == "completed"
-
-
-# --- run_bash ------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("E62")

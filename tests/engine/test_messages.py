@@ -204,9 +204,6 @@ async def test_an_agent_with_a_full_mailbox_is_not_sent_more(team):
     assert result.status == "completed"
 
 
-# --- waiting -------------------------------------------------------------------------------------
-
-
 async def test_a_second_wait_of_one_turn_is_refused(team):
     async def master(agent):
         await agent.spawn(name="a")
@@ -281,9 +278,6 @@ async def test_a_failed_child_tells_its_error_and_what_it_said(team):
     assert result.status == "completed"
 
 
-# --- prompts and progress ------------------------------------------------------------------------
-
-
 async def test_a_persons_prompt_is_read_at_the_next_wait(team):
     async def master(agent):
         await agent.spawn(name="a")
@@ -354,9 +348,6 @@ async def test_progress_wakes_no_one_and_rides_in_the_next_answer(team):
     assert "progress_update" not in {e["kind"] for e in team.ledger.events("message_routed")}
 
 
-# --- looking at children -------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("E15", "E39", "E40", "E41", "E58", "E59", "E60")
 async def test_a_parent_sees_its_childrens_states_and_conversations(team):
     async def master(agent):
@@ -418,9 +409,6 @@ async def test_only_ones_own_children_can_be_looked_at(team, tool):
 
     result = await team.run("do it", master=master, a=a)
     assert result.status == "completed"
-
-
-# --- floods --------------------------------------------------------------------------------------
 
 
 def resident_bytes() -> int:

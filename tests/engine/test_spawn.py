@@ -293,9 +293,6 @@ async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_paren
     await as_master(script, {"provider": "script"}, others=[spec])
 
 
-# --- reuse ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("E50")
 async def test_a_finished_child_that_fits_is_used_again(as_master):
     async def script(agent, team):
@@ -372,9 +369,6 @@ async def test_a_running_child_is_not_used_again(as_master):
         await agent.complete()
 
     await as_master(script, team={"w1": worker, "w2": worker})
-
-
-# --- waiting for the child -----------------------------------------------------------------------
 
 
 @pytest.mark.requirement("E50")

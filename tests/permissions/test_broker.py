@@ -32,9 +32,6 @@ def context(tmp_path):
     return make_context(tmp_path)
 
 
-# Rules 1 to 4: refusals that nothing comes before.
-
-
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_ended_agent_is_refused_everything(context, mode):
     stale = replace(context, active=False, mode=mode)
@@ -81,9 +78,6 @@ async def test_an_agent_that_reads_by_shell_runs_safe_commands_only(context, fie
         assert isinstance(await one.decide(shell(command), reader), Deny)
     no_reader = replace(reader, tools=frozenset({"Grep"}))
     assert isinstance(await one.decide(shell("cat README.md"), no_reader), Deny)
-
-
-# Rules 5 to 10.
 
 
 @pytest.mark.requirement("E19", "E20")
@@ -154,9 +148,6 @@ async def test_what_was_allowed_always_is_shared_by_all_agents_below(context):
     assert isinstance(await one.decide(sibling, replace(context, lineage=("b",))), Ask)
 
 
-# Rules 11 and 12.
-
-
 @pytest.mark.requirement("E22")
 async def test_tools_that_are_no_shell_are_allowed(context):
     for tool in READ_TOOLS | EDIT_TOOLS | {"WebFetch", "WebSearch"}:
@@ -201,9 +192,6 @@ async def test_the_broker_gives_the_recorded_commands_an_accepted_verdict(contex
         if names[type(verdict)] not in row["accept"] and row["expected"] != "allow":
             wrong.append((row["id"], verdict))
     assert not wrong
-
-
-# The checks of plugins.
 
 
 async def test_the_strongest_verdict_wins(context):
@@ -367,8 +355,6 @@ async def test_a_verdict_of_a_check_carries_its_name(context):
     denied = await broker(tool_rules={"Read": "deny"}).decide(uses("Read", "x"), context)
     assert denied.check is None
 
-
-# Laws over all requests.
 
 REQUESTS = st.builds(
     PermissionRequest,

@@ -81,9 +81,6 @@ def test_the_recorded_calls_are_blocked_where_they_should_be(row):
     assert blocked == row["blocked"]
 
 
-# What is the same command, and whose.
-
-
 def test_space_around_a_command_does_not_make_it_another_one():
     history = History()
     assert history.times("a", ("ls",), ("  ls\n",), ("ls ",), ("\tls",)) == [False] * 3 + [True]
@@ -120,9 +117,6 @@ def test_the_memory_of_what_runs_is_bounded():
         history.guard.began("a", shell(f"touch {n}"))
     assert len(history.guard._agents["a"].running) == MAX_RUNNING
     assert sum(history.guard._trees[HERE].running.values()) == MAX_RUNNING
-
-
-# Results.
 
 
 def test_a_result_that_was_not_told_is_never_the_same():
@@ -172,9 +166,6 @@ def test_a_new_rule_gives_what_was_denied_another_chance_and_nothing_else():
     history.guard.rules_changed()
     assert history.call("a", "make")
     assert not history.call("a", "curl x", "ok")
-
-
-# Changes.
 
 
 def test_a_change_while_a_command_runs_makes_its_result_one_of_before():
@@ -240,9 +231,6 @@ def test_folders_outside_the_workspace_are_told_apart_up_to_a_limit():
     assert len(history.guard._trees) <= 110
 
 
-# Looking again.
-
-
 def test_who_waits_before_he_looks_again_goes_on_for_ever_and_who_does_not_is_refused():
     history = History()
     for _ in range(10):
@@ -261,9 +249,6 @@ def test_a_command_that_does_more_than_look_repeats_itself_however_slowly():
         calls.append(history.call("a", "make", "err"))
         history.time += 100
     assert calls == [False] * 3 + [True] * 2
-
-
-# The hint.
 
 
 def test_the_reason_says_what_it_returned_and_what_to_do():

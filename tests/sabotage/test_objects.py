@@ -62,9 +62,6 @@ def test_the_table_has_a_hundred_cases_and_more_of_all_kinds():
     }
 
 
-# --- sinks ---------------------------------------------------------------------------------------
-
-
 class Sink(EventSink):
     """Does what its case says, at the call that it is about."""
 
@@ -107,9 +104,6 @@ async def test_a_sink(opened, caplog, case):
         assert lost == len(kinds) - kinds.count("sink_dropped") - kinds.count("run_finished")
 
 
-# --- scorers -------------------------------------------------------------------------------------
-
-
 def model(name):
     return ModelCapability(
         model_id=name, provider="p", tier=ModelTier.STRONG, affinities={}, cost_factor=1
@@ -126,9 +120,6 @@ def test_a_scorer(case):
     [problem] = ranking.problems
     assert problem.startswith("model scorer bad is left out: ")
     assert case.told in problem
-
-
-# --- checks --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", cases("check"), ids=str)
@@ -162,9 +153,6 @@ async def test_a_check_that_never_lets_go(tmp_path, answer):
         verdict = await one.decide(uses("Read", "x"), make_context(tmp_path))
         stubborn.released.set()
     assert verdict == Deny("the permission check bad gave no verdict within 0.05 s")
-
-
-# --- providers -----------------------------------------------------------------------------------
 
 
 class Session(ProviderSession):
@@ -309,9 +297,6 @@ async def test_a_provider_that_never_lets_go_of_its_probe(opened, soon):
         with pytest.raises(ProviderNotAvailableError, match="provider bad: the probe did not end"):
             await team.run("do it", {"provider": "bad"})
         stubborn.released.set()
-
-
-# --- frontends -----------------------------------------------------------------------------------
 
 
 class Face(Frontend):

@@ -129,9 +129,6 @@ async def relayed(endpoint, folder):
         yield line
 
 
-# --- on the real engine --------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("F10")
 async def test_what_takes_longer_than_a_read_is_asked_for_again_by_its_token(team):
     outcomes = []

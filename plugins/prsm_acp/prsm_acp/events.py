@@ -100,8 +100,6 @@ class Translator:
         self.failure = None
         return events
 
-    # --- what the model says ---------------------------------------------------------------
-
     def _said(self, update: Json) -> list[ProviderEvent]:
         text, report = _text(update), self.usage.said(update)
         if report is not None:
@@ -147,8 +145,6 @@ class Translator:
             return []
         self._has_called = False
         return [StepEnded()]
-
-    # --- tool calls ------------------------------------------------------------------------
 
     def _called(self, update: Json) -> list[ProviderEvent]:
         call_id = str(update.get("toolCallId", ""))
@@ -212,8 +208,6 @@ class Translator:
         """
         bare = tools.bare_name(call)
         return self.is_ours(call) or (bare is not None and self._is_orchestration(bare))
-
-    # --- everything else -------------------------------------------------------------------
 
     def _mode_changed(self, update: Json) -> list[ProviderEvent]:
         mode = str(update.get("currentModeId"))

@@ -82,8 +82,6 @@ class AcpProvider(Provider):
             tokens_told="turn" if manifest.tells_tokens else "none",
         )
 
-    # --- what a subclass may override ------------------------------------------------------
-
     def launch(
         self, request: SessionRequest | None, home: Path, endpoint: McpEndpoint | None
     ) -> Launch:
@@ -138,8 +136,6 @@ class AcpProvider(Provider):
         if config.home is not None:
             env[manifest.home_variable] = str(Path(config.home).expanduser())
         return {**env, **config.env}
-
-    # --- Provider --------------------------------------------------------------------------
 
     @asynccontextmanager
     async def open_session(

@@ -82,8 +82,6 @@ class AcpSession(ProviderSession):
         self._role: str | None = request.system_prompt  # until the agent has been told it
         self.resume_token = request.resume_token
 
-    # --- the session -----------------------------------------------------------------------
-
     async def open(self) -> None:
         """Start the agent and open its session, or load it.
 
@@ -171,8 +169,6 @@ class AcpSession(ProviderSession):
                 await endpoint.until_connected()
         except TimeoutError as error:
             raise proxy_missing(self._manifest.name, _CONNECT_SECONDS) from error
-
-    # --- turns -----------------------------------------------------------------------------
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; see ProviderSession."""
@@ -277,8 +273,6 @@ class AcpSession(ProviderSession):
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
         ended = TurnEnded(StopReason.ABORTED) if turn.cancelled else None
         await self._finish(turn, ended or TurnEnded(StopReason.ERROR, failed), notice)
-
-    # --- what the agent says ---------------------------------------------------------------
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate an update into events of the running turn.

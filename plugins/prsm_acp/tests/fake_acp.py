@@ -164,8 +164,6 @@ class Turn:
         self.connection: socket.socket | None = None
         self.usage = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 
-    # --- what it tells ---
-
     def tell(self, kind: str, /, **fields: Any) -> None:
         update = {"sessionUpdate": kind, **fields}
         params = {"sessionId": self.session.id, "update": update}
@@ -193,8 +191,6 @@ class Turn:
         told = {"toolCallId": call_id, "status": "pending", **call}
         answer = self.ask("session/request_permission", toolCall=told, options=_OPTIONS)
         return answer["outcome"].get("optionId")
-
-    # --- playing it with the model ---
 
     def run(self) -> dict:
         """Play the turn; return the answer to the prompt."""
@@ -394,8 +390,6 @@ class Agent:
 
     def _session(self, params: dict) -> Session:
         return self.sessions[params["sessionId"]]
-
-    # --- the methods of the client ---
 
     def unknown(self, _: dict) -> dict:
         raise RefusedError(-32601, "Method not found")

@@ -68,9 +68,6 @@ for name, method in (("never_greets", "initialize"), ("never_opens_a_session", "
     FAULTS[name] = {method: deaf}
 
 
-# --- before the first turn -------------------------------------------------------------------
-
-
 @fault("session/new")
 def opens_nonsense(_: Agent, __: dict) -> dict:
     return {"sessionId": ["no", "id"]}
@@ -101,9 +98,6 @@ def keeps_its_mode(_: Agent, __: dict) -> dict:
 
 def raise_refused(code: int, message: str, data: Any = None) -> None:
     raise sys.modules["__main__"].RefusedError(code, message, data)
-
-
-# --- what it says ----------------------------------------------------------------------------
 
 
 @fault("turn")
@@ -195,9 +189,6 @@ def echoes_secrets(turn: Turn) -> Any:
     return {}
 
 
-# --- what it does not say --------------------------------------------------------------------
-
-
 @fault("turn")
 def a_command_never_ends(turn: Turn) -> Any:
     about = {"toolCallId": "c1", "kind": "execute", "title": "sleep inf"}
@@ -218,9 +209,6 @@ def hears_no_more(turn: Turn) -> Any:
     begun()
     stay_away()
     return DONE
-
-
-# --- how it ends -----------------------------------------------------------------------------
 
 
 @fault("turn")

@@ -51,9 +51,6 @@ def kept_state(scene):
     return json.loads(path.read_text())
 
 
-# --- servers, modes, models ------------------------------------------------------------------
-
-
 async def test_a_users_server_is_passed_on_and_its_tools_are_asked_for(scene, tmp_path):
     other = RecordingHost(find=answers("found"))
     host = RecordingHost(verdict=lambda _: Deny("no searching"))
@@ -153,9 +150,6 @@ async def test_a_login_that_is_missing_is_told_with_the_cure(scene):
             await played.session().__aenter__()
     assert told.value.message == "fake could not open a session: Authentication required"
     assert told.value.hint == "Log in: nothing to do."
-
-
-# --- prompts, cancels, ends ------------------------------------------------------------------
 
 
 async def test_the_role_is_told_once(scene):

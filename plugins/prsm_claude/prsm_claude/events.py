@@ -109,8 +109,6 @@ class Translator:
         self._responding = self._response_ended = False
         return events
 
-    # --- a response of the model -----------------------------------------------------------
-
     def _stream(self, event: Json) -> list[ProviderEvent]:
         match event.get("type"):
             case "message_start":
@@ -173,8 +171,6 @@ class Translator:
         thoughts = self._thoughts()
         return [AssistantMessage("", thinking=thoughts)] if thoughts else []
 
-    # --- tools -----------------------------------------------------------------------------
-
     def _result(self, block: Json, code: int | None) -> list[ProviderEvent]:
         if block.get("type") != "tool_result":
             return []
@@ -199,8 +195,6 @@ class Translator:
             why = one_line(result)
             return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)
         return ToolCallFinished(call_id, "completed", result=result, exit_code=code)
-
-    # --- news ------------------------------------------------------------------------------
 
     def _news(self, subtype: str, data: Json) -> list[ProviderEvent]:
         if subtype == "init":

@@ -81,8 +81,6 @@ class ClaudeSession(ProviderSession):
         self._turn: Turn | None = None
         self.resume_token = request.resume_token
 
-    # --- the conversation ------------------------------------------------------------------
-
     async def open(self) -> None:
         """Start the CLI, or let it resume the conversation; see Conversation.start."""
         await self._ready()
@@ -101,8 +99,6 @@ class ClaudeSession(ProviderSession):
         link = await self._conversation.start(self._options, self._tools.answer, self)
         self.resume_token = self._conversation.id
         return link
-
-    # --- turns -----------------------------------------------------------------------------
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; see ProviderSession."""
@@ -228,8 +224,6 @@ class ClaudeSession(ProviderSession):
     ) -> None:
         left = self._translator.finish(result)
         await turn.put([*notices, *left, TurnEnded(reason, error)])
-
-    # --- what the CLI says -----------------------------------------------------------------
 
     async def on_message(self, link: Link, message: dict[str, Any]) -> None:
         """Translate a message into events of the running turn; a result ends it."""

@@ -83,8 +83,6 @@ class Turn:
         while not self._events.empty():
             self._events.get_nowait()
 
-    # --- calls that wait -------------------------------------------------------------------
-
     @property
     def to_park(self) -> str | None:
         """The id of the one call that waits; None if there are more, or it may not be let go of."""

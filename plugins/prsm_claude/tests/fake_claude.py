@@ -55,8 +55,6 @@ class Turn:
         self.usage = {"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": 0}
         self.last_text = ""
 
-    # --- saying ---
-
     def tell(self, kind: str, **fields: Any) -> None:
         place = {"session_id": self.cli.conversation.id, "uuid": str(uuid.uuid4())}
         self.cli.wire.say({"type": kind, "parent_tool_use_id": None, **place, **fields})
@@ -127,8 +125,6 @@ class Turn:
         if self.connection is not None:
             with suppress(OSError):  # it has ended by itself
                 self.connection.shutdown(socket.SHUT_RDWR)
-
-    # --- playing it with the model ---
 
     def run(self) -> None:
         try:

@@ -64,9 +64,6 @@ def fault(point: str) -> Callable[[Callable], Callable]:
     return add
 
 
-# --- before the first turn -------------------------------------------------------------------
-
-
 @fault("initialize")
 def never_greets(cli: Cli, _: dict) -> None:
     begun()
@@ -82,9 +79,6 @@ def refuses_to_greet(cli: Cli, message: dict) -> None:
 @fault("initialize")
 def is_too_old_to_guard(cli: Cli, message: dict) -> None:
     cli.wire.answer(message, {})
-
-
-# --- what it says ----------------------------------------------------------------------------
 
 
 @fault("turn")
@@ -193,9 +187,6 @@ def transient_error(turn: Turn) -> None:
     fine(turn)
 
 
-# --- what it does not say --------------------------------------------------------------------
-
-
 @fault("turn")
 def a_command_never_ends(turn: Turn) -> None:
     turn.tool_started("c1", "Bash", {"command": "sleep inf"})
@@ -220,9 +211,6 @@ def ignores_interrupts(cli: Cli, message: dict) -> None:
 
 
 FAULTS["ignores_interrupts"] |= FAULTS["silence"]
-
-
-# --- how it ends -----------------------------------------------------------------------------
 
 
 @fault("turn")

@@ -125,8 +125,6 @@ class ExecSession(ProviderSession):
         """Decide about a call of the running turn."""
         return hooks.answer(await self._decider.decide(self._turn, {**event, "turn_id": None}))
 
-    # --- one process -----------------------------------------------------------------------
-
     async def _work(self, turn: Turn, text: str) -> None:
         translator = ExecTranslator()
         try:
@@ -234,8 +232,6 @@ class ExecSession(ProviderSession):
                 await self._endpoint.until_connected()
         except TimeoutError:
             raise proxy_missing("codex exec", _CONNECT_SECONDS) from None
-
-    # --- its end ---------------------------------------------------------------------------
 
     async def _stop(self, turn: Turn) -> None:
         if turn.over.is_set():

@@ -94,8 +94,6 @@ class CodexSession(ProviderSession):
         )
         self.resume_token = request.resume_token
 
-    # --- the thread ------------------------------------------------------------------------
-
     async def open(self) -> None:
         """Start the thread, or resume it.
 
@@ -168,8 +166,6 @@ class CodexSession(ProviderSession):
                 raise
             await self._start_thread(server)  # the first turn never reached the disk
         return server
-
-    # --- turns -----------------------------------------------------------------------------
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; see ProviderSession."""
@@ -286,8 +282,6 @@ class CodexSession(ProviderSession):
         except RpcError:
             return False  # `no active turn`, or the server has ended: what was wanted
         return True
-
-    # --- what the app-server says ----------------------------------------------------------
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate a notification into events of the running turn."""

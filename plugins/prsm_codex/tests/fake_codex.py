@@ -146,8 +146,6 @@ class Turn:
             with suppress(OSError):  # it has ended by itself
                 self.connection.shutdown(socket.SHUT_RDWR)
 
-    # --- playing it with the model ---
-
     def run(self) -> None:
         try:
             while not self.interrupted.is_set():
@@ -372,8 +370,6 @@ class Server:
         if thread is None:
             raise RefusedError("thread not found")
         return thread
-
-    # --- the methods of the client ---
 
     def unknown(self, _: dict) -> dict:
         raise RefusedError("this method is not known")

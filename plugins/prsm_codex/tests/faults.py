@@ -79,9 +79,6 @@ for name, method in (
     FAULTS[name] = {method: deaf}
 
 
-# --- before the first turn -------------------------------------------------------------------
-
-
 @fault("thread/start")
 def opens_nonsense(server: Server, _: dict) -> dict:
     return {"thread": ["no", "id"]}
@@ -90,9 +87,6 @@ def opens_nonsense(server: Server, _: dict) -> dict:
 @fault("turn/start")
 def starts_nonsense(server: Server, _: dict) -> dict:
     return {"turn": None}
-
-
-# --- what it says ----------------------------------------------------------------------------
 
 
 @fault("turn")
@@ -199,9 +193,6 @@ def transient_error(turn: Turn) -> None:
     fine(turn)
 
 
-# --- what it does not say --------------------------------------------------------------------
-
-
 @fault("turn")
 def a_command_never_ends(turn: Turn) -> None:
     item = {"type": "commandExecution", "id": "c1", "command": "/bin/bash -lc 'sleep inf'"}
@@ -228,9 +219,6 @@ def hears_no_more(turn: Turn) -> None:
             }
         )
     begun()
-
-
-# --- how it ends -----------------------------------------------------------------------------
 
 
 @fault("turn")

@@ -62,8 +62,6 @@ class Puppet:
             **answers,
         }
 
-    # --- the Process ---
-
     async def write(self, data):
         if self.ended:
             raise ProcessError("the standard input of codex is closed")
@@ -104,8 +102,6 @@ class Puppet:
         if self.ended is None:
             self.ended = how
             self._lines.put_nowait(None)
-
-    # --- for the test ---
 
     def say(self, message: dict[str, Any]) -> None:
         """Write a line."""

@@ -68,8 +68,6 @@ class HeadlessTurn:
         self._broken: Exception | AgentError | None = None
         self._stopping = asyncio.Event()
 
-    # --- the process ------------------------------------------------------------------------
-
     async def run(self, process: Process, prompt: str) -> AsyncGenerator[ProviderEvent, None]:
         """Give it the prompt and yield what comes of it; the last event is the TurnEnded.
 
@@ -173,8 +171,6 @@ class HeadlessTurn:
             return TurnEnded(StopReason.ERROR, ended(code, stderr))
         reason = self._translator.failure or readable_tail(stderr)
         return TurnEnded(StopReason.ERROR, failed(reason, code, stderr))
-
-    # --- what the hooks ask -----------------------------------------------------------------
 
     async def on_hook(self, event: Json) -> str:
         """Answer an event of a hook; see HookAsker."""

@@ -194,8 +194,6 @@ class Turn:
                 return
             self.call_all(message, calls)
 
-    # --- hooks and tools ---
-
     def hook(self, event: str, tool: str, **fields: Any) -> Any:
         """Run a hook; like the real one, take silence and most failures for a yes."""
         import re
@@ -277,8 +275,6 @@ class Turn:
             if name in names or (names == ["*"] and "mcpName" not in rule):
                 return bool(rule["decision"] == "allow")
         return False
-
-    # --- the model ---
 
     def ask_model(self) -> list[dict]:
         names = [f"mcp_{s}_{tool}" for s, mcp in self.mcp.items() for tool in mcp.tools]

@@ -107,8 +107,6 @@ class Acts:
         verdict = await self._host.authorize(request)
         return verdict.reason if isinstance(verdict, Deny) else None
 
-    # --- commands -------------------------------------------------------------------------------
-
     async def _shell(self, command: str) -> Outcome:
         denial = await self._denial("Bash", {"command": command}, command=command)
         if denial is not None:
@@ -136,8 +134,6 @@ class Acts:
             return _outcome("failed", result=result, reason=f"exit code {code}", **data)
         return _outcome("completed", result=result, **data)
 
-    # --- edits ----------------------------------------------------------------------------------
-
     async def _edit(self, call: Call) -> Outcome:
         path = str(call.arguments["path"])
         denial = await self._denial(
@@ -150,8 +146,6 @@ class Acts:
         if problem is not None:
             return _outcome("failed", reason=f"{path}: {problem}")
         return _outcome("completed", result=f"{path} was changed")
-
-    # --- questions ------------------------------------------------------------------------------
 
     async def _ask(self, arguments: Mapping[str, Any]) -> Outcome:
         question = Question(

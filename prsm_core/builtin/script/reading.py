@@ -123,8 +123,6 @@ def _fields(where: str, value: Any, known: Mapping[str, Convert]) -> dict[str, A
     return {key: known[key](f"{where} {key}", field) for key, field in value.items()}
 
 
-# --- calls ---------------------------------------------------------------------------------------
-
 _NATIVE: Mapping[str, Mapping[str, Convert]] = {  # the first argument may be given alone
     "shell": {"cmd": _text},
     "patch": {"patch": _text},
@@ -168,8 +166,6 @@ def _edits(where: str, value: Any) -> list[Call]:
             raise ConfigError(f"{where} edit: either `content` or `old` and `new` are needed")
     return calls
 
-
-# --- failures and usage --------------------------------------------------------------------------
 
 _ERROR: Mapping[str, Convert] = {
     "status": _count,

@@ -59,8 +59,6 @@ class AgentManager:
         self._sizes: Counter[str] = Counter()  # agents by run
         self.is_stopped = False  # the engine closes: no session is started any more
 
-    # --- steps -------------------------------------------------------------------------------
-
     def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
         """Build a step of this agent and incarnation, with a new step id."""
         return kind(
@@ -132,8 +130,6 @@ class AgentManager:
         record.waiting_on = waiting_on
         return tuple(changes), tuple(events)
 
-    # --- look-up -----------------------------------------------------------------------------
-
     def get(self, agent_id: str) -> AgentRecord:
         """Return the record of an agent; raises MessageRoutingError for an unknown id."""
         record = self.agents.get(agent_id)
@@ -169,8 +165,6 @@ class AgentManager:
     def names(self) -> dict[str, str]:
         """Return the aliases by agent id."""
         return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
-
-    # --- spawn and restart -------------------------------------------------------------------
 
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
@@ -321,8 +315,6 @@ class AgentManager:
         if parent is not None and parent.session is not None:
             parent.session.child_began()
 
-    # --- results and ends --------------------------------------------------------------------
-
     async def wait_for_result(self, agent_id: str) -> AgentResult:
         """Return the agent's result; a failed one if it outlives its clock by a minute."""
         limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
@@ -458,8 +450,6 @@ class AgentManager:
         self.is_stopped = True
         clock = self.runtime.clock
         await asyncio.gather(*(stop_session(record, clock) for record in self.agents.values()))
-
-    # --- messages ----------------------------------------------------------------------------
 
     def message(
         self,

@@ -77,8 +77,6 @@ class AgentSession:
         self._waits: Sequence[Wait] = ()  # the last that blocked the agent
         self._must_reopen = False  # the next turn needs a session with another login or model
 
-    # --- what calls and the host need ----------------------------------------------------------
-
     @property
     def partial_text(self) -> str:
         """What the model has said in the present or last turn."""
@@ -200,8 +198,6 @@ class AgentSession:
             self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
         if changes:
             await self.manager.control(self.record, "state", changes=changes, events=events)
-
-    # --- the life of the incarnation ------------------------------------------------------------
 
     async def run(self) -> None:
         """Live from PENDING to the end; every end is settled, also that by surprise."""

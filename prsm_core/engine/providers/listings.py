@@ -104,8 +104,6 @@ class Listings:
             elif problem is None:
                 self._heard.pop(provider, None)  # it has none to list any more
 
-    # --- the file ----------------------------------------------------------------------------
-
     def _read(self) -> None:
         """Take what earlier runs have kept, once; of what is torn or wrong nothing."""
         if self._is_read:

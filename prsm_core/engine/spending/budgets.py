@@ -87,8 +87,6 @@ class BudgetLedger:
         self._measured: Counter[BudgetKind] = Counter()  # turns
         self._totals: Counter[BudgetKind] = Counter()  # of those turns
 
-    # --- launching agents ---------------------------------------------------------------------
-
     def launch(
         self,
         agent_id: str,
@@ -144,8 +142,6 @@ class BudgetLedger:
         hold, _ = self._launches.pop(agent_id, (None, None))
         if hold is not None:
             hold.give_back()
-
-    # --- turns --------------------------------------------------------------------------------
 
     def open_turn(self, agent_id: str, turn_id: str, used_up: UsedUp | None = None) -> None:
         """Reserve what the agent's next turn may use; raise BudgetExceededError if it may not.
@@ -212,8 +208,6 @@ class BudgetLedger:
         for purse in hold.purse.path():
             purse.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
 
-    # --- looking ------------------------------------------------------------------------------
-
     def room(self, agent_id: str | None = None) -> Budget:
         """Return what is neither used nor reserved; None where nothing limits the agent."""
         rooms = {kind: self._purse(agent_id).room(kind) for kind in BudgetKind}
@@ -235,8 +229,6 @@ class BudgetLedger:
     def spent(self) -> Spent:
         """What the run has used so far, the turns that run included."""
         return self._spent(self.run)
-
-    # --- within -------------------------------------------------------------------------------
 
     def _spent(self, purse: Purse) -> Spent:
         """Return what was used in a scope, by turns that have ended and by those that run."""

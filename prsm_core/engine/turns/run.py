@@ -149,8 +149,6 @@ class TurnRun:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
         return no_other_tool and self.calls.all_wait(without=without)
 
-    # --- opening --------------------------------------------------------------------------------
-
     async def _open(self) -> AssembledContext:
         session, record = self._session, self._session.record
         manager = session.manager
@@ -207,8 +205,6 @@ class TurnRun:
             text=message.content,
             thinking=message.thinking,
         )
-
-    # --- streaming ------------------------------------------------------------------------------
 
     async def _stream(self, context: AssembledContext) -> None:
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
@@ -346,8 +342,6 @@ class TurnRun:
         )
         await self._session.calls_changed()
 
-    # --- ending it early ------------------------------------------------------------------------
-
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
 
@@ -400,8 +394,6 @@ class TurnRun:
         if not self._only_waits():
             return QUIET_SECONDS
         return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
-
-    # --- closing --------------------------------------------------------------------------------
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""

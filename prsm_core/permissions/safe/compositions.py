@@ -203,8 +203,6 @@ class _Walk:
             value = Value(output=ANYTHING) if None in others else Value(tuple(words))
         return state.bound(name, value)
 
-    # Simple commands.
-
     def _simple(self, step: Simple, state: _State, incoming: Output) -> _State:
         if not step.words:
             return self._assign(step, state)
@@ -287,8 +285,6 @@ class _Walk:
         inner = carried_by_xargs(command, place, incoming)
         if inner is None or not all(self._is_safe(each, place) for each in inner):
             raise NotSafeError("it cannot be told what xargs runs")
-
-    # Redirections and substitutions.
 
     def _fed(self, step: Fed, state: _State) -> _State:
         self._check_pieces((*step.reads, *step.feeds), state)

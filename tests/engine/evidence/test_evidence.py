@@ -68,9 +68,6 @@ async def shell(agent, command, call_id="v1", exit_code=0, **end):
     await agent.end_tool(call_id, exit_code=exit_code, **end)
 
 
-# --- claimed and checked -------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("U13")
 async def test_an_agent_that_names_nothing_has_claimed(team):
     told = await run_child(team, works(files=(), artifacts=[]))
@@ -263,9 +260,6 @@ async def test_evidence_waits_with_the_result_for_the_last_child(team):
 
     result = await team.run("do it", master=master)
     assert (result.status, result.evidence) == ("completed", "checked")
-
-
-# --- gates ---------------------------------------------------------------------------------------
 
 
 def gates(command, **settings):

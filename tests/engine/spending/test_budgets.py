@@ -262,8 +262,6 @@ def test_dollars_are_given_back_to_the_last_bit():
     assert line["used"] + line["left"] == 1.0
 
 
-# --- any order of acts ---------------------------------------------------------------------------
-
 AMOUNT = st.none() | st.integers(0, 400)
 LIMIT = st.none() | st.integers(0, 1500)
 

@@ -27,6 +27,8 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
+from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names
+from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.engine.providers.survey import survey
 from prsm_core.engine.requests.human import HumanPolicy
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.processes.table import ProcessIdentity
+    from prsm_core.engine.providers.configured_names import NameFinding
+    from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
@@ -398,17 +402,42 @@ async def survey_providers(
     One that runs only when it is named is left out, unless the settings name it. Raises
     PluginError when there is none of the name `only`.
     """
-    clock = SystemClock()
-    installed = plugins.collect(ProviderSpec)
     names = _surveyed(settings, plugins) if only is None else [only]
-    if only is not None and only not in configured_specs(installed, settings):
+    if only is not None and only not in configured_specs(plugins.collect(ProviderSpec), settings):
         plugins.get(ProviderSpec, only)
+    async with _open_registry(settings, plugins, paths) as registry:
+        redact = Redactor(known_secrets(settings, os.environ)).text
+        return await survey(registry, names, with_models=with_models, redact=redact)
+
+
+async def check_set_names(
+    settings: Settings, plugins: PluginManager, *, paths: Paths
+) -> list[NameFinding]:
+    """Return what is to be told of the names of providers and models in the settings.
+
+    Providers whose models are named are asked for theirs, the default models' for those that are
+    named without a provider; see engine.providers.configured_names.
+    """
+    async with _open_registry(settings, plugins, paths) as registry:
+        listings = Listings(registry, settings, SystemClock(), paths.state / "models.json")
+        base = await registry.choose_any()
+        found = list(set_names(listings.names, base, base))
+        await ask_for(found, listings)
+        return judge_names(found, listings)
+
+
+@asynccontextmanager
+async def _open_registry(
+    settings: Settings, plugins: PluginManager, paths: Paths
+) -> AsyncIterator[ProviderRegistry]:
+    """Build the providers for a look at them, without an engine."""
+    clock = SystemClock()
     async with (
         ProcessLauncher(clock) as launcher,
         Background(_log_surprise, clock) as background,
     ):
         registry = build_provider_registry(
-            installed,
+            plugins.collect(ProviderSpec),
             settings,
             launcher=launcher,
             background=background,
@@ -417,8 +446,7 @@ async def survey_providers(
             plugins_off=plugins.switched_off,
         )
         try:
-            redact = Redactor(known_secrets(settings, os.environ)).text
-            return await survey(registry, names, with_models=with_models, redact=redact)
+            yield registry
         finally:
             await registry.aclose()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prsm_core.app import survey_providers
+from prsm_core.app import check_set_names, survey_providers
 from prsm_core.cli.logs import redact_stderr
 from prsm_core.cli.loop import run_to_end
 from prsm_core.config.secrets import known_secrets
@@ -13,9 +13,10 @@ from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.config import Paths, Settings
+    from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.plugins import PluginManager
 
@@ -34,3 +35,12 @@ def ask_providers(
     return run_to_end(
         survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
     )
+
+
+def ask_for_names(
+    settings: Settings, plugins: PluginManager, paths: Paths
+) -> Sequence[NameFinding]:
+    """Look at the names of providers and models in the settings; see app.check_set_names."""
+    redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
+    install_child_watcher()
+    return run_to_end(check_set_names(settings, plugins, paths=paths))

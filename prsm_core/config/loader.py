@@ -119,6 +119,7 @@ def _validated(
     if problems := [*unknown, *found.problems]:
         raise all_wrong(problems)
     settings.keep_secret(found.secrets())
+    settings.keep_places(layers.origin)
     return LoadedSettings(
         settings=settings,
         sources=layers.sources(),

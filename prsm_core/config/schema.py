@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -37,6 +38,9 @@ from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
+
+if TYPE_CHECKING:
+    from prsm_core.config.document import KeyPath
 
 
 class EngineSettings(Section):
@@ -418,6 +422,13 @@ class JsonlSettings(Section):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where values stand; that two settings were written in different files makes no difference."""
+
+    origin: Callable[[KeyPath], str] = field(default=lambda _: "", compare=False)
+
+
 class Settings(Section):
     """The whole configuration."""
 
@@ -475,11 +486,20 @@ class Settings(Section):
 
     # What the models of plugins call secret; PRSM's own names of secrets are known by others.
     _plugin_secrets: tuple[str, ...] = PrivateAttr(default=())
+    _places: _Places = PrivateAttr(default=_Places())
 
     @property
     def plugin_secrets(self) -> tuple[str, ...]:
         """The values in the sections of plugins that their own models call secret."""
         return self._plugin_secrets
+
+    def place_of(self, path: KeyPath) -> str:
+        """Return the file and line that set a value, a variable or an option; "" if not known."""
+        return self._places.origin(path)
+
+    def keep_places(self, origin: Callable[[KeyPath], str]) -> None:
+        """Take from now on the places of values from this function."""
+        self._places = _Places(origin)
 
     def keep_secret(self, values: Iterable[str]) -> None:
         """Count these values as secret from now on."""

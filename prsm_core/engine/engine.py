@@ -30,6 +30,11 @@ from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.journal import Journal
 from prsm_core.engine.processes.table import process_identity
+from prsm_core.engine.providers.configured_names import (
+    look_at_names,
+    place_of_name,
+    told_at_start,
+)
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.sinks import SinkGroup
@@ -137,9 +142,9 @@ class OrchestrationEngine:
         self._check_task(task_definition)
         cwd = default_cwd(self._config.settings, self._config.workspace)
         choice = await self._choose_model(master_model, provider)
-        shortfalls = await self._survey(mode, choice)
+        told = await self._survey(mode, choice)
         await self._reserve_names()
-        await self._open_run(task_definition, shortfalls)
+        await self._open_run(task_definition, told)
         if on_start is not None:
             on_start(self._journal.run_id)
         master = await self._admit_master(task_definition, choice, mode, master_tools, cwd)
@@ -167,8 +172,8 @@ class OrchestrationEngine:
         await leave_session(master, self._config.clock)
         descriptor = master.descriptor
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
-        shortfalls = await self._survey(descriptor.grant.mode, choice)
-        await self._open_run(task_definition, shortfalls)
+        told = await self._survey(descriptor.grant.mode, choice)
+        await self._open_run(task_definition, told)
         if on_start is not None:
             on_start(self._journal.run_id)
         await self.manager.restart_agent(master_agent_id, task_definition)
@@ -190,21 +195,23 @@ class OrchestrationEngine:
         """Return the master's model: what was asked for, the configured default, the provider's."""
         settings, providers = self._config.settings, self.runtime.providers
         leads = self._config.outside is None
-        of_master = settings.defaults.master_model if leads else None
-        wanted = model or of_master or settings.defaults.model
+        key = "master_model" if leads and settings.defaults.master_model else "model"
+        wanted = model or getattr(settings.defaults, key)
+        where = "" if model else place_of_name(settings, ("defaults", key))
         named = provider or settings.defaults.provider
         listings = self.runtime.listings
         said = None if wanted is None else listings.names.provider_of(wanted)
         if wanted is not None and said is not None:
-            self._resolve(wanted, said)  # before anybody is asked whether it is there
+            self._resolve(wanted, said, where)  # before anybody is asked whether it is there
         chosen = await providers.choose(said or named, leads=leads)
         await listings.check([wanted], chosen)
-        return self._resolve(wanted, chosen)
+        return self._resolve(wanted, chosen, where)
 
-    def _resolve(self, wanted: str | None, provider: str) -> ModelChoice:
+    def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
         """Return the model that the user wants. Raises ConfigError for a name of none.
 
-        Raises ModelNotAvailableError for one whose provider is not installed.
+        `where` is its place in the settings, blank where it stands in none. Raises
+        ModelNotAvailableError for one whose provider is not installed.
         """
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
@@ -213,20 +220,32 @@ class OrchestrationEngine:
             if error.code != UNKNOWN:
                 raise
             how = f"`prsm models list` shows all; {ANY_MODEL}"
-            raise ConfigError(error.message, hint=f"{error.hint}; {how}") from error
+            message = f"{where}: {error.message}" if where else error.message
+            raise ConfigError(message, hint=f"{error.hint}; {how}") from error
 
-    async def _survey(self, mode: PermissionMode, choice: ModelChoice) -> list[str]:
-        """Return what the run's providers do not enforce, to be told before its first turn."""
-        outside = self._config.outside
+    async def _survey(self, mode: PermissionMode, choice: ModelChoice) -> list[tuple[str, str]]:
+        """Return level and text of what is to be told before a run's first turn.
+
+        It is what the providers do not enforce, and which names in the settings are none.
+        """
+        outside, runtime, config = self._config.outside, self.runtime, self._config
         master = choice.provider if outside is None else outside.name
-        return await self.runtime.enforcement.survey(mode, choice, master)
+        shortfalls = await runtime.enforcement.survey(mode, choice, master)
+        found = await look_at_names(
+            runtime.listings,
+            choice.provider,
+            runtime.enforcement.usable_now,
+            config.clock,
+            self._background,
+        )
+        return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
 
     async def _reserve_names(self) -> None:
         """Keep the aliases of the session's earlier runs from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
         self.manager.taken_names.update(row.descriptor.name for row in rows)
 
-    async def _open_run(self, task: str, warnings: Sequence[str]) -> None:
+    async def _open_run(self, task: str, told: Sequence[tuple[str, str]]) -> None:
         """Begin a run; one that cannot begin leaves nothing behind that must be finished."""
         config = self._config
         if config.settings.sandbox.mode == "require":
@@ -243,7 +262,7 @@ class OrchestrationEngine:
             )
             self.runtime.desk.refused = False
             broken = self._open_sinks(task)
-            await self._tell_start(task, warnings)
+            await self._tell_start(task, told)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             await self._close_sinks()
@@ -267,15 +286,15 @@ class OrchestrationEngine:
         self.feed.add_tap(self._sinks.publish)
         return broken
 
-    async def _tell_start(self, task: str, warnings: Sequence[str]) -> None:
+    async def _tell_start(self, task: str, told: Sequence[tuple[str, str]]) -> None:
         data: dict[str, Any] = {"task": task, "workspace": self._config.workspace}
         started = self._journal.event("run_started", **data)
-        told = [self._journal.event(kind, **fields) for kind, fields in self._config.told_at_start]
-        told += [self._journal.event("notice", level="warning", text=text) for text in warnings]
+        said = [self._journal.event(kind, **fields) for kind, fields in self._config.told_at_start]
+        said += [self._journal.event("notice", level=level, text=text) for level, text in told]
         identity = process_identity(os.getpid())
         if identity is not None:
             data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
-        await self._run_step("run_started", data, (started, *told))
+        await self._run_step("run_started", data, (started, *said))
 
     async def _admit_master(
         self,

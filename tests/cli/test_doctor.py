@@ -23,6 +23,7 @@ CHECKS = [
     "config",
     "trust",
     "provider puppet",
+    "names",
     "folders",
     "disk",
     "ledger",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.checkup.engines import check_ledger, check_processes, check_sessions
 from prsm_core.cli.checkup.finding import broken, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders
-from prsm_core.cli.checkup.providers import check_providers
+from prsm_core.cli.checkup.providers import check_names, check_providers
 from prsm_core.cli.checkup.setup import check_setup
 from prsm_core.cli.checkup.system import (
     check_answers,
@@ -46,6 +46,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     yield from setup.findings
     if load_plugins:
         yield from _made("providers", check_providers, setup, paths, os.environ)
+        yield from _made("names", check_names, setup, paths)
     else:
         yield warning("providers", "not looked at: --no-plugins", "leave that option out")
     yield from _made("folders", check_folders, paths, ledger, os.environ)

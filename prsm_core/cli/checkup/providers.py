@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
-from prsm_core.cli.surveying import ask_providers
+from prsm_core.cli.surveying import ask_for_names, ask_providers
+from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.registry import configured_specs, how_to_get, kind_of
 from prsm_core.interfaces.provider import ProviderSpec
 
@@ -30,7 +32,8 @@ def check_providers(
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
     for name in sorted(named - configured_specs(plugins.collect(ProviderSpec), settings).keys()):
         cure = f"name another{how_to_get(kind_of(name, settings))}"
-        yield broken("providers", f"the configuration names {name}, which is not installed", cure)
+        where = _place(name, settings)
+        yield broken("providers", f"{where}names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
     if not found:
         cure = (
@@ -45,14 +48,41 @@ def check_providers(
     yield from _missing_keys(settings, found, environ)
 
 
+def _place(name: str, settings: Settings) -> str:
+    is_section = name in settings.providers
+    path = ("providers", name) if is_section else ("defaults", "provider")
+    return f"{place_of_name(settings, path)} "
+
+
+def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
+    """Look whether the settings name providers and models that there are."""
+    with _elsewhere(paths) as place:
+        found = ask_for_names(setup.settings, setup.plugins, place)
+    for finding in found:
+        if finding.path == DEFAULT_PROVIDER:
+            continue  # told among the providers
+        message = f"{finding.place}: {finding.message}"
+        if not finding.is_wrong:
+            yield ok("names", message)
+        else:
+            yield warning("names", message, finding.hint or "name another")
+    if not any(finding.is_wrong for finding in found):
+        yield ok("names", "the settings name no provider or model that there surely is not")
+
+
 def _probe(
     settings: Settings, plugins: PluginManager, paths: Paths
 ) -> Mapping[str, ProviderStatus]:
-    # With a state of their own: what a provider prepares for its programs is no change here.
-    with TemporaryDirectory(prefix="prsm-doctor-", ignore_cleanup_errors=True) as folder:
-        elsewhere = replace(paths, state=Path(folder))
-        found = ask_providers(settings, plugins, elsewhere)
+    with _elsewhere(paths) as place:
+        found = ask_providers(settings, plugins, place)
     return {name: report.status for name, report in found.items()}
+
+
+@contextmanager
+def _elsewhere(paths: Paths) -> Iterator[Paths]:
+    """Give providers a state of their own: what they prepare for their programs is no change."""
+    with TemporaryDirectory(prefix="prsm-doctor-", ignore_cleanup_errors=True) as folder:
+        yield replace(paths, state=Path(folder))
 
 
 def _finding(check: str, status: ProviderStatus, *, is_needed: bool) -> Finding:

@@ -52,21 +52,33 @@ class Listings:
         self._path = path
         self._heard: dict[str, Listing] = {}
         self._asked: set[str] = set()
+        self._problems: dict[str, str] = {}  # why a provider that was asked lists nothing
         self._turns: dict[str, asyncio.Lock] = {}
         self._is_read = False
         self.names = ModelNames(
             settings=settings, providers=registry.names, listed=self._heard
         )  # with all that is heard meanwhile
 
-    async def check(self, texts: Iterable[str | None], base: str) -> None:
+    async def check(
+        self, texts: Iterable[str | None], base: str, only: Collection[str] | None = None
+    ) -> None:
         """Ask the providers of these names, where it is not known whether they have the models.
 
-        `base` is the provider whose models are named without it. What is wrong with a name is
-        told by who looks it up.
+        `base` is the provider whose models are named without it, `only` those that may be asked;
+        None for all. What is wrong with a name is told by who looks it up.
         """
         sought = {self.names.sought(text, base) for text in texts if text is not None}
         unknown = {pair for pair in sought if pair is not None and not self.names.is_taken(*pair)}
+        if only is not None:
+            self._read()
+            unknown = {pair for pair in unknown if pair[0] in only}
         await asyncio.gather(*(self._seek(*pair) for pair in sorted(unknown)))
+
+    def why_unknown(self, provider: str) -> str:
+        """Return why it is not known which models a provider has."""
+        if provider in self._asked:
+            return self._problems.get(provider, "it lists none")
+        return "it has not answered yet" if provider in self._turns else "it cannot be used now"
 
     async def listing(self, providers: Collection[str], seconds: float) -> Mapping[str, Listing]:
         """Return what providers list, those left out that tell nothing within so many seconds."""
@@ -97,6 +109,7 @@ class Listings:
             models, problem = await ask_models(self._registry, provider, seconds)
             self._asked.add(provider)
             if problem is not None:
+                self._problems[provider] = problem
                 _log.warning("provider %s lists no models: %s", provider, problem)
             if models:
                 self._heard[provider] = Listing(models=models)

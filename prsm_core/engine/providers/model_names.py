@@ -100,6 +100,15 @@ class ModelNames:
             return alias.provider
         return head if head in self.providers else None
 
+    def check_provider(self, text: str) -> None:
+        """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
+        if text not in self.providers:
+            near = _slips(text, (*self.providers, *OWN_PACKAGES))
+            meant = f"did you mean {near[0]}? " if near and near[0] != text else ""
+            raise ModelNotAvailableError(
+                f"provider {text!r} is not installed", hint=f"{meant}{self._installed}"
+            )
+
     def is_taken(self, provider: str, model: str) -> bool:
         """Return whether a provider is known to take a model."""
         if model == DEFAULT_MODEL or self.is_configured(provider, model):
@@ -123,6 +132,10 @@ class ModelNames:
         likely = sorted(marks, key=lambda name: (-marks[name], name))
         names = (name for name in likely if isinstance(self._find(name, base), tuple))
         return list(islice(names, SHOWN))
+
+    @property
+    def _installed(self) -> str:
+        return f"installed providers: {', '.join(sorted(self.providers)) or 'none'}"
 
     def _told_nearest(self, text: str, base: str) -> str:
         return ", ".join(self.nearest(text, base)) or "none is known"
@@ -185,7 +198,7 @@ class ModelNames:
         """
         if provider in self.providers:
             return None
-        installed = f"installed providers: {', '.join(sorted(self.providers)) or 'none'}"
+        installed = self._installed
         near = _slips(provider, self.providers)
         if (
             provider in OWN_PACKAGES

@@ -275,6 +275,14 @@ class ProviderRegistry:
             )
         raise reasons[0]
 
+    async def choose_any(self) -> str | None:
+        """Return the provider that a run takes by itself, or would if it worked; None: none is."""
+        wanted = self._settings.defaults.provider
+        try:
+            return await self.choose(wanted)
+        except PrsmError:  # whoever begins a run hears of it
+            return wanted or next(iter(self._candidates()), None)
+
     def _check(self, name: str, status: ProviderStatus, *, leads: bool) -> None:
         capabilities = self.capabilities(name)
         check_level(name, self._settings.permissions, capabilities, status)

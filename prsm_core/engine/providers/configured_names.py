@@ -1,0 +1,193 @@
+"""The names of providers and models that the settings hold: which there are, and which are none.
+
+A run is refused with the one that it begins with. The others come into use later or never, and
+some only restrict, so what is wrong with them is told before the first turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.config.layers import dotted
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.config.document import KeyPath
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.model_names import ModelNames
+    from prsm_core.interfaces.clock import Clock
+
+WAIT_SECONDS = 10.0  # how long a run waits for lists of models that its first one does not need
+DEFAULT_PROVIDER = ("defaults", "provider")
+_OF_A_RUN = (("defaults", "model"), ("defaults", "master_model"))
+SHOWN = 5  # lines about wrong names at the start of a run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetName:
+    """A name that the settings hold.
+
+    Attributes:
+        path: Where it stands.
+        text: The name of a model, as every place takes it that names one; or of a provider.
+        base: The provider that has the model if the name says none; None: that of a provider.
+    """
+
+    path: KeyPath
+    text: str
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFinding:
+    """What is to be told of a name: that it is none, or that nobody can say so.
+
+    Attributes:
+        path: Of the name.
+        place: The same for people, after the file and line where these are known.
+        message: What is wrong, or what is not known and why.
+        hint: The nearest names, where it is wrong; None where it is not known.
+    """
+
+    path: KeyPath
+    place: str
+    message: str
+    hint: str | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is surely the name of nothing."""
+        return self.hint is not None
+
+    def __str__(self) -> str:
+        """Tell it in a line."""
+        return "; ".join(filter(None, (f"{self.place}: {self.message}", self.hint)))
+
+
+def set_names(names: ModelNames, base: str | None, default: str | None) -> Iterator[SetName]:
+    """Yield every name of a provider or a model that the settings hold.
+
+    The names of the sections of `providers` are not among them: with a wrong one of those the
+    configuration itself is refused.
+
+    Args:
+        names: Of the settings.
+        base: The provider whose models are named without it; None leaves those out.
+        default: The same for the model of a run that names none.
+    """
+    for path, text in _providers(names.settings):
+        yield SetName(path=path, text=text)
+    for path, text in _models(names.settings):
+        of = default if path in _OF_A_RUN else base
+        if of is not None or names.provider_of(text) is not None:
+            yield SetName(path=path, text=text, base=of or "")
+
+
+def _providers(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    if settings.defaults.provider is not None:
+        yield DEFAULT_PROVIDER, settings.defaults.provider
+    for model, known in settings.model_registry.items():
+        if known.provider is not None:
+            yield ("model_registry", model, "provider"), known.provider
+
+
+def _models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    defaults = settings.defaults
+    if defaults.model is not None:
+        yield _OF_A_RUN[0], defaults.model
+    if defaults.master_model is not None:
+        yield _OF_A_RUN[1], defaults.master_model
+    if defaults.peer_model is not None:
+        yield ("defaults", "peer_model"), defaults.peer_model
+    for key in ("peer_models", "fallbacks"):
+        for index, text in enumerate(getattr(defaults, key)):
+            yield ("defaults", key, index), text
+    for name, expert in settings.experts.items():
+        if expert.model is not None:
+            yield ("experts", name, "model"), expert.model
+    for alias in settings.models:
+        yield ("models", alias), alias
+
+
+async def ask_for(
+    found: Iterable[SetName], listings: Listings, *, only: Collection[str] | None = None
+) -> None:
+    """Ask providers for their models, where it is not known whether they have those of the names.
+
+    `only` are the providers that may be asked; None for all.
+    """
+    texts: dict[str, list[str]] = {}
+    for name in found:
+        if name.base is not None:
+            texts.setdefault(name.base, []).append(name.text)
+    await asyncio.gather(*(listings.check(given, base, only) for base, given in texts.items()))
+
+
+def place_of_name(settings: Settings, path: KeyPath) -> str:
+    """Return a key path after the file and line where it stands."""
+    where = settings.place_of(path)
+    return f"{where}: {dotted(path)}" if where else dotted(path)
+
+
+def judge_names(found: Iterable[SetName], listings: Listings) -> list[NameFinding]:
+    """Return what is to be told of names, by all that is known of models now."""
+    told = (_judged(name, listings) for name in found)
+    return [finding for finding in told if finding is not None]
+
+
+def _judged(name: SetName, listings: Listings) -> NameFinding | None:
+    names = listings.names
+    place = place_of_name(names.settings, name.path)
+    try:
+        if name.base is None:
+            names.check_provider(name.text)
+            return None
+        provider, model = names.place(name.text, name.base)
+    except ModelNotAvailableError as error:
+        return NameFinding(
+            path=name.path, place=place, message=error.message, hint=error.hint or ""
+        )
+    if names.is_taken(provider, model):
+        return None
+    why = listings.why_unknown(provider)
+    text = f"whether provider {provider} has a model {model!r} is not known: {why}"
+    return NameFinding(path=name.path, place=place, message=text)
+
+
+async def look_at_names(
+    listings: Listings,
+    base: str,
+    usable: Collection[str],
+    clock: Clock,
+    background: Background,
+) -> Sequence[NameFinding]:
+    """Return what a run is told of the names in its settings, after ten seconds at most.
+
+    Providers that are not `usable` are not asked; the others go on being asked in the background.
+    """
+    default = listings.names.settings.defaults.provider
+    found = list(set_names(listings.names, base, default))
+    asking = background.start(ask_for(found, listings, only=usable), name="models of the settings")
+    await first_of(clock, WAIT_SECONDS, lambda: asyncio.wait({asking}))
+    return judge_names(found, listings)
+
+
+def told_at_start(findings: Sequence[NameFinding]) -> Iterator[tuple[str, str]]:
+    """Yield level and text of what a run tells of the names in its settings."""
+    wrong = [finding for finding in findings if finding.is_wrong]
+    unknown = [finding for finding in findings if not finding.is_wrong]
+    for finding in wrong[:SHOWN]:
+        yield "warning", str(finding)
+    if len(wrong) > SHOWN:
+        more = len(wrong) - SHOWN
+        yield "warning", f"{more} more names in the settings are none: `prsm doctor` tells them"
+    if unknown:
+        rest = f"; and {len(unknown) - 1} more: `prsm doctor` tells them" if unknown[1:] else ""
+        yield "info", f"{unknown[0]}{rest}"

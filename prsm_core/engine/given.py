@@ -33,6 +33,7 @@ from prsm_core.plugins.values import (
     Table,
     first_problem,
     instance,
+    many,
     maybe,
     one_of,
 )
@@ -78,9 +79,9 @@ STATUS: Table = {
 CAPABILITIES: Table = {
     ProviderCapabilities: {
         **dict.fromkeys(("supports_master", "steer", "streams", "shell_reads", "asks_edits"), FLAG),
-        "enforcement": TEXT,
+        "enforcement": one_of("pre_tool", "approval", "sandbox", "none"),
         "resume": one_of("call", "native", "rebuild", "none"),
-        "parameters": TEXTS,
+        "parameters": many(one_of("max_response_tokens", "temperature")),
         **dict.fromkeys(("tokens_told", "cost_told"), one_of("step", "turn", "none")),
     }
 }

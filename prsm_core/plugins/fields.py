@@ -19,6 +19,7 @@ from prsm_core.plugins.values import (
     Kind,
     first_problem,
     maybe,
+    one_of,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ RECORDS: Table = {
         "factory": _CODE,
         "kinds": maybe(TEXTS),
         "maxsize": COUNT,
-        "overflow": TEXT,
+        "overflow": one_of("drop_oldest", "drop_newest"),
         "settings": _SETTINGS,
     },
     FrontendSpec: {

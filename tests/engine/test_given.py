@@ -31,6 +31,8 @@ def test_every_event_has_a_table():
     ("value", "table"),
     [
         (ToolCallFinished("c", "completed", exit_code="0"), EVENTS),  # type: ignore[arg-type]
+        (ProviderCapabilities(enforcement="pre-tool"), CAPABILITIES),
+        (ProviderCapabilities(parameters=frozenset({"top_p"})), CAPABILITIES),
         (ProviderCapabilities(tokens_told="often"), CAPABILITIES),
         (ProviderCapabilities(cost_told=5), CAPABILITIES),  # type: ignore[arg-type]
         (ProviderCapabilities(asks_edits="yes"), CAPABILITIES),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AssembledContext, TokenBudget
-from prsm_core.engine.turns.model_parameters import model_parameters
+from prsm_core.engine.providers.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, quote, quote_word
 

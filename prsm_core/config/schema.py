@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     StrictBool,
     model_validator,
 )
 
+from prsm_core.config.origins import Places
+from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (
     AllowRule,
     Count,
@@ -30,9 +30,8 @@ from prsm_core.config.values import (
     Text,
     ToolName,
     ToolVerdict,
-    Values,
     VariableName,
-    Words,
+    none_is_empty,
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.budgets import Budget
@@ -113,51 +112,6 @@ class GateSettings(Section):
     timeout_seconds: Seconds = Field(default=600, description="How long it may take.")
     roles: tuple[AgentRole, ...] = Field(
         default=(), description="The roles it is for; empty: all of them."
-    )
-
-
-class AuthProfile(Section):
-    """One of several logins of a provider, taken in turn when another one is exhausted."""
-
-    name: Text = Field(description="What the profile is called in messages.")
-    env: Mapping[VariableName, VariableName] = Field(
-        default_factory=dict,
-        description="Variable that the vendor's program reads: variable that holds the value.",
-    )
-    home: Text | None = Field(
-        default=None, description="Home directory that holds the vendor's login."
-    )
-
-    @model_validator(mode="after")
-    def _has_a_source(self) -> AuthProfile:
-        if not self.env and self.home is None:
-            raise ValueError("needs env or home")
-        return self
-
-
-class ProviderSettings(Values):
-    """A provider's section: what all providers share, and keys of the plugin's own."""
-
-    model_config = ConfigDict(extra="allow")
-
-    kind: Text | None = Field(
-        default=None,
-        description="The installed provider that the section is of, where its own name is none.",
-    )
-    command: Words | None = Field(
-        default=None,
-        description="The vendor's program with its first arguments, instead of the default.",
-    )
-    base_url: Text | None = Field(default=None, description="Where the vendor's API is found.")
-    api_key_env: VariableName | None = Field(
-        default=None, description="Name of the environment variable that holds the API key."
-    )
-    env: Mapping[VariableName, str] = Field(
-        default_factory=dict, description="Variables added to the vendor program's environment."
-    )
-    models: tuple[Text, ...] = Field(default=(), description="Ids of the models that may be used.")
-    profiles: tuple[AuthProfile, ...] = Field(
-        default=(), description="Logins, in order of preference."
     )
 
 
@@ -397,20 +351,15 @@ class BudgetSettings(Section):
         return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
 
 
-def _none_is_empty(value: Any) -> Any:
-    return {} if value is None else value
-
-
 def _mode_alone(value: Any) -> Any:
     """Take `sandbox: auto` for its mode; YAML reads a plain off as false."""
     if value is False:
         value = "off"
-    return {"mode": value} if isinstance(value, str) else _none_is_empty(value)
+    return {"mode": value} if isinstance(value, str) else none_is_empty(value)
 
 
-ProviderSection = Annotated[ProviderSettings, BeforeValidator(_none_is_empty)]
 # Read by the model of whatever plugin brings the entry: see plugin_settings.
-PluginEntry = Annotated[Mapping[str, Any], BeforeValidator(_none_is_empty)]
+PluginEntry = Annotated[Mapping[str, Any], BeforeValidator(none_is_empty)]
 
 
 class JsonlSettings(Section):
@@ -420,13 +369,6 @@ class JsonlSettings(Section):
         default=None,
         description="The file, or a folder that gets a file for each run; nothing if not set.",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where values stand; that two settings were written in different files makes no difference."""
-
-    origin: Callable[[KeyPath], str] = field(default=lambda _: "", compare=False)
 
 
 class Settings(Section):
@@ -486,7 +428,7 @@ class Settings(Section):
 
     # What the models of plugins call secret; PRSM's own names of secrets are known by others.
     _plugin_secrets: tuple[str, ...] = PrivateAttr(default=())
-    _places: _Places = PrivateAttr(default=_Places())
+    _places: Places = PrivateAttr(default=Places())
 
     @property
     def plugin_secrets(self) -> tuple[str, ...]:
@@ -499,7 +441,7 @@ class Settings(Section):
 
     def keep_places(self, origin: Callable[[KeyPath], str]) -> None:
         """Take from now on the places of values from this function."""
-        self._places = _Places(origin)
+        self._places = Places(origin)
 
     def keep_secret(self, values: Iterable[str]) -> None:
         """Count these values as secret from now on."""

@@ -92,6 +92,11 @@ TaskCategory = Literal[
 ToolVerdict = Literal["allow", "ask", "deny"]
 
 
+def none_is_empty(value: Any) -> Any:
+    """Return what is set, an empty mapping for nothing."""
+    return {} if value is None else value
+
+
 class Values(BaseModel):
     """A frozen mapping in which an empty (null) value means the default."""
 

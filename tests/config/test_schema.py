@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.config import Settings, config_schema, schema
+from prsm_core.config import Settings, config_schema, provider_section, schema
+from prsm_core.config.provider_section import ProviderSettings
 from prsm_core.config.values import Section
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.models import ModelTier
@@ -13,8 +14,8 @@ from prsm_core.domain.tools import McpServer
 
 MODELS = [
     model
-    for model in vars(schema).values()
-    if isinstance(model, type) and issubclass(model, Section | schema.ProviderSettings)
+    for model in (*vars(schema).values(), provider_section.AuthProfile, ProviderSettings)
+    if isinstance(model, type) and issubclass(model, Section | ProviderSettings)
 ]
 
 
@@ -23,7 +24,7 @@ def test_every_setting_is_described_and_every_section_is_frozen(model):
     assert model.__doc__
     assert all(field.description for field in model.model_fields.values())
     assert model.model_config["frozen"]
-    expected = "allow" if model is schema.ProviderSettings else "forbid"
+    expected = "allow" if model is ProviderSettings else "forbid"
     assert model.model_config["extra"] == expected
 
 
@@ -82,7 +83,7 @@ def test_an_expert_reads_only_unless_it_is_given_more():
 
 @given(
     st.dictionaries(
-        st.text(min_size=1).filter(lambda key: key not in schema.ProviderSettings.model_fields),
+        st.text(min_size=1).filter(lambda key: key not in ProviderSettings.model_fields),
         st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text()),
     )
 )

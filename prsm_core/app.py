@@ -137,16 +137,16 @@ class LocalApp:
     async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Send a person's prompt to an agent; return how it is delivered."""
         manager = self._engine.manager
-        return await prompt_agent(manager, manager.resolve(agent).agent_id, text, delivery)
+        return await prompt_agent(manager, manager.roster.resolve(agent).agent_id, text, delivery)
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""
         manager = self._engine.manager
-        family = [manager.resolve(agent)]
-        ended = {record.agent_id for record in manager.agents.values() if record.state.is_terminal}
+        family = [manager.roster.resolve(agent)]
+        ended = {record.agent_id for record in manager.roster.records() if record.state.is_terminal}
         await manager.kill_agent(family[0].agent_id, "killed by the user")
         for record in family:
-            family.extend(manager.get(child) for child in record.children)
+            family.extend(manager.roster.get(child) for child in record.children)
         return [
             record.descriptor.name
             for record in family
@@ -157,7 +157,7 @@ class LocalApp:
         """Start an ended agent again; raises ConfigError when no run is open, and for a master."""
         if not self._engine.is_running:
             raise ConfigError("no run is open in this session", hint="start a run first")
-        record = self._engine.manager.resolve(agent)
+        record = self._engine.manager.roster.resolve(agent)
         if record.descriptor.parent_id is None:  # the run may be closing already
             raise ConfigError("a run ends with its master", hint="start another run")
         await self._engine.manager.restart_agent(record.agent_id, prompt)
@@ -178,7 +178,7 @@ class LocalApp:
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open permission requests and questions, oldest first."""
-        names = self._engine.manager.names()
+        names = self._engine.manager.roster.names()
         return [
             {
                 **self._engine.runtime.journal.redact(row.payload),
@@ -209,7 +209,7 @@ class LocalApp:
 
     async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
         """Return an agent's conversation."""
-        record = self._engine.manager.resolve(agent)
+        record = self._engine.manager.roster.resolve(agent)
         await self._engine.runtime.journal.flush()
         conversations = self._engine.runtime.conversations
         return await conversations.get_history(record.agent_id, detail)

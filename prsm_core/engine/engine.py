@@ -22,7 +22,6 @@ from prsm_core.domain.agents import (
 from prsm_core.domain.steps import ControlStep
 from prsm_core.engine.agents.external import describe_outside
 from prsm_core.engine.agents.manager import AgentManager
-from prsm_core.engine.agents.stopping import drain_sessions, leave_session
 from prsm_core.engine.assembly import EngineConfig, build_runtime
 from prsm_core.engine.background import Background
 from prsm_core.engine.clocks import first_of
@@ -164,12 +163,12 @@ class OrchestrationEngine:
         blank task and AgentSpawnError when the agent has not ended or is no master.
         """
         self._check_task(task_definition)
-        master = self.manager.get(master_agent_id)
+        master = self.manager.roster.get(master_agent_id)
         if master.descriptor.role is not AgentRole.MASTER:
             raise AgentSpawnError(f"{master.descriptor.name} is no master", code="not_a_master")
         if master.is_live:
             raise AgentSpawnError(f"{master.descriptor.name} still runs", code="still_running")
-        await leave_session(master, self._config.clock)
+        await self.manager.lives.leave(master)
         descriptor = master.descriptor
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
         told = await self._survey(descriptor.grant.mode, choice)
@@ -243,7 +242,7 @@ class OrchestrationEngine:
     async def _reserve_names(self) -> None:
         """Keep the aliases of the session's earlier runs from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
-        self.manager.taken_names.update(row.descriptor.name for row in rows)
+        self.manager.roster.taken_names.update(row.descriptor.name for row in rows)
 
     async def _open_run(self, task: str, told: Sequence[tuple[str, str]]) -> None:
         """Begin a run; one that cannot begin leaves nothing behind that must be finished."""
@@ -334,10 +333,10 @@ class OrchestrationEngine:
             self._broken.result()
         if self._started is None:  # it was interrupted meanwhile
             return await self._finish(RunResult(status="", summary="", exit_code=0))
-        for child in self.manager.live_children(master):
+        for child in list(master.live_children.values()):
             await self.manager.kill_tree(child, "the run has ended")
-        agents = self.manager.agents.values()
-        await drain_sessions(agents, self._config.clock, CLOSING_SECONDS)
+        agents = self.manager.roster.records()
+        await self.manager.lives.drain(agents, CLOSING_SECONDS)
         result = master.result or AgentResult(
             agent_id=master.agent_id, success=False, summary="", error="the master has no result"
         )

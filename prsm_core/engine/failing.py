@@ -10,8 +10,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnResult
-from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.intake import fit
 from prsm_core.errors import FencedError, PrsmError, StoreError
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.agents import AgentResult
-    from prsm_core.engine.turns.fold import TurnFold
 
 UNFIT = "unfit"  # the code of a StoreError whose step cannot be written, while others can
 _log = logging.getLogger("prsm.engine")
@@ -65,21 +62,6 @@ def said(text: Callable[[], object], redact: Callable[[Any], Any]) -> str:
         return keepable(text(), redact)
     except Exception as error:  # noqa: BLE001 - what a provider yielded is no text
         return f"[what it said is no text ({type(error).__name__})]"
-
-
-def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:
-    """Return the result of a turn whose own cannot be written: what it used, and why."""
-    _log.error("a turn cannot be written", exc_info=error)
-    why = f"what the turn said cannot be kept: {describe(error)}"
-    counts = {name: n if type(n) is int else None for name, n in fold.usage.to_dict().items()}
-    return TurnResult(
-        messages=(),
-        tool_calls=(),
-        usage=TokenUsage(**counts),
-        stop_reason=StopReason.ERROR,
-        duration_ms=fold.now_ms() - fold.started_at_ms,
-        error=AgentError(kind=ErrorKind.UNKNOWN, message=why),
-    )
 
 
 def plain_result(

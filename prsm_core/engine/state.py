@@ -1,19 +1,23 @@
-"""Live agents: what the engine holds of each one beside the ledger. AgentManager owns them."""
+"""Live agents: what the engine holds of each one beside the ledger."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.messages import MessageType
+from prsm_core.errors import MessageRoutingError
+
+PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.agents.session import AgentSession
 
 
 @dataclass(slots=True)
@@ -33,7 +37,7 @@ def _not_yet() -> asyncio.Future[None]:
 
 @dataclass(slots=True, eq=False)
 class AgentRecord:
-    """One agent: its descriptor, its place in the tree, its running session."""
+    """One agent: its descriptor, its place in the tree, what it waits for and what it owes."""
 
     descriptor: AgentDescriptor
     children: list[str] = field(default_factory=list)
@@ -43,8 +47,6 @@ class AgentRecord:
     ended: asyncio.Future[None] = field(default_factory=_not_yet)  # done: the end is committed
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
-    session: AgentSession | None = None
-    task: asyncio.Task[None] | None = None
     questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
     reminders: list[str] = field(default_factory=list)  # correlation ids to show once more
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
@@ -53,7 +55,7 @@ class AgentRecord:
     reasoning_used: float = 0.0  # seconds, this incarnation
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
-    started_at: float = 0.0  # monotonic
+    started_at: float | None = None  # monotonic; None before its first life
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is
     state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
@@ -129,3 +131,99 @@ class AgentRecord:
         self.reasoning_used = 0.0
         self.is_condemned = False
         self._steps = 0
+
+
+class Roster:
+    """Owns the records of all agents: what each is called, and whose child it is."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, AgentRecord] = {}
+        self._sizes: Counter[str] = Counter()  # agents by run
+        self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
+
+    def enlist(self, record: AgentRecord) -> None:
+        """Add a new agent below its parent. Raises MessageRoutingError for an unknown parent."""
+        descriptor = record.descriptor
+        parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
+        self._records[record.agent_id] = record
+        self._sizes[descriptor.run_id] += 1
+        self.taken_names.add(descriptor.name)
+        if parent is not None:
+            parent.children.append(record.agent_id)
+            parent.live_children[record.agent_id] = record
+
+    def strike(self, record: AgentRecord) -> None:
+        """Forget an agent that never came to be."""
+        del self._records[record.agent_id]
+        self._sizes[record.descriptor.run_id] -= 1
+        self.taken_names.discard(record.descriptor.name)
+        parent = self.parent_of(record)
+        if parent is not None:
+            parent.children.remove(record.agent_id)
+            del parent.live_children[record.agent_id]
+
+    def revive(self, record: AgentRecord) -> None:
+        """Count an ended agent among its parent's live children again."""
+        parent = self.parent_of(record)
+        if parent is not None:
+            parent.live_children[record.agent_id] = record
+
+    def size(self, run_id: str) -> int:
+        """Return how many agents a run has had."""
+        return self._sizes[run_id]
+
+    def records(self) -> Collection[AgentRecord]:
+        """Return all agents, oldest first, as they are now."""
+        return self._records.values()
+
+    def get(self, agent_id: str) -> AgentRecord:
+        """Return the record of an agent; raises MessageRoutingError for an unknown id."""
+        record = self._records.get(agent_id)
+        if record is None:
+            raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
+        return record
+
+    def parent_of(self, record: AgentRecord) -> AgentRecord | None:
+        """Return the agent above; None above a master."""
+        return self._records.get(record.descriptor.parent_id or "")
+
+    def lineage(self, agent_id: str) -> tuple[str, ...]:
+        """Return the agent and all above it, up to its master."""
+        lineage = [agent_id]
+        while (parent := self.get(lineage[-1]).descriptor.parent_id) is not None:
+            lineage.append(parent)
+        return tuple(lineage)
+
+    def family(self, record: AgentRecord) -> Iterator[tuple[AgentRecord, str]]:
+        """Yield the agent and all that were ever below it, with their paths: `w1/w2`."""
+        below = [(record, "")]
+        while below:
+            one, path = below.pop(0)
+            yield one, path
+            children = [self.get(child) for child in one.children]
+            below += [(c, f"{path}/{c.descriptor.name}".lstrip("/")) for c in children]
+
+    def names(self) -> dict[str, str]:
+        """Return the aliases by agent id."""
+        return {agent_id: r.descriptor.name for agent_id, r in self._records.items()}
+
+    def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
+        """Return the agent of an alias, an id, or a unique prefix of an id.
+
+        `among` limits the search (an agent's own children, say).
+        """
+        ids = tuple(self._records) if among is None else tuple(among)
+        records = [self._records[agent_id] for agent_id in ids]
+        exact = [r for r in records if text in {r.descriptor.name, r.agent_id}]
+        found = exact or [r for r in records if text and r.agent_id.startswith(text)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise MessageRoutingError(
+                f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
+            )
+        whose = "agent" if among is None else "child of yours"
+        names = [r.descriptor.name for r in records]
+        near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(text, names, n=1))
+        hint = f"known: {', '.join(names) or 'none'}{near}"
+        raise MessageRoutingError(f"{text!r} is no {whose}", hint=hint, code="unknown_agent")

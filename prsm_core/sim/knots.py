@@ -57,7 +57,7 @@ class Observer:
     def blocked(self) -> dict[str, list[SeenWait]]:
         """Return the waits of all agents that do nothing but wait."""
         found: dict[str, list[SeenWait]] = {}
-        for record in self._manager.agents.values():
+        for record in self._manager.roster.records():
             if record.state not in _WAITING or record.is_condemned:
                 continue  # whoever was chosen to end a knot is about to end
             waits = self._waits(record)
@@ -66,7 +66,8 @@ class Observer:
         return found
 
     def _waits(self, record: AgentRecord) -> list[SeenWait] | None:
-        task, session = record.task, record.session
+        lives = self._manager.lives
+        task, session = lives.task_of(record.agent_id), lives.session_of(record.agent_id)
         if task is None or task.done() or task.cancelling() or session is None:
             return None  # about to begin, or to end
         turn = session.turn
@@ -97,7 +98,7 @@ class Observer:
         return SeenWait(call.name, wait.ready(), wait.targets(), timed)
 
     def _answer(self, record: AgentRecord, call: Call) -> SeenWait:
-        parent = self._manager.agents[record.descriptor.parent_id or ""]
+        parent = self._manager.roster.get(record.descriptor.parent_id or "")
         asked = self._beginnings.asked.get(f"{record.agent_id} {call.turn_id} {call.id}")
         is_there = any(
             message.type is MessageType.ANSWER and message.correlation_id == asked
@@ -108,7 +109,7 @@ class Observer:
     def _child(self, record: AgentRecord, label: str) -> SeenWait:
         child = next(
             agent
-            for agent in (self._manager.agents[child_id] for child_id in record.children)
+            for agent in (self._manager.roster.get(child_id) for child_id in record.children)
             if agent.label == label
         )
         numbers, since = self._beginnings.numbers, self._beginnings.lives[child.agent_id]
@@ -125,13 +126,13 @@ class Observer:
 
     def _any_message(self, record: AgentRecord, *, timed: bool = False) -> SeenWait:
         parent_id = record.descriptor.parent_id
-        targets = [child for child in record.children if self._manager.agents[child].is_live]
+        targets = [child for child in record.children if self._manager.roster.get(child).is_live]
         is_there = (
             any(_is_news(record, m) for m in self._router.unread(record.agent_id))
             or bool(record.reminders)
             or (parent_id is None and not targets)
         )
-        if parent_id is not None and self._manager.agents[parent_id].is_live:
+        if parent_id is not None and self._manager.roster.get(parent_id).is_live:
             targets.append(parent_id)
         return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
 

@@ -105,7 +105,7 @@ class PastLives:
             return
         manager = self._engine.manager
         try:
-            if manager.get(agent_id).descriptor.parent_id is not None:
+            if manager.roster.get(agent_id).descriptor.parent_id is not None:
                 await manager.restart_agent(agent_id, "once more")
         except PrsmError:
             return  # it lives again already, its parent has ended, or nothing is left to spend

@@ -42,7 +42,7 @@ class Person:
     async def _act(self) -> None:
         if self._answers:
             self._answer()
-        records = list(self._engine.manager.agents.values())
+        records = list(self._engine.manager.roster.records())
         if self._acts <= 0 or not records:
             return
         self._acts -= 1

@@ -268,7 +268,7 @@ class Watch:
     def _alive(self) -> frozenset[str]:
         if self._engine is None:
             return frozenset()
-        records = self._engine.manager.agents.values()
+        records = self._engine.manager.roster.records()
         return frozenset(record.agent_id for record in records if record.is_live)
 
     def _knot(self, agents: frozenset[str], *, by_sweep: bool) -> None:
@@ -297,7 +297,7 @@ class Watch:
             return
         self._seen = store.writes
         self._check_slots(engine)
-        for record in engine.manager.agents.values():
+        for record in engine.manager.roster.records():
             self._findings.check(
                 "results",
                 not (record.state.is_terminal and record.is_live),
@@ -317,7 +317,8 @@ class Watch:
 
     def _check_slots(self, engine: OrchestrationEngine) -> None:
         slots = engine.runtime.slots
-        sessions = [record.session for record in engine.manager.agents.values()]
+        manager = engine.manager
+        sessions = [manager.lives.session_of(r.agent_id) for r in manager.roster.records()]
         holders = [session for session in sessions if session is not None and session.holds_slot]
         self._findings.check(
             "slots",
@@ -326,11 +327,12 @@ class Watch:
         )
 
     def _check_blocked(self, engine: OrchestrationEngine, agent_id: str) -> None:
-        record = engine.manager.get(agent_id)
+        record = engine.manager.roster.get(agent_id)
         name, life = record.descriptor.name, (agent_id, record.incarnation)
+        session = engine.manager.lives.session_of(agent_id)
         self._findings.check(
             "slots",
-            record.session is not None and not record.session.holds_slot,
+            session is not None and not session.holds_slot,
             f"{name} waits and holds a slot",
         )
         if record.claimed_result is not None:

@@ -169,8 +169,7 @@ class World:
 
     async def _until_let_go(self, engine: OrchestrationEngine) -> None:
         """Wait for what a closed engine has left behind since it would not end."""
-        records = engine.manager.agents.values()
-        tasks = [r.task for r in records if r.task is not None and not r.task.done()]
+        tasks = engine.manager.lives.running()
         if tasks and any(provider.lingering for provider in self._providers):
             await asyncio.wait(tasks)
 
@@ -203,7 +202,7 @@ class World:
         result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
         self._status = result.status
         if self._dice.random() < 0.2 and not self._is_interrupted:
-            master = next(iter(engine.manager.agents))
+            master = next(iter(engine.manager.roster.records())).agent_id
             try:
                 result = await engine.run_continuation("one thing more", master)
             except AgentSpawnError:
@@ -279,16 +278,18 @@ class World:
     def _check_engine(self, engine: OrchestrationEngine) -> None:
         """Check that a closed engine has let go of everything."""
         manager, runtime = engine.manager, engine.runtime
-        records = manager.agents.values()
+        records = manager.roster.records()
         left = {
             "requests": len(runtime.desk.requests()),
             "slots": runtime.slots.in_use,
-            "sessions": sum(not (r.task is None or r.task.done()) for r in records),
+            "sessions": len(manager.lives.running()),
         }
         if not self._is_interrupted:  # else the agents stay as they were, for a resume
             left |= {
                 "waits": len(manager.detector.graph.blocked),
-                "mailboxes": sum(runtime.router.is_registered(agent) for agent in manager.agents),
+                "mailboxes": sum(
+                    runtime.router.is_registered(record.agent_id) for record in records
+                ),
                 "live agents": sum(record.is_live for record in records),
             }
         for what, count in left.items():

@@ -210,7 +210,7 @@ class MisbehaviourContract(ABC):
         row = TABLE["flushes_late"]
 
         async def kill(manager: AgentManager) -> None:
-            await manager.kill_agent(manager.resolve("odd").agent_id, "not wanted any more")
+            await manager.kill_agent(manager.roster.resolve("odd").agent_id, "not wanted any more")
 
         outcome = await self.team(tmp_path, row, meddle=kill).run()
         assert outcome.states[-1] == "killed"

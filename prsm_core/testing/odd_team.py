@@ -253,7 +253,9 @@ class OddTeam:
             await self.meddle(manager)
 
     def _has_said(self, manager: AgentManager) -> bool:
-        session = manager.resolve("odd").session if self.said else None
+        session = (
+            manager.lives.session_of(manager.roster.resolve("odd").agent_id) if self.said else None
+        )
         return not self.said or (session is not None and self.said in session.partial_text)
 
     def _family(self) -> list[int]:
@@ -264,7 +266,7 @@ class OddTeam:
 
 
 def _result(manager: AgentManager, name: str) -> AgentResult:
-    result = manager.resolve(name).result
+    result = manager.roster.resolve(name).result
     assert result is not None, name
     return result
 
@@ -344,7 +346,7 @@ class _Neighbour(Provider):
         """Whether an odd agent has not ended, or not begun."""
         if self.manager is None:
             return True
-        records = [r for r in self.manager.agents.values() if r.descriptor.name in self._odd]
+        records = [r for r in self.manager.roster.records() if r.descriptor.name in self._odd]
         return len(records) < len(self._odd) or any(not r.state.is_terminal for r in records)
 
 

@@ -352,7 +352,15 @@ class Team:
 
     def __getitem__(self, name: str):
         """Return the record of the agent of this name."""
-        return self.manager.resolve(name)
+        return self.manager.roster.resolve(name)
+
+    def session(self, name: str):
+        """Return the session of this agent's newest life."""
+        return self.manager.lives.session_of(self[name].agent_id)
+
+    def task(self, name: str):
+        """Return the task of this agent's newest life."""
+        return self.manager.lives.task_of(self[name].agent_id)
 
     async def run(self, task="do it", options: Mapping[str, Any] | None = None, **behaviours):
         """Run a task to its end."""
@@ -385,7 +393,7 @@ class Team:
         """Wait for a committed event."""
         async with asyncio.timeout(DEADLINE):
             async for event in self.store.events(SESSION, follow=True):
-                name = self.manager.names().get(event.agent or "")
+                name = self.manager.roster.names().get(event.agent or "")
                 if event.type != kind or agent not in {None, name}:
                     continue
                 if all(event.data.get(key) == value for key, value in fields.items()):

@@ -239,7 +239,7 @@ async def test_a_call_after_the_turns_end_has_no_effect(opened):
         while not running.done():
             await team.clock.advance(1)
         assert (await running).status == "completed"
-        assert len(team.manager.agents) == 1
+        assert len(team.manager.roster.records()) == 1
 
 
 async def test_task_complete_cuts_off_the_other_calls_of_its_turn(team):

@@ -323,7 +323,7 @@ async def test_a_kill_ends_the_whole_subtree_children_first_and_keeps_what_was_s
         result = await team.manager.kill_agent(team["a"].agent_id, "not needed")
         assert (result.success, result.error_kind) == (False, "killed")
         assert result.summary == "a began\nand half a sent"
-        assert all(team[name].task.done() for name in "abc")
+        assert all(team.task(name).done() for name in "abc")
         [told] = await agent.collect()
         assert (told["success"], told["error"], told["summary"]) == (
             False,
@@ -364,9 +364,11 @@ async def test_a_child_that_is_being_born_when_its_parent_is_killed_dies_too(as_
         await started.wait()
         await team.manager.kill_agent(team["b"].agent_id)
         await agent.collect()
-        others = [r for r in team.manager.agents.values() if r.agent_id != agent.id]
+        others = [r for r in team.manager.roster.records() if r.agent_id != agent.id]
         assert not any(record.is_live for record in others)
-        assert all(record.task is None or record.task.done() for record in others)
+        assert not {team.manager.lives.task_of(r.agent_id) for r in others}.intersection(
+            team.manager.lives.running()
+        )
 
     started = asyncio.Event()
 

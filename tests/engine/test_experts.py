@@ -114,7 +114,7 @@ async def test_a_refused_consultation_writes_nothing(as_master, arguments, code)
         before = team.ledger.written()
         assert await agent.refused("consult_expert", **arguments) == code
         assert team.ledger.written() == before
-        assert list(team.manager.agents) == [agent.id]
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
 
     await as_master(script, settings=SETTINGS)
 

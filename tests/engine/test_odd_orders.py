@@ -124,7 +124,7 @@ async def test_a_turn_after_one_that_ended_while_its_agent_waited_has_a_slot(ope
             await ended.wait()
             asking.cancel()
             return
-        held.append(team["a"].session.holds_slot)
+        held.append(team.session("a").holds_slot)
         await agent.complete()
 
     ended = asyncio.Event()
@@ -263,7 +263,7 @@ async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
         await asyncio.sleep(0)
         await agent.step_ended()
         token = (await task).data["token"]
-        held.append(team["master"].session.holds_slot)
+        held.append(team.session("master").holds_slot)
         await agent.call("wait_for_message", token=token)
         await agent.complete()
 

@@ -113,7 +113,7 @@ async def test_leaving_kills_the_children_first_and_completes_the_run(driven):
         end = await driver.leave()
         assert (end.status, end.exit_code) == ("completed", 0)
     ends = [
-        driver.team.manager.names()[agent]
+        driver.team.manager.roster.names()[agent]
         for agent, to in driver.team.ledger.rows(
             "SELECT agent_id, json_extract(data, '$.to') FROM events "
             "WHERE type = 'agent_state_changed' ORDER BY seq"

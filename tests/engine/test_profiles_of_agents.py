@@ -97,7 +97,7 @@ async def test_what_is_none_is_refused(as_master):
         assert await agent.refused("spawn_child", **other) == "spawn_failed"
 
     team = await as_master(script, settings=PROFILES)
-    assert len(team.manager.agents) == 1
+    assert len(team.manager.roster.records()) == 1
 
 
 @pytest.mark.requirement("E63")

@@ -91,7 +91,7 @@ async def test_where_there_are_peers_no_other_model_is_asked_for_or_recommended(
 
     team = await as_master(script, settings=peers("little", "middle"), scorers=BUILTIN)
     assert [team[name].descriptor.model for name in ("a", "b")] == ["small", "middle"]
-    assert len(team.manager.agents) == 3
+    assert len(team.manager.roster.records()) == 3
 
 
 @pytest.mark.requirement("E63")

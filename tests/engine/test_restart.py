@@ -202,7 +202,7 @@ async def test_a_restart_goes_on_although_the_turn_that_asked_for_it_dies(opened
     async with opened(clock=FakeClock()) as team:
         result = await team.run("do it", master=master)
         assert result.status == "completed"
-        assert all(not record.is_live for record in team.manager.agents.values())
+        assert all(not record.is_live for record in team.manager.roster.records())
 
 
 async def test_a_step_of_an_older_life_is_refused(team):

@@ -347,7 +347,7 @@ async def test_shutting_down_twice_at_once_interrupts_the_run_once_and_last(open
         await asyncio.gather(team.engine.shutdown(), team.engine.shutdown())
         result = await running
         assert (result.status, result.exit_code) == ("interrupted", 130)
-        assert all(record.task.done() for record in team.manager.agents.values())
+        assert not team.manager.lives.running()
         await team.engine.shutdown()
     kinds = [event["type"] for event in team.ledger.events()]
     assert kinds[-1] == "run_finished"

@@ -22,7 +22,7 @@ async def test_a_spawned_child_is_described_registered_and_started(as_master):
     async def script(agent, team):
         answers.append(await agent.call("spawn_child", prompt="count", name="counter"))
         assert team.runtime.router.is_registered(team["counter"].agent_id)
-        assert not team["counter"].task.done()
+        assert not team.task("counter").done()
         await agent.collect()
 
     team = await as_master(script)
@@ -92,7 +92,7 @@ async def test_a_refused_spawn_writes_nothing(as_master, case, tool):
             good = {"prompt": "fine", "name": "fine"}
             assert await agent.refused(tool, children=[good, arguments]) == code
         assert team.ledger.written() == before
-        assert list(team.manager.agents) == [agent.id]
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
 
     await as_master(
         script, settings={"models": {"far": {"provider": "elsewhere", "model_id": "m"}}}
@@ -103,7 +103,7 @@ async def test_two_children_of_one_call_cannot_have_the_same_name(as_master):
     async def script(agent, team):
         twins = [{"prompt": "x", "name": "twin"}, {"prompt": "y", "name": "twin"}]
         assert await agent.refused("spawn_children_parallel", children=twins) == "spawn_failed"
-        assert list(team.manager.agents) == [agent.id]
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
 
     await as_master(script)
 
@@ -112,7 +112,7 @@ async def test_a_run_has_a_limit_of_agents_that_is_checked_for_all_children_at_o
     async def script(agent, team):
         three = [{"prompt": "x"}] * 3
         assert await agent.refused("spawn_children_parallel", children=three) == "too_many_agents"
-        assert list(team.manager.agents) == [agent.id]
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
         await agent.call("spawn_children_parallel", children=three[:2])
         assert await agent.refused("spawn_child", prompt="x", name="late") == "too_many_agents"
         await agent.collect(2)
@@ -144,7 +144,7 @@ async def test_the_tree_grows_to_its_limit_and_no_deeper(as_master):
     assert not any(tool.startswith(("spawn", "restart")) for tool in seen["tools"])
     assert "spawn children" not in team.provider.requests["b"][0].system_prompt
     assert "spawn children" in team.provider.requests["a"][0].system_prompt
-    assert len(team.manager.agents) == 3
+    assert len(team.manager.roster.records()) == 3
 
 
 @pytest.mark.requirement("E7")

@@ -167,13 +167,13 @@ async def test_an_agent_whose_provider_swallowed_a_cut_off_can_be_killed(stubbor
     async def master(agent):
         await agent.spawn(name="a")
         await team.seen("turn_started", "a")
-        a = team["a"]
-        a.session.turn.interrupt()
+        a, task = team.session("a"), team.task("a")
+        a.turn.interrupt()
         await team.clock.sleep(30)  # cut off, and not let go of
         provider.released.set()
         await team.seen("turn_started", "a", n=2)
-        await team.manager.kill_agent(a.agent_id)
-        assert a.task.done()
+        await team.manager.kill_agent(team["a"].agent_id)
+        assert task.done()
         await agent.collect()
         await agent.complete()
 

@@ -228,7 +228,7 @@ async def test_a_model_that_no_provider_has_is_refused_with_the_nearest(as_maste
         await agent.collect(2)
 
     team = await as_master(script, **beside(codex))
-    assert len(team.manager.agents) == 3
+    assert len(team.manager.roster.records()) == 3
     assert codex.listed == 1, "a provider is asked once"
 
 

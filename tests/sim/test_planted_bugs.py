@@ -65,8 +65,8 @@ BUGS = {
         frozenset({"incarnations"}),
     ),
     "a turn whose provider does not let go is never closed": Bug(
-        "engine/agents/stopping.py",
-        "        await first_of(clock, STOP_SECONDS, turn.abandon)\n",
+        "engine/agents/lives.py",
+        "        await first_of(self._clock, STOP_SECONDS, life.session.abandon_turn)\n",
         "        pass\n",
         frozenset({"fold"}),
     ),

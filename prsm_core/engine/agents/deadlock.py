@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.agents.stopping import stop_session
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class KnotResolver:
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
         """Make one member of the knot move or end."""
         manager = self._manager
-        members = [manager.get(agent) for agent in sorted(agents)]
+        members = [manager.roster.get(agent) for agent in sorted(agents)]
         waits = [self._describe(record) for record in members]
         if by_sweep:
             _log.error("a knot was missed when it closed: %s", waits)
@@ -90,7 +89,7 @@ class KnotResolver:
             await self._manager.control(victim, "deadlock", events=(event,))
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
-        await stop_session(victim, self._manager.runtime.clock)
+        await self._manager.lives.stop(victim)
         await self._manager.fail_agent(victim, error.message, error.code)
 
     def _event(

@@ -7,24 +7,22 @@ happen in the same order. Other agents see an end only once it is committed (`re
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
 from prsm_core.engine.agents.deadlock import KnotResolver
+from prsm_core.engine.agents.lives import Lives, result_within
 from prsm_core.engine.agents.session import AgentSession
-from prsm_core.engine.agents.stopping import leave_session, result_within, stop_session
 from prsm_core.engine.evidence.evidence import with_evidence
 from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
 from prsm_core.engine.spawn.regions import LeaseTable
-from prsm_core.engine.state import AgentRecord
+from prsm_core.engine.state import AgentRecord, Roster
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART, path_to, validate_transition
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -47,16 +45,15 @@ class AgentManager:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.agents: dict[str, AgentRecord] = {}
-        self.leases = LeaseTable(self.agents)
+        self.roster = Roster()
+        self.leases = LeaseTable(self.roster)
+        self.lives: Lives[AgentSession] = Lives(runtime.background, runtime.clock)
         self.detector = DeadlockDetector(
             is_ready=lambda _, wait: bool(wait.key()),
-            is_over=lambda agent_id: not self.get(agent_id).is_live,
+            is_over=lambda agent_id: not self.roster.get(agent_id).is_live,
             on_knot=KnotResolver(self).resolve,
         )
         self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
-        self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
-        self._sizes: Counter[str] = Counter()  # agents by run
         self.is_stopped = False  # the engine closes: no session is started any more
 
     def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
@@ -130,48 +127,12 @@ class AgentManager:
         record.waiting_on = waiting_on
         return tuple(changes), tuple(events)
 
-    def get(self, agent_id: str) -> AgentRecord:
-        """Return the record of an agent; raises MessageRoutingError for an unknown id."""
-        record = self.agents.get(agent_id)
-        if record is None:
-            raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
-        return record
-
-    def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
-        """Return the agent of an alias, an id, or a unique prefix of an id.
-
-        `among` limits the search (an agent's own children, say).
-        """
-        ids = tuple(self.agents) if among is None else tuple(among)
-        records = [self.agents[agent_id] for agent_id in ids]
-        exact = [r for r in records if text in {r.descriptor.name, r.agent_id}]
-        found = exact or [r for r in records if text and r.agent_id.startswith(text)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise MessageRoutingError(
-                f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
-            )
-        whose = "agent" if among is None else "child of yours"
-        names = [r.descriptor.name for r in records]
-        near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(text, names, n=1))
-        hint = f"known: {', '.join(names) or 'none'}{near}"
-        raise MessageRoutingError(f"{text!r} is no {whose}", hint=hint, code="unknown_agent")
-
-    def live_children(self, record: AgentRecord) -> list[AgentRecord]:
-        """Return the children that have not ended."""
-        return list(record.live_children.values())
-
-    def names(self) -> dict[str, str]:
-        """Return the aliases by agent id."""
-        return {agent_id: r.descriptor.name for agent_id, r in self.agents.items()}
-
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
         runtime = self.runtime
         return Identity(
             agent_id=runtime.ids.agent(),
-            alias=choose_alias(alias, request.role, self.taken_names),
+            alias=choose_alias(alias, request.role, self.roster.taken_names),
             session_id=runtime.journal.session_id,
             run_id=runtime.journal.run_id,
             created_at=runtime.clock.time(),
@@ -185,7 +146,7 @@ class AgentManager:
         """
         if request.parent_id is None:
             raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        parent = self.get(request.parent_id)
+        parent = self.roster.get(request.parent_id)
         if parent.is_over:
             raise AgentSpawnError("an agent that has ended cannot spawn", code="agent_ended")
         descriptor = describe_child(
@@ -213,7 +174,8 @@ class AgentManager:
         self.check_room(1)
         self.runtime.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
-        self._enlist(record)
+        self.roster.enlist(record)
+        self.leases.enter(record)
         spawned = self.runtime.journal.event(
             "agent_spawned",
             descriptor.agent_id,
@@ -229,37 +191,16 @@ class AgentManager:
         try:
             await self.commit(step, then=lambda: self._begin_life(record))
         except PrsmError:  # nothing was written, so there is no such agent
-            self._strike(record)
+            self.roster.strike(record)
+            self.leases.strike(record.agent_id)
+            self.runtime.budgets.cancel(record.agent_id)
             raise
         return record
-
-    def _enlist(self, record: AgentRecord) -> None:
-        descriptor = record.descriptor
-        parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
-        self.agents[descriptor.agent_id] = record
-        self.leases.enter(record)
-        self.taken_names.add(descriptor.name)
-        self._sizes[descriptor.run_id] += 1
-        if parent is not None:
-            parent.children.append(descriptor.agent_id)
-            parent.live_children[descriptor.agent_id] = record
-
-    def _strike(self, record: AgentRecord) -> None:
-        descriptor = record.descriptor
-        del self.agents[descriptor.agent_id]
-        self.leases.strike(descriptor.agent_id)
-        self.runtime.budgets.cancel(descriptor.agent_id)
-        self.taken_names.discard(descriptor.name)
-        self._sizes[descriptor.run_id] -= 1
-        if descriptor.parent_id is not None:
-            parent = self.get(descriptor.parent_id)
-            parent.children.remove(descriptor.agent_id)
-            del parent.live_children[descriptor.agent_id]
 
     def check_room(self, count: int) -> None:
         """Raise AgentSpawnError unless the run may have `count` agents more."""
         limit = self.runtime.settings.engine.max_agents_per_run
-        have = self._sizes[self.runtime.journal.run_id]
+        have = self.roster.size(self.runtime.journal.run_id)
         if have + count > limit:
             raise AgentSpawnError(
                 f"the run has {have} of {limit} agents, which is max_agents_per_run",
@@ -272,17 +213,16 @@ class AgentManager:
 
         Where the provider can, the conversation goes on in the vendor's thread.
         """
-        record = self.get(agent_id)
+        record = self.roster.get(agent_id)
         self._check_restart(record)
-        await leave_session(record, self.runtime.clock)
+        await self.lives.leave(record)
         self._check_restart(record)
         self.runtime.budgets.launch_agent(record.descriptor)
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes, events = self.move(record, target, "restarted", trigger=RESTART)
         record.begin_incarnation(new_prompt, target)
-        if record.descriptor.parent_id is not None:
-            self.get(record.descriptor.parent_id).live_children[agent_id] = record
+        self.roster.revive(record)
         step = self.build(
             ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
         )
@@ -296,7 +236,7 @@ class AgentManager:
                 hint="send_child_prompt reaches a running child",
                 code="still_running",
             )
-        parent = self.agents.get(record.descriptor.parent_id or "")
+        parent = self.roster.parent_of(record)
         if parent is not None and (parent.is_over or parent.is_condemned):
             raise AgentSpawnError("its parent has ended", code="agent_ended")
         self.leases.check_still_free(record)
@@ -307,18 +247,15 @@ class AgentManager:
             return
         record.started_at = self.runtime.clock.now()
         self.runtime.router.register_agent(record.agent_id, record.incarnation)
-        record.session = AgentSession(self, record)
-        record.task = self.runtime.background.start(
-            record.session.run(), name=f"agent {record.descriptor.name}"
-        )
-        parent = self.agents.get(record.descriptor.parent_id or "")
-        if parent is not None and parent.session is not None:
-            parent.session.child_began()
+        self.lives.begin(record, AgentSession(self, record))
+        parent = self.lives.session_of(record.descriptor.parent_id or "")
+        if parent is not None:
+            parent.child_began()
 
     async def wait_for_result(self, agent_id: str) -> AgentResult:
         """Return the agent's result; a failed one if it outlives its clock by a minute."""
         limit = self.runtime.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS
-        return await result_within(self.get(agent_id), self.runtime.clock, limit)
+        return await result_within(self.roster.get(agent_id), self.runtime.clock, limit)
 
     async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
         """Return the results of several agents, in the order given."""
@@ -361,7 +298,8 @@ class AgentManager:
         events: tuple[Event, ...] = (),
     ) -> AgentResult:
         self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
-        elapsed = self.runtime.clock.now() - record.started_at if record.session else 0.0
+        now, began = self.runtime.clock.now(), record.started_at
+        elapsed = 0.0 if began is None else now - began
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes, moved = self.move(record, state, reason)
         moved = with_evidence(moved, result)
@@ -383,10 +321,10 @@ class AgentManager:
     def _task_result(
         self, record: AgentRecord, result: AgentResult
     ) -> tuple[tuple[RoutedMessage, ...], tuple[Event, ...]]:
-        parent_id = record.descriptor.parent_id
-        if parent_id is None or self.agents[parent_id].state.is_terminal:
+        parent = self.roster.parent_of(record)
+        if parent is None or parent.state.is_terminal:
             return (), ()
-        message = self.message(record, MessageType.TASK_RESULT, parent_id, result.to_dict())
+        message = self.message(record, MessageType.TASK_RESULT, parent.agent_id, result.to_dict())
         return (message,), (self.routed(message),)
 
     def _settle(self, record: AgentRecord) -> None:
@@ -396,7 +334,7 @@ class AgentManager:
         self.runtime.budgets.release(record.agent_id)
         for child in record.children:
             self.runtime.router.wake(child)
-        parent = self.agents.get(record.descriptor.parent_id or "")
+        parent = self.roster.parent_of(record)
         if parent is not None:
             parent.live_children.pop(record.agent_id, None)
             self.runtime.router.wake(parent.agent_id)
@@ -406,17 +344,25 @@ class AgentManager:
         """Fail an agent, keeping what it said; its live children are killed first."""
         record.is_condemned = True
         await self.kill_children(record, "its parent has failed")
-        result = _failure(record, message, kind)
+        result = self._failure(record, message, kind)
         result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
         await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
+
+    def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
+        """Return the result of an agent that fails, with what it said."""
+        session = self.lives.session_of(record.agent_id)
+        said = "" if session is None else session.partial_text
+        return AgentResult(
+            agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
+        )
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
         """Kill an agent and its descendants, children first; partial output is kept.
 
         Raises MessageRoutingError for an agent that is unknown or has ended already.
         """
-        record = self.get(agent_id)
+        record = self.roster.get(agent_id)
         if record.state.is_terminal:
             raise MessageRoutingError(
                 f"{record.descriptor.name} has ended already ({record.state.value})",
@@ -432,14 +378,14 @@ class AgentManager:
         if not record.state.is_terminal:
             record.is_condemned = True
             self.detector.moved(record.agent_id)
-            await stop_session(record, self.runtime.clock)
+            await self.lives.stop(record)
         await self.kill_children(record, reason)
-        result = _failure(record, reason, "killed")
+        result = self._failure(record, reason, "killed")
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
         """Kill the live children of an agent with all below them, each children first."""
-        kills = [self.kill_tree(child, reason) for child in self.live_children(record)]
+        kills = [self.kill_tree(child, reason) for child in record.live_children.values()]
         ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
         for end in ends:
             if isinstance(end, BaseException):
@@ -448,8 +394,7 @@ class AgentManager:
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self.is_stopped = True
-        clock = self.runtime.clock
-        await asyncio.gather(*(stop_session(record, clock) for record in self.agents.values()))
+        await self.lives.stop_all(self.roster.records())
 
     def message(
         self,
@@ -467,7 +412,7 @@ class AgentManager:
             target=target,
             payload=payload,
             correlation_id=correlation_id,
-            incarnation=self.get(target).incarnation,
+            incarnation=self.roster.get(target).incarnation,
             created_at=self.runtime.clock.time(),
         )
 
@@ -481,10 +426,3 @@ class AgentManager:
             "correlation_id": message.correlation_id,
         }
         return self.runtime.journal.event_of("message_routed", message.source, data)
-
-
-def _failure(record: AgentRecord, error: str, kind: str) -> AgentResult:
-    said = record.session.partial_text if record.session else ""
-    return AgentResult(
-        agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
-    )

@@ -35,7 +35,7 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
         raise ConfigError(
             f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(DELIVERIES)}"
         )
-    record = manager.get(agent_id)
+    record = manager.roster.get(agent_id)
     if record.is_over:
         raise MessageRoutingError(
             f"{record.descriptor.name} has ended",
@@ -48,7 +48,7 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
     await manager.control(record, "prompt", messages=(message,), events=events)
     runtime = manager.runtime  # whoever prompts has perhaps mended something, and says so
     runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
-    turn = _busy_turn(record)
+    turn = _busy_turn(manager, record)
     if turn is None or delivery == "queue" or turn.is_outside:
         return "queued"
     if delivery == "inject":
@@ -57,9 +57,10 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
     return "interrupting"
 
 
-def _busy_turn(record: AgentRecord) -> TurnRun | None:
+def _busy_turn(manager: AgentManager, record: AgentRecord) -> TurnRun | None:
     """Return the running turn of an agent that does not wait for messages already."""
-    turn = record.session.turn if record.session is not None else None
+    session = manager.lives.session_of(record.agent_id)
+    turn = None if session is None else session.turn
     if turn is None or not turn.is_running:
         return None
     waits = any(call.name == "wait_for_message" for call in turn.calls.open.values())

@@ -19,11 +19,12 @@ from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.slots import SlotLease, Slots
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.failing import breaks_ledger, describe, keepable, said
+from prsm_core.engine.state import PROMPTING, AgentRecord
 from prsm_core.engine.turns.calls import Wait
-from prsm_core.engine.turns.context import render_messages, render_repeat, session_request
+from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat, session_request
 from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.rebuild import rebuilt_history
-from prsm_core.engine.turns.run import Prompt, TurnRun
+from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck_watch import StuckWatch
 from prsm_core.errors import (
     BudgetExceededError,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import StateChange
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.manager import AgentManager
-    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tools.table import ToolSet
     from prsm_core.engine.turns.calls import Call
     from prsm_core.interfaces.provider import ProviderSession
@@ -52,7 +52,6 @@ _WAIT_ORDER = (
     AgentState.WAITING_FOR_EXPERT,
     AgentState.WAITING_FOR_CHILD,
 )
-PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 MESSAGES_IN_A_PROMPT = 100
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
@@ -349,7 +348,7 @@ class AgentSession:
             prompt = self._unread_prompt()
         if prompt is not None:
             return prompt
-        if self.manager.live_children(self.record):
+        if self.record.live_children:
             return await self._wait_between_turns()
         summary = result.last_text
         if not summary.strip():
@@ -367,7 +366,7 @@ class AgentSession:
         try:
             while prompt is None:
                 prompt = self._reminder() or self._unread_prompt()
-                if prompt is None and not self.manager.live_children(record):
+                if prompt is None and not record.live_children:
                     prompt = Prompt(text=_CHILDREN_ENDED)
                 if prompt is None:
                     await runtime.router.changed(record.agent_id)
@@ -405,7 +404,7 @@ class AgentSession:
         question = self.record.take_reminder()
         if question is None:
             return None
-        return Prompt(text=render_repeat(question.message, self.manager.names()))
+        return Prompt(text=render_repeat(question.message, self.manager.roster.names()))
 
     def _unread_prompt(self) -> Prompt | None:
         """Return unread messages as a prompt; those beyond the limit come with the next one."""
@@ -419,14 +418,14 @@ class AgentSession:
         for message in claimed:
             if message.type is MessageType.QUESTION:
                 self.host.note_delivered(message)
-        text = render_messages(claimed, self.manager.names())
+        text = render_messages(claimed, self.manager.roster.names())
         return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
 
     def _repeat_question(self) -> Prompt | None:
         for question in self.record.questions.values():
             if question.delivered and not question.repeated:
                 question.repeated = True
-                return Prompt(text=render_repeat(question.message, self.manager.names()))
+                return Prompt(text=render_repeat(question.message, self.manager.roster.names()))
         return None
 
     async def _refuse_questions(self) -> None:
@@ -437,7 +436,7 @@ class AgentSession:
             if not question.repeated or asker is None:
                 continue
             del record.questions[correlation_id]
-            if manager.get(asker).is_over:
+            if manager.roster.get(asker).is_over:
                 continue
             refusal = manager.message(
                 record,
@@ -460,10 +459,10 @@ class AgentSession:
     async def _outlive_children(self) -> None:
         """Wait, without a slot, until the last child has ended."""
         record, manager = self.record, self.manager
-        if manager.live_children(record):
-            waits = [self._end_wait(child) for child in manager.live_children(record)]
+        if record.live_children:
+            waits = [self._end_wait(child) for child in record.live_children.values()]
             await self._wait_in(AgentState.WAITING_FOR_CHILD, "finishing", waits)
-            while manager.live_children(record):
+            while record.live_children:
                 await manager.runtime.router.changed(record.agent_id)
         self.moved()
 
@@ -478,11 +477,15 @@ class AgentSession:
     async def give_up(self) -> None:
         """Fail the agent, whose provider does not end a cancelled turn: what it does is void."""
         self.leave_slot()
-        if self.turn is not None:
-            await self.turn.abandon()
+        await self.abandon_turn()
         provider = self.record.descriptor.provider
         why = f"provider {provider} does not end a turn that was interrupted and cancelled"
         await self._fail(why, "provider_stuck")
+
+    async def abandon_turn(self) -> None:
+        """Close the running turn in the ledger; what its provider still does is void."""
+        if self.turn is not None:
+            await self.turn.abandon()
 
     def leave_slot(self) -> None:
         """Hold no slot any more, whatever the provider still does."""

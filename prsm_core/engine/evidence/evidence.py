@@ -103,7 +103,7 @@ class Proof:
         while below:
             record, path = below.pop(0)
             yield record.agent_id, path
-            children = [manager.get(child) for child in record.children]
+            children = [manager.roster.get(child) for child in record.children]
             below += [(c, f"{path}/{c.descriptor.name}".lstrip("/")) for c in children]
 
     def _tell(self, failed: Sequence[GateVerdict]) -> None:

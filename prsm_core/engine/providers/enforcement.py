@@ -13,8 +13,8 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.clocks import first_of
 from prsm_core.engine.providers.model_choice import resolve_model
 from prsm_core.engine.providers.model_names import ModelNames
-from prsm_core.engine.providers.model_parameters import describe_ignored
 from prsm_core.engine.spending.metering import describe_metering
+from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from prsm_core.errors import AgentSpawnError
 from prsm_core.permissions.paths import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.state import AgentRecord, Roster
 
     Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
 
@@ -60,13 +60,13 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
 class LeaseTable:
     """Owns who was ever leased folders; a lease holds as long as its agent lives."""
 
-    def __init__(self, agents: Mapping[str, AgentRecord]) -> None:
-        self._agents = agents
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
         self._lessees: dict[str, AgentRecord] = {}  # few of many agents
 
     def enter(self, record: AgentRecord) -> None:
         """Note a new agent, whose parent is known already."""
-        if _leased(record, self._agents):
+        if self._leased(record):
             self._lessees[record.agent_id] = record
 
     def strike(self, agent_id: str) -> None:
@@ -77,30 +77,27 @@ class LeaseTable:
         """Return the leases of live agents that are neither this one nor above it."""
         if not self._lessees:
             return ()
-        lineage = set()
-        while agent_id is not None:
-            lineage.add(agent_id)
-            agent_id = self._agents[agent_id].descriptor.parent_id
+        lineage = () if agent_id is None else self._roster.lineage(agent_id)
         return tuple(
             (folder, record.descriptor.name)
             for record in self._lessees.values()
             if record.is_live and record.agent_id not in lineage
-            for folder in _leased(record, self._agents)
+            for folder in self._leased(record)
         )
 
     def check_still_free(self, record: AgentRecord) -> None:
         """Raise AgentSpawnError when the region of an ended agent is another's by now."""
         if record.agent_id in self._lessees:
             leases = self.beside(record.agent_id)
-            for folder in _leased(record, self._agents):
+            for folder in self._leased(record):
                 _check_free(folder, leases)
 
-
-def _leased(record: AgentRecord, agents: Mapping[str, AgentRecord]) -> tuple[str, ...]:
-    own, parent = record.descriptor.grant.region, agents.get(record.descriptor.parent_id or "")
-    if own is None or (parent is not None and parent.descriptor.grant.region == own):
-        return ()
-    return own
+    def _leased(self, record: AgentRecord) -> tuple[str, ...]:
+        """Return the folders that a spawn named for this agent; what is inherited is shared."""
+        own, parent = record.descriptor.grant.region, self._roster.parent_of(record)
+        if own is None or (parent is not None and parent.descriptor.grant.region == own):
+            return ()
+        return own
 
 
 def _check_free(folder: str, leases: Leases) -> None:

@@ -112,9 +112,9 @@ def _find_thread(call: Call, thread_id: str) -> AgentRecord:
     advisers = [
         child
         for child in call.record.children
-        if manager.get(child).descriptor.role is AgentRole.EXPERT
+        if manager.roster.get(child).descriptor.role is AgentRole.EXPERT
     ]
-    return manager.resolve(thread_id, advisers)
+    return manager.roster.resolve(thread_id, advisers)
 
 
 async def _peers(call: Call) -> tuple[str, ...]:

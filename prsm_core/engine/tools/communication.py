@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.engine.agents.session import PROMPTING
-from prsm_core.engine.state import OpenQuestion
+from prsm_core.engine.state import PROMPTING, OpenQuestion
 from prsm_core.engine.turns.calls import Reply, Wait
 from prsm_core.errors import MessageRoutingError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 async def ask_parent(call: Call) -> Reply:
     """Send a QUESTION to the parent and wait for its ANSWER."""
     manager, record = call.manager, call.record
-    parent = manager.get(record.descriptor.parent_id or "")
+    parent = manager.roster.get(record.descriptor.parent_id or "")
     if parent.is_over:
         raise _parent_ended()
     manager.runtime.router.check(parent.agent_id)
@@ -76,7 +75,7 @@ def _parent_ended() -> MessageRoutingError:
 async def respond_to_child(call: Call) -> Reply:
     """Send the ANSWER to a child's open question, once."""
     manager, record = call.manager, call.record
-    child = manager.resolve(call.args["child_id"], record.children)
+    child = manager.roster.resolve(call.args["child_id"], record.children)
     if child.is_over:
         raise _child_ended(child)
     correlation_id = call.args["correlation_id"]
@@ -102,7 +101,7 @@ async def respond_to_child(call: Call) -> Reply:
 async def send_child_prompt(call: Call) -> Reply:
     """Queue a prompt for a live child."""
     manager = call.manager
-    child = manager.resolve(call.args["child_id"], call.record.children)
+    child = manager.roster.resolve(call.args["child_id"], call.record.children)
     if child.is_over:
         raise _child_ended(child)
     manager.runtime.router.check(child.agent_id)
@@ -150,7 +149,7 @@ async def wait_for_message(call: Call) -> Reply | ToolOutcome:
         again = describe_message(call, question.message)
         return Reply({**again, "reminder": True, "progress": _progress(record)})
     if _nobody_left(call):
-        children = [manager.get(c) for c in record.children]
+        children = [manager.roster.get(c) for c in record.children]
         states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
         return Reply({"type": "nothing_left", "children": states, "progress": _progress(record)})
     turn.long_calls.expire(call.id)
@@ -180,10 +179,8 @@ def _another_waits(call: Call) -> bool:
 
 def _nobody_left(call: Call) -> bool:
     """Whether neither a parent nor a live child can send anything."""
-    record, manager = call.record, call.manager
-    if record.descriptor.parent_id is not None:
-        return False
-    return not manager.live_children(record)
+    record = call.record
+    return record.descriptor.parent_id is None and not record.live_children
 
 
 def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
@@ -220,7 +217,7 @@ def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
 
 
 def _name(call: Call, message: RoutedMessage) -> str:
-    return call.manager.get(message.source or "").descriptor.name
+    return call.manager.roster.get(message.source or "").descriptor.name
 
 
 def _progress(record: AgentRecord) -> list[dict[str, Any]]:

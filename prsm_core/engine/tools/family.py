@@ -53,7 +53,7 @@ async def spawn_children_parallel(call: Call) -> Reply:
 
 async def restart_child(call: Call) -> Reply:
     """Give an ended child a new task and a new incarnation."""
-    child = call.manager.resolve(call.args["child_id"], call.record.children)
+    child = call.manager.roster.resolve(call.args["child_id"], call.record.children)
     await call.open()
     since = call.manager.runtime.ids.ulid()
     await call.manager.restart_agent(child.agent_id, call.args["prompt"])
@@ -279,7 +279,7 @@ def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentR
         exclude=request.exclude_plugins,
     )
     for child_id in record.children:
-        child = manager.get(child_id)
+        child = manager.roster.get(child_id)
         if child_id in taken or child.is_live or child.state not in _REUSABLE:
             continue
         if child.has_profile or _has_unread_result(call, child_id):

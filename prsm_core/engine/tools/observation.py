@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 async def get_child_history(call: Call) -> Reply:
     """Return a child's conversation, whole or as text and tool names."""
-    child = call.manager.resolve(call.args["child_id"], call.record.children)
+    child = call.manager.roster.resolve(call.args["child_id"], call.record.children)
     await call.manager.runtime.journal.flush()
     detail = call.args.get("detail_level", "summary")
     entries = await call.manager.runtime.conversations.get_history(child.agent_id, detail)
@@ -22,12 +22,12 @@ async def get_child_history(call: Call) -> Reply:
 
 async def check_child_status(call: Call) -> Reply:
     """Return one child's state."""
-    return Reply(_status(call.manager.resolve(call.args["child_id"], call.record.children)))
+    return Reply(_status(call.manager.roster.resolve(call.args["child_id"], call.record.children)))
 
 
 async def get_children_status(call: Call) -> Reply:
     """Return the states of all children, oldest first."""
-    children = [call.manager.get(child_id) for child_id in call.record.children]
+    children = [call.manager.roster.get(child_id) for child_id in call.record.children]
     return Reply({"children": [_status(child) for child in children]})
 
 

@@ -25,7 +25,7 @@ async def report_progress(call: Call) -> Reply:
     record, manager = call.record, call.manager
     said = {"status": call.args["status"], "percent": call.args.get("percent")}
     if record.descriptor.parent_id is not None:
-        manager.get(record.descriptor.parent_id).progress[record.agent_id] = said
+        manager.roster.get(record.descriptor.parent_id).progress[record.agent_id] = said
     event = manager.runtime.journal.event("progress_reported", record.agent_id, **said)
     await call.open(events=(event,))
     return Reply({"ok": True})
@@ -57,7 +57,7 @@ async def task_complete(call: Call) -> Reply:
     outcome = success(reply.data, ends_turn=True)
     if call.session.turn is not None:
         call.session.turn.calls.complete(call.id)
-    if manager.live_children(record):
+    if record.live_children:
         await _claim(call, result, outcome)
         return reply
     await manager.end_agent(

@@ -124,10 +124,11 @@ class ToolSet:
 
     async def invoke(self, call: Call) -> Reply | ToolOutcome:
         """Check a call and run its handler; raises the errors of the specification."""
-        if call.tool is None:
+        tool = self._tools.get(call.name)
+        if tool is None:
             raise self._missing(call.name)
-        call.tool.check(call.args)
-        return await call.tool.handler(call)
+        tool.check(call.args)
+        return await tool.handler(call)
 
     def _missing(self, name: str) -> OrchestrationError:
         hint = f"your tools: {', '.join(sorted(self.names))}"

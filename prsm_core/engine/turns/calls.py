@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.tools.table import Tool
 
     Match = Callable[[RoutedMessage], bool]
 
@@ -68,7 +67,6 @@ class Call:
     """One orchestration call. Handlers read `args`, may `open` once, and may wait."""
 
     id: str
-    tool: Tool | None
     name: str
     args: Mapping[str, Any]
     session: AgentSession
@@ -262,7 +260,6 @@ class TurnCalls:
             return turn_over()
         call = Call(
             id=self.unique_id(call_id),
-            tool=session.tools.get(name),
             name=name,
             args=arguments,
             session=session,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AssembledContext, TokenBudget
-from prsm_core.engine.providers.model_parameters import model_parameters
+from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, quote, quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.tools import ToolSpec
     from prsm_core.domain.turns import AgentMessage
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.runtime import Runtime
     from prsm_core.engine.state import AgentRecord
 
 _MASTER = """\
@@ -45,6 +45,15 @@ _PROMPTS: Mapping[AgentRole, str] = {
     AgentRole.EXPERT: _READER,
     AgentRole.REVIEWER: _READER,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a turn begins with; text None goes on where the last turn stopped."""
+
+    text: str | None
+    consumed: tuple[str, ...] = ()
+    history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
 
 
 def build_role_prompt(
@@ -92,54 +101,59 @@ def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
 
 
 def assemble_context(
-    session: AgentSession, history: tuple[AgentMessage, ...], current: AgentMessage | None
+    record: AgentRecord,
+    history: tuple[AgentMessage, ...],
+    current: AgentMessage | None,
+    *,
+    tools: Sequence[ToolSpec],
+    settings: Settings,
+    run_id: str,
+    workspace: str,
+    window: int | None,
 ) -> AssembledContext:
     """Return what an agent's next turn is given; nothing of it is written yet."""
-    record, runtime = session.record, session.manager.runtime
     descriptor = record.descriptor
     return AssembledContext(
         system_prompt=descriptor.system_prompt,
         history=history,
         current_message=current,
-        tools=session.tools.specs,
-        **model_config(descriptor, runtime),
-        timeout_ms=int(runtime.settings.engine.agent_timeout_seconds * 1000),
-        run_id=runtime.journal.run_id,
+        tools=tools,
+        **model_config(descriptor, settings, window),
+        timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
+        run_id=run_id,
         session_label=record.label,
         parent_turn_id=record.head_turn_id,
         role="manager" if descriptor.role is AgentRole.MASTER else "worker",
         toolset_name=descriptor.role.value,
         permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
-        workspace_path=runtime.workspace,
+        workspace_path=workspace,
     )
 
 
 def describe_window(
-    context: TokenBudget, descriptor: AgentDescriptor, runtime: Runtime
+    context: TokenBudget, known: Callable[[], int | None]
 ) -> dict[str, int | None] | None:
     """Return how full the model's window is: `used` and `window` tokens, None where unknown.
 
-    What the provider has told of the window counts, else what was known of the model before.
+    What the provider has told of the window counts, else what was `known` of the model before.
     """
     if context.used is None:
         return None
-    window = context.context_window or _known_window(descriptor, runtime)
+    window = context.context_window or known()
     return {"used": context.used, "window": window}
 
 
-def _known_window(descriptor: AgentDescriptor, runtime: Runtime) -> int | None:
-    return runtime.providers.context_window(descriptor.provider, descriptor.model)
-
-
-def model_config(descriptor: AgentDescriptor, runtime: Runtime) -> dict[str, Any]:
-    """Return what a context says of an agent's model."""
-    parameters = model_parameters(descriptor.provider, descriptor.model, runtime.settings)
+def model_config(
+    descriptor: AgentDescriptor, settings: Settings, window: int | None
+) -> dict[str, Any]:
+    """Return what a context says of an agent's model, whose `window` is None where unknown."""
+    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
     effort = descriptor.reasoning_effort
     return {
         "model": descriptor.model,
         "provider": descriptor.provider,
         "thinking_config": {"effort": effort} if effort else None,
-        "token_budget": TokenBudget(context_window=_known_window(descriptor, runtime)),
+        "token_budget": TokenBudget(context_window=window),
         **parameters._asdict(),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from prsm_core.domain.turns import (
     cut_result,
 )
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+from prsm_core.engine.failing import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
 
 TURN_ENDED = "the turn ended"
+_log = logging.getLogger("prsm.engine")
 _CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
 
 
@@ -203,3 +206,18 @@ class TurnFold:
             used=self.context.used if used is None else used,
             context_window=report.context_window or self.context.context_window,
         )
+
+
+def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:
+    """Return the result of a turn whose own cannot be written: what it used, and why."""
+    _log.error("a turn cannot be written", exc_info=error)
+    why = f"what the turn said cannot be kept: {describe(error)}"
+    counts = {name: n if type(n) is int else None for name, n in fold.usage.to_dict().items()}
+    return TurnResult(
+        messages=(),
+        tool_calls=(),
+        usage=TokenUsage(**counts),
+        stop_reason=StopReason.ERROR,
+        duration_ms=fold.now_ms() - fold.started_at_ms,
+        error=AgentError(kind=ErrorKind.UNKNOWN, message=why),
+    )

@@ -239,7 +239,7 @@ class SessionHost:
         """Return what decisions about this agent depend on now."""
         manager, descriptor = self._session.manager, self._session.record.descriptor
         lineage = [descriptor.agent_id]
-        while (parent := manager.get(lineage[-1]).descriptor.parent_id) is not None:
+        while (parent := manager.roster.get(lineage[-1]).descriptor.parent_id) is not None:
             lineage.append(parent)
         runtime = manager.runtime
         return PermissionContext(

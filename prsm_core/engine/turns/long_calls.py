@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.runtime import Runtime
+    from prsm_core.engine.background import Background
     from prsm_core.engine.turns.calls import Call, TurnCalls
+    from prsm_core.interfaces.clock import Clock
 
 WAIT_TOOL = "wait_for_message"
 
@@ -59,8 +60,9 @@ class _LongCall:
 class LongCalls:
     """Owns the calls of one turn that a client may leave before they end."""
 
-    def __init__(self, runtime: Runtime, calls: TurnCalls) -> None:
-        self._runtime = runtime
+    def __init__(self, background: Background, clock: Clock, calls: TurnCalls) -> None:
+        self._background = background
+        self._clock = clock
         self._calls = calls
         self._known: dict[str, _LongCall] = {}
         self._expired: set[str] = set()  # waits that ended by their own timeout
@@ -123,7 +125,7 @@ class LongCalls:
         async def work() -> None:
             call.outcome = await self._calls.run(name, arguments, token)
 
-        call.task = self._runtime.background.start(work(), name=f"long call {name}")
+        call.task = self._background.start(work(), name=f"long call {name}")
         self._known[token] = call
         return call
 
@@ -131,7 +133,7 @@ class LongCalls:
         task = call.task
         if task is None:
             raise RuntimeError("the call was not started")
-        return await first_of(self._runtime.clock, seconds, lambda: asyncio.wait({task}))
+        return await first_of(self._clock, seconds, lambda: asyncio.wait({task}))
 
     async def _follow(self, follower: Call, call: _LongCall, seconds: float | None) -> bool:
         """Await a call from within another, which waits for just what that one waits for."""

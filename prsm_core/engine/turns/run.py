@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
@@ -24,18 +24,18 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     TurnEnded,
     UsageReported,
-    cut_result,
 )
 from prsm_core.engine.clocks import TurnClock
-from prsm_core.engine.failing import describe, is_unfit, plain_turn
+from prsm_core.engine.failing import describe, is_unfit
 from prsm_core.engine.intake import fit
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
-from prsm_core.engine.turns.context import assemble_context, describe_window
-from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold
+from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
+from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
 from prsm_core.engine.turns.long_calls import LongCalls
-from prsm_core.engine.turns.repeats import VendorCalls
+from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
 from prsm_core.engine.turns.stop import TurnStop
+from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
@@ -51,15 +51,6 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """What a turn begins with; text None goes on where the last turn stopped."""
-
-    text: str | None
-    consumed: tuple[str, ...] = ()
-    history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
-
-
 class TurnRun:
     """Owns the streaming state of one turn."""
 
@@ -70,15 +61,22 @@ class TurnRun:
         self._provider = provider
         self._prompt = prompt
         self.turn_id = runtime.ids.ulid()
-        self.stream_ended = False
         self.calls = TurnCalls(session, self.turn_id)
-        self.long_calls, self._vendor_calls = LongCalls(runtime, self.calls), VendorCalls(session)
+        self.long_calls = LongCalls(runtime.background, runtime.clock, self.calls)
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
             started_at_ms=session.now_ms(),
             new_id=runtime.ids.ulid,
             now_ms=session.now_ms,
+        )
+        self._vendor_calls = VendorCalls(
+            session,
+            self.fold,
+            session.stuck,
+            broker=runtime.broker,
+            context=session.host.context,
+            journal=runtime.journal,
         )
         self.is_outside = session.is_outside
         self.clock = TurnClock(
@@ -89,18 +87,16 @@ class TurnRun:
             used=record.reasoning_used,
         )
         self._parent_turn = record.head_turn_id
-        self.stop = TurnStop(runtime, provider, record.descriptor.name, session.give_up)
+        self.stop = TurnStop(
+            runtime.background, runtime.clock, provider, record.descriptor.name, session.give_up
+        )
         self._allowance = Allowance(runtime.clock)
         self._watched: int | None = None  # under this number
-        self._is_streaming = False
-        self._is_open = False  # in the ledger
-        self._is_closing = False
-        self._is_abandoned = False  # closed in the ledger; what its provider still does is void
+        self._phase = TurnPhase.NEW
         self._live: dict[type, LiveText] = {}  # what streams now, by the kind of its pieces
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
-        self._is_streaming = True
         self.stop.begin(asyncio.current_task())
         watch = self._session.manager.runtime.watch
         try:
@@ -114,13 +110,16 @@ class TurnRun:
         finally:
             if self._watched is not None:
                 watch.discard(self._watched)
-            self._is_streaming = False
             self.stop.over()
+
+    def _enter(self, phase: TurnPhase) -> None:
+        TURN_MACHINE.validate(self._phase, phase)
+        self._phase = phase
 
     @property
     def is_running(self) -> bool:
-        """Whether the provider streams this turn, or is about to."""
-        return self._is_streaming and self.fold.end is None
+        """Whether the provider streams this turn, and what it says counts."""
+        return self._phase.is_live and self.fold.end is None
 
     def interrupt(self) -> None:
         """Let the turn end soon because a person wants it."""
@@ -143,7 +142,7 @@ class TurnRun:
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
-        return self.stream_ended and self._only_waits(without)
+        return self._phase is TurnPhase.RESTING and self._only_waits(without)
 
     def _only_waits(self, without: Call | None = None) -> bool:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
@@ -162,7 +161,16 @@ class TurnRun:
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
             events.append(self._message_event(current))
-        context = assemble_context(session, self._prompt.history, current)
+        context = assemble_context(
+            record,
+            self._prompt.history,
+            current,
+            tools=session.tools.specs,
+            settings=manager.runtime.settings,
+            run_id=journal.run_id,
+            workspace=manager.runtime.workspace,
+            window=self._known_window(),
+        )
         changes: tuple[Any, ...] = ()
         if record.state is not AgentState.RUNNING:
             changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
@@ -188,13 +196,19 @@ class TurnRun:
             changes=changes,
             events=tuple(events),
         )
-        self._is_open = True
+        self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await manager.commit(step, consumed=self._prompt.consumed)
         except PrsmError:
-            self._is_open = False
+            self._enter(TurnPhase.NEW)
             raise
         return context
+
+    def _known_window(self) -> int | None:
+        """Return the size of the model's window in tokens, as far as it was known before."""
+        descriptor = self._session.record.descriptor
+        providers = self._session.manager.runtime.providers
+        return providers.context_window(descriptor.provider, descriptor.model)
 
     def _message_event(self, message: AgentMessage) -> Any:
         return self._session.manager.runtime.journal.event(
@@ -207,6 +221,15 @@ class TurnRun:
         )
 
     async def _stream(self, context: AssembledContext) -> None:
+        """Take all that the provider streams, unless somebody cancels it.
+
+        Two may cancel the task that streams: the engine, when a turn that is to stop does not
+        (`TurnStop` counts that one), and whoever ends the agent. Both may have done so, before or
+        after each other, and the provider may keep either to itself. So `take_back` withdraws the
+        engine's own and says whether it was the only one: then the turn goes on to its orderly
+        end, with the reason it was stopped for. Any other goes on to the caller. A turn that was
+        closed meanwhile, since nobody could wait any longer, ends like one that was cancelled.
+        """
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
         try:
             async with aclosing(stream):
@@ -216,13 +239,13 @@ class TurnRun:
                 raise
         else:
             self.stop.take_back()  # the provider has kept it to itself
-        if self._is_abandoned:
+        if not self._phase.is_live:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
 
     async def _take_all(self, stream: AsyncIterator[ProviderEvent]) -> None:
         async for event in stream:
-            if self._is_abandoned:
+            if not self._phase.is_live:
                 return
             self.clock.touch()
             await self._take(fit(event))
@@ -258,7 +281,7 @@ class TurnRun:
             case UsageReported():
                 self._session.manager.runtime.budgets.meter(self.turn_id, self.fold.spent)
             case StepEnded():
-                self.stream_ended = self._has_open_call  # else the next response streams already
+                self._rest(self._has_open_call)  # else the next response streams already
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
@@ -297,12 +320,18 @@ class TurnRun:
 
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
-        if self.stream_ended:
+        if self._phase is TurnPhase.RESTING:
             self._stream_goes_on()
             await self._session.model_streams()
 
+    def _rest(self, resting: bool) -> None:
+        """Take note that the model's response is complete, or that another streams."""
+        phase = TurnPhase.RESTING if resting else TurnPhase.STREAMING
+        if self._phase.is_live and self._phase is not phase:
+            self._enter(phase)
+
     def _stream_goes_on(self) -> None:
-        self.stream_ended = False
+        self._rest(False)
         self.clock.touch()  # silence counts from now
         self._hurry()
 
@@ -312,34 +341,14 @@ class TurnRun:
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
-        self._vendor_calls.started(event)
         self._hurry()
-        await self._session.manager.runtime.journal.fact(
-            "tool_call_started",
-            self._session.record.agent_id,
-            call=event.call_id,
-            tool=event.tool,
-            arguments=dict(event.arguments),
-            orchestration=False,
-        )
+        await self._vendor_calls.started(event)
         await self._session.model_streams()
 
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
-        if (call := self.fold.calls.get(event.call_id)) is not None:
-            self._session.stuck.ended(call, denied=event.status == "denied")
-        self._vendor_calls.ended(event)
-        await self._session.manager.runtime.journal.fact(
-            "tool_call_finished",
-            self._session.record.agent_id,
-            call=event.call_id,
-            status=event.status,
-            result=None if event.result is None else cut_result(event.result),
-            error=event.error,
-            duration_s=self.fold.call_seconds(event.call_id),
-            exit_code=event.exit_code,
-        )
+        await self._vendor_calls.ended(event)
         await self._session.calls_changed()
 
     def use_up(self, error: BudgetExceededError) -> None:
@@ -373,7 +382,7 @@ class TurnRun:
         Returns whether to look again.
         """
         if self._quiet_in() <= 0:
-            self.stream_ended = True
+            self._rest(True)
             name = f"silence of {self._session.record.descriptor.name}"
             self._session.manager.runtime.background.launch(
                 self._session.calls_changed(), name=name
@@ -389,7 +398,7 @@ class TurnRun:
 
     def _quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
-        if self.stream_ended:
+        if self._phase is not TurnPhase.STREAMING:
             return math.inf
         if not self._only_waits():
             return QUIET_SECONDS
@@ -397,15 +406,16 @@ class TurnRun:
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""
-        if not self._is_open or self._is_closing:
-            return
-        self._is_abandoned = True
-        await self._break_off(asyncio.CancelledError())
+        if self._phase.is_live:
+            self._enter(TurnPhase.VOID)
+            await self._cut_short(asyncio.CancelledError())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Close a turn that was cancelled, or whose provider broke."""
-        if not self._is_open or (self._is_abandoned and self._is_closing):
-            return
+        """Close a turn that was cancelled, or whose provider broke; others close a void one."""
+        if self._phase.is_live or self._phase is TurnPhase.CLOSING:
+            await self._cut_short(error)
+
+    async def _cut_short(self, error: BaseException) -> None:
         if self.fold.end is None and isinstance(error, asyncio.CancelledError):
             self.fold.end = TurnEnded(StopReason.ABORTED)
         elif self.fold.end is None:
@@ -416,7 +426,8 @@ class TurnRun:
     async def _close(self) -> TurnResult:
         session, record = self._session, self._session.record
         manager = session.manager
-        self._is_closing = True
+        if self._phase.is_live:
+            self._enter(TurnPhase.CLOSING)
         self.stop.closing()
         await self._end_handlers()
         manager.runtime.broker.turn_over(record.agent_id)
@@ -452,7 +463,7 @@ class TurnRun:
             error=None if result.error is None else result.error.to_dict(),
             cost_usd=result.cost_usd,
             provenance=result.spent.provenance,
-            context=describe_window(self.fold.context, record.descriptor, manager.runtime),
+            context=describe_window(self.fold.context, self._known_window),
         )
         manager.runtime.budgets.close_turn(self.turn_id, result.spent)
         step = manager.build(
@@ -466,7 +477,8 @@ class TurnRun:
             resume_token=record.resume_token,
             events=(*cut_off, finished),
         )
-        self._is_open = False
+        if self._phase is not TurnPhase.CLOSED:  # it is, if what it said could not be written
+            self._enter(TurnPhase.CLOSED)
         await manager.commit(step)
         return result
 

@@ -10,8 +10,9 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from prsm_core.engine.runtime import Runtime
+    from prsm_core.engine.background import Background
     from prsm_core.errors import BudgetExceededError
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSession
 
 STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
@@ -33,12 +34,14 @@ class TurnStop:
 
     def __init__(
         self,
-        runtime: Runtime,
+        background: Background,
+        clock: Clock,
         provider: ProviderSession,
         name: str,
         give_up: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        self._runtime = runtime
+        self._background = background
+        self._clock = clock
         self._provider = provider
         self._name = name  # of the agent
         self._give_up = give_up
@@ -58,19 +61,19 @@ class TurnStop:
         """Ask the provider to end the turn, and end it where that does not help."""
         if self._late is not None:
             return
-        background = self._runtime.background
+        background = self._background
         background.launch(self._provider.interrupt(), name=f"interrupt of {self._name}")
         self._late = background.start(self._cut_off(), name=f"cutting off {self._name}")
 
     async def _cut_off(self) -> None:
         """Cancel the turn unless the interrupt ends it in time."""
-        await self._runtime.clock.sleep(STUCK_SECONDS)
+        await self._clock.sleep(STUCK_SECONDS)
         if self._task is not None:
             self._is_cut_off = True
             self._task.cancel()
-            await self._runtime.clock.sleep(LET_GO_SECONDS)
+            await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._runtime.background.launch(self._give_up(), name=f"giving up {self._name}")
+            self._background.launch(self._give_up(), name=f"giving up {self._name}")
 
     def take_back(self) -> bool:
         """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""

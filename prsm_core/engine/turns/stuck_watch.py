@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.agents.stopping import stop_session
 from prsm_core.engine.turns.calls import with_notice
 from prsm_core.engine.turns.stuck import StuckDetector
 from prsm_core.permissions.polling import looks_up
@@ -89,9 +88,9 @@ class StuckWatch:
 
     async def _fail(self, message: str) -> None:
         manager, record = self._session.manager, self._session.record
-        if record.is_over or record.session is not self._session:
+        if record.is_over or manager.lives.session_of(record.agent_id) is not self._session:
             return
-        await stop_session(record, manager.runtime.clock)
+        await manager.lives.stop(record)
         await manager.fail_agent(record, message, KIND)
 
 

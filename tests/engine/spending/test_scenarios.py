@@ -52,7 +52,7 @@ async def test_a_run_launches_nothing_more_when_its_tokens_are_used_up(opened):
     assert (warned["scope"], warned["provenance"], warned["agent"]) == ("run", "measured", None)
     assert (exceeded["kind"], exceeded["used"], exceeded["limit"]) == ("tokens", 1050, 1000)
     assert team["master"].result.error_kind == "budget_exceeded"
-    assert set(team.manager.names().values()) == {"master", "a"}
+    assert set(team.manager.roster.names().values()) == {"master", "a"}
     assert exceeded["seq"] < team.ledger.events("run_finished")[0]["seq"]
 
 
@@ -128,7 +128,7 @@ async def test_spawns_in_flight_cannot_overdraw_the_budget(as_master):
 
     team = await as_master(script, **budget(spawns=3))
     assert sorted(codes) == ["budget_exceeded"] * 5 + ["spawned"] * 3
-    assert len(team.manager.agents) == 4
+    assert len(team.manager.roster.records()) == 4
     assert team.runtime.budgets.report(team["master"].agent_id)["run"]["spawns"]["used"] == 3
 
 

@@ -215,7 +215,7 @@ async def test_siblings_end_at_their_next_step_and_a_waiting_parent_at_once(open
     assert result.summary == "I have asked three"
     assert [responses[name] for name in ("master", "spender", "busy")] == [1, 3, 0]
     assert responses["runner"] <= 1, "its command was not cut off, and one response may be over"
-    assert {one.result.error_kind for one in team.manager.agents.values()} == {"budget_exceeded"}
+    assert {one.result.error_kind for one in team.manager.roster.records()} == {"budget_exceeded"}
     assert team["busy"].result.summary == "half of what"
 
 
@@ -286,7 +286,7 @@ async def test_nothing_is_begun_while_the_turn_ends(opened):
         team.provider.obeys = False
         result = await team.run(master=master)
     assert result.status == "failed"
-    assert list(team.manager.names().values()) == ["master"]
+    assert list(team.manager.roster.names().values()) == ["master"]
     assert not answers or isinstance(answers[0], Deny)
 
 

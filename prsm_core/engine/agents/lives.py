@@ -1,0 +1,138 @@
+"""The lives of agents: the session of each one's newest life, and the task that it runs in.
+
+A life ends by itself, or after a while by a cancel; nobody waits for it without end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from prsm_core.domain.agents import AgentResult
+from prsm_core.engine.clocks import first_of
+from prsm_core.errors import AgentSpawnError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+    from typing import Any
+
+    from prsm_core.engine.background import Background
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.clock import Clock
+
+_log = logging.getLogger("prsm.engine")
+
+DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
+STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everything
+
+
+class Session(Protocol):
+    """What runs as an agent's life."""
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        """Live to the end."""
+        ...
+
+    def leave_slot(self) -> None:
+        """Hold no slot any more, whatever goes on."""
+        ...
+
+    async def abandon_turn(self) -> None:
+        """Close the running turn in the ledger; what its provider still does is void."""
+        ...
+
+
+SessionT = TypeVar("SessionT", bound=Session)
+
+
+@dataclass(frozen=True, slots=True)
+class _Life(Generic[SessionT]):
+    session: SessionT
+    task: asyncio.Task[None]
+
+
+class Lives(Generic[SessionT]):
+    """Owns the newest life of every agent that has begun one."""
+
+    def __init__(self, background: Background, clock: Clock) -> None:
+        self._background = background
+        self._clock = clock
+        self._newest: dict[str, _Life[SessionT]] = {}
+
+    def begin(self, record: AgentRecord, session: SessionT) -> None:
+        """Run a session as the agent's life from now on."""
+        task = self._background.start(session.run(), name=f"agent {record.descriptor.name}")
+        self._newest[record.agent_id] = _Life(session, task)
+
+    def session_of(self, agent_id: str) -> SessionT | None:
+        """Return the session of an agent's newest life; None before its first."""
+        life = self._newest.get(agent_id)
+        return None if life is None else life.session
+
+    def task_of(self, agent_id: str) -> asyncio.Task[None] | None:
+        """Return the task of an agent's newest life, done or not; None before its first."""
+        life = self._newest.get(agent_id)
+        return None if life is None else life.task
+
+    def running(self) -> list[asyncio.Task[None]]:
+        """Return the tasks of all lives that have not let go of everything."""
+        return [life.task for life in self._newest.values() if not life.task.done()]
+
+    async def stop(self, record: AgentRecord) -> None:
+        """Cancel an agent's life and wait until it has let go of everything.
+
+        What does not let go in time is left behind; its turn is closed in the ledger.
+        """
+        life = self._newest.get(record.agent_id)
+        if life is None or life.task.done():
+            return
+        task = life.task
+        if not task.cancelling():  # a second time would break off its cleaning up
+            task.cancel()
+        if await first_of(self._clock, STOP_SECONDS, lambda: asyncio.wait({task})):
+            return
+        life.session.leave_slot()
+        who = (record.descriptor.provider, record.descriptor.name)
+        _log.warning("provider %s does not let go of %s: its session is left behind", *who)
+        await first_of(self._clock, STOP_SECONDS, life.session.abandon_turn)
+
+    async def leave(self, record: AgentRecord) -> None:
+        """Have an ended agent's life let go of everything, for no two may run at a time.
+
+        Raises AgentSpawnError when it does not.
+        """
+        await self.drain([record])
+        task = self.task_of(record.agent_id)
+        if task is not None and not task.done():
+            raise AgentSpawnError(
+                f"the last session of {record.descriptor.name} has not closed yet",
+                hint="try again later, or spawn another agent",
+                code="still_running",
+            )
+
+    async def drain(self, records: Iterable[AgentRecord], seconds: float = DRAIN_SECONDS) -> None:
+        """Give the lives of agents this time to end by themselves, then stop them."""
+        lives = ((record, self.task_of(record.agent_id)) for record in records)
+        late = {record: task for record, task in lives if task is not None and not task.done()}
+        if late:
+            await first_of(self._clock, seconds, lambda: asyncio.wait(late.values()))
+        await self.stop_all(late)
+
+    async def stop_all(self, records: Iterable[AgentRecord]) -> None:
+        """Stop the lives of these agents, all at a time."""
+        await asyncio.gather(*(self.stop(record) for record in records))
+
+
+async def result_within(record: AgentRecord, clock: Clock, seconds: float) -> AgentResult:
+    """Return an agent's result; a failed one if it has none within so many seconds."""
+    if await first_of(clock, seconds, record.wait_ended) and record.result:
+        return record.result
+    return AgentResult(
+        agent_id=record.agent_id,
+        success=False,
+        summary="",
+        error=f"no result within {seconds:.0f} s",
+        error_kind="timeout",
+    )

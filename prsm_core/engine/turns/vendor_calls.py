@@ -1,0 +1,113 @@
+"""The vendor's own calls of one turn: told to readers, to the broker and to the watch for circles.
+
+The permission broker hears what became of each, so that repeats are seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.permissions import PermissionRequest
+from prsm_core.domain.turns import CUT_MARK, cut_result
+from prsm_core.permissions import outcome_of
+from prsm_core.permissions.results import DENIED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from prsm_core.domain.permissions import PermissionContext
+    from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.ports import Life
+    from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.stuck_watch import StuckWatch
+    from prsm_core.permissions import Outcome, PermissionBroker
+
+
+class VendorCalls:
+    """Owns what is known of the open calls of one turn: what each asks for, and since when."""
+
+    def __init__(
+        self,
+        life: Life,
+        fold: TurnFold,
+        stuck: StuckWatch,
+        *,
+        broker: PermissionBroker,
+        context: Callable[[], PermissionContext],
+        journal: Journal,
+    ) -> None:
+        self._life = life
+        self._fold = fold
+        self._stuck = stuck
+        self._broker = broker
+        self._context = context
+        self._journal = journal
+        self._open: dict[str, tuple[PermissionRequest, int]] = {}
+
+    async def started(self, event: ToolCallStarted) -> None:
+        """Take note of a call that has begun."""
+        self._open[event.call_id] = self._request(event), self._broker.mark()
+        await self._journal.fact(
+            "tool_call_started",
+            self._life.record.agent_id,
+            call=event.call_id,
+            tool=event.tool,
+            arguments=dict(event.arguments),
+            orchestration=False,
+        )
+
+    async def ended(self, event: ToolCallFinished) -> None:
+        """Take note of how a call has ended; the fold has it already."""
+        if (call := self._fold.calls.get(event.call_id)) is not None:
+            self._stuck.ended(call, denied=event.status == "denied")
+        self._tell_broker(event)
+        await self._journal.fact(
+            "tool_call_finished",
+            self._life.record.agent_id,
+            call=event.call_id,
+            status=event.status,
+            result=None if event.result is None else cut_result(event.result),
+            error=event.error,
+            duration_s=self._fold.call_seconds(event.call_id),
+            exit_code=event.exit_code,
+        )
+
+    def _request(self, event: ToolCallStarted) -> PermissionRequest:
+        """Return what a permission for the call is asked by."""
+        descriptor = self._life.record.descriptor
+        return PermissionRequest(
+            agent_id=descriptor.agent_id,
+            tool=event.tool,
+            arguments=event.arguments,
+            cwd=_text(event.arguments, "cwd") or descriptor.cwd,
+            command=_text(event.arguments, "command") if event.tool == "Bash" else None,
+            paths=_paths(event.arguments),
+        )
+
+    def _tell_broker(self, event: ToolCallFinished) -> None:
+        """Tell how a call has ended; what comes after the agent's own end counts no more."""
+        request, since = self._open.pop(event.call_id, (None, 0))
+        if request is not None and not self._life.is_over:
+            self._broker.ended(request, self._context(), _outcome(event), since)
+
+
+def _outcome(event: ToolCallFinished) -> Outcome | None:
+    """Return how a call has ended, None where not all of its output was told."""
+    if event.status == "denied":
+        return DENIED
+    if event.result is None or not event.is_whole or event.result.endswith(CUT_MARK):
+        return None
+    succeeded = event.status == "completed"
+    return outcome_of(succeeded=succeeded, texts=(event.result,), error=event.error)
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str | None:
+    value = arguments.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    told = arguments.get("paths")
+    return tuple(map(str, told)) if isinstance(told, (list, tuple)) else ()

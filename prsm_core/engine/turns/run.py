@@ -383,10 +383,11 @@ class TurnRun:
         """
         if self._quiet_in() <= 0:
             self._rest(True)
-            name = f"silence of {self._session.record.descriptor.name}"
-            self._session.manager.runtime.background.launch(
-                self._session.calls_changed(), name=name
+            name, launch = (
+                self._session.record.label,
+                self._session.manager.runtime.background.launch,
             )
+            launch(self._session.calls_changed(), name=f"silence of {name}")
         if self._allowance.remaining() <= 0:
             self._end_over_budget()
             return False

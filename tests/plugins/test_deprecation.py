@@ -135,8 +135,6 @@ def test_a_field_that_goes_is_told_where_its_record_is_made():
     assert str(warning.message) == ("painter: Record.colour goes in prsm-core 9.9: use Record.tint")
 
 
-# --- hooks ---------------------------------------------------------------------------------------
-
 OLD_NAME = "prsm_guards"
 
 
@@ -183,9 +181,6 @@ def test_a_hook_that_stays_is_told_to_nobody():
         warnings.simplefilter("error")
         found = implementations(plugin_with("prsm_frontends"), "new", Contract())
     assert [hook for hook, _ in found] == ["prsm_frontends"]
-
-
-# --- what is pending -----------------------------------------------------------------------------
 
 
 def versions() -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_core.deprecation import forwards
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
 from prsm_core.interfaces.records import check_name
 
@@ -328,7 +328,8 @@ class ProviderSpec:
         check_name("provider", self.name)
 
 
-def __getattr__(name: str) -> object:
-    if name in {"proxy_missing", "require_folder"}:  # they are in the kit
-        return getattr(import_module("prsm_core.kit.starting"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = forwards(
+    __name__,
+    {name: f"prsm_core.kit:{name}" for name in ("proxy_missing", "require_folder")},
+    goes_in="0.2",
+)

@@ -1,9 +1,25 @@
-"""What was here is in the kit; imports from here still work."""
+"""What was here is in the kit; imports from here work for one minor version more."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from prsm_core.deprecation import forwards
 
+_PUBLIC = (
+    "Parser",
+    "parse_argv",
+    "parse_choice",
+    "parse_environment",
+    "parse_flag",
+    "parse_models",
+    "parse_text",
+    "parse_url",
+    "parse_words",
+    "read_section",
+)
 
-def __getattr__(name: str) -> object:
-    return getattr(import_module("prsm_core.kit.section"), name)
+__getattr__ = forwards(
+    __name__,
+    {name: f"prsm_core.kit:{name}" for name in _PUBLIC},
+    to="prsm_core.kit.section",
+    goes_in="0.2",
+)

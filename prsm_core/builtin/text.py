@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_HARMFUL = frozenset({"Cc", "Cs", "Zl", "Zp"})
+from prsm_core.kit.terminal import acts_on_terminal
+
 # Letters and signs that show nothing, or nothing of their own.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MARKS = frozenset({"Mn", "Me", "Mc"})
@@ -70,9 +70,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def _is_prose(char: str) -> bool:
-    if char in "\n\t":
-        return True
-    return char not in _BIDI and unicodedata.category(char) not in _HARMFUL
+    return char in "\n\t" or not acts_on_terminal(char)
 
 
 def _is_plain(char: str) -> bool:

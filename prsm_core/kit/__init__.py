@@ -7,6 +7,8 @@ version       which version of a program is there, and whether it is known to wo
 known_version … kept until the program changes         npm  … told by its package
 programs      a program as a person can type it
 starting      what keeps a program from beginning its work
+reading       what a program writes: any of it may be missing or odd
+terminal      what a program says, made harmless       endings  how it ended, in words
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 local_socket  sockets in private folders, and who is at their other end
@@ -19,9 +21,11 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 
 if TYPE_CHECKING:
     from prsm_core.kit.deadlines import deadline
+    from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
+    from prsm_core.kit.reading import as_object, read_object, token_count
     from prsm_core.kit.section import (
         Parser,
         parse_argv,
@@ -35,16 +39,21 @@ if TYPE_CHECKING:
         read_section,
     )
     from prsm_core.kit.starting import proxy_missing, require_folder
+    from prsm_core.kit.terminal import one_line, readable_tail
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
+    "Ending",
     "HOOK_COMMAND",
     "HookAsker",
     "HookGate",
     "Parser",
     "VersionRange",
+    "as_object",
     "deadline",
+    "ended_how",
     "numbers_of",
+    "one_line",
     "parse_argv",
     "parse_choice",
     "parse_environment",
@@ -56,10 +65,15 @@ __all__ = [
     "printed_version",
     "proxy_missing",
     "quote_conversation",
+    "read_object",
     "read_section",
+    "readable_tail",
     "require_folder",
     "runnable",
+    "token_count",
     "version_in",
+    "wait_for_exit",
+    "was_killed",
 ]
 
 _HOMES = {
@@ -80,6 +94,9 @@ _HOMES = {
         "read_section",
     ),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
+    "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
+    "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
+    "prsm_core.kit.terminal": ("one_line", "readable_tail"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

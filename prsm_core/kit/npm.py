@@ -17,14 +17,23 @@ def packaged_version(command: Sequence[str], package: str) -> str | None:
     The words of a command line are looked at one after the other: the first may be `node`.
     """
     for word in command:
-        program = Path(shutil.which(word) or word).resolve()
-        if not program.is_file():
+        program = _program(word)
+        if program is None:
             continue
         for folder in program.parents:
             about = _about(folder / "package.json")
             if about.get("name") == package and isinstance(about.get("version"), str):
                 return str(about["version"])
     return None
+
+
+def _program(word: str) -> Path | None:
+    """Return the file that a word stands for; most are none, and some could name none."""
+    try:
+        program = Path(shutil.which(word) or word).resolve()
+        return program if program.is_file() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.testing.fake_clock import FakeClock
     from prsm_core.testing.frontend_contract import FrontendContract
+    from prsm_core.testing.harmless_contract import HarmlessContract
     from prsm_core.testing.memory_store import MemoryStore
     from prsm_core.testing.metering_contract import MeteringContract
     from prsm_core.testing.misbehaviour import Misbehaviour
@@ -70,6 +71,7 @@ __all__ = [
     "EventSinkContract",
     "FakeClock",
     "FrontendContract",
+    "HarmlessContract",
     "LocalServices",
     "MemoryStore",
     "MeteringContract",
@@ -139,6 +141,7 @@ _HOMES = {
     ),
     "prsm_core.testing.fake_clock": ("FakeClock",),
     "prsm_core.testing.frontend_contract": ("FrontendContract",),
+    "prsm_core.testing.harmless_contract": ("HarmlessContract",),
     "prsm_core.testing.memory_store": ("MemoryStore",),
     "prsm_core.testing.metering_contract": ("MeteringContract",),
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),

@@ -46,6 +46,12 @@ def test_a_word_that_is_no_file_is_not_looked_up(installed, monkeypatch):
     assert packaged_version(["no-such-cli", "--acp", ""], PACKAGE) is None
 
 
+@pytest.mark.parametrize("word", ["x" * 300, "x" * 5000, "a\0b", "/" + "d/" * 3000])
+def test_a_word_that_could_be_no_file_is_passed_over(installed, word):
+    assert packaged_version(["no-such-cli", word], PACKAGE) is None
+    assert packaged_version(["sh", word, str(installed)], PACKAGE) == "1.2.3"
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"name": "@vendor/cli"}', "[" * 100_000])
 def test_a_package_that_cannot_be_read_has_no_version(installed, text):
     (installed.resolve().parents[1] / "package.json").write_text(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from signal import Signals
 from typing import Any
 
 from prsm_core import (
@@ -14,21 +13,14 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
+from prsm_core.kit import one_line
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL = -32603
 AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
-_SIGNALLED = 128
-_TAIL_LINES = 5
 _NESTED = 3  # some put the body of an answer into the message of another
-_LINE = 500  # characters; an agent may answer with a whole page
-_TERMINAL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
-    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
-)
 _DECODER = json.JSONDecoder(strict=False)
 _RETRY_AFTER = re.compile(
     r"(?:retry|try again) in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)\b|retry.?after\D{0,3}(\d+)", re.IGNORECASE
@@ -150,25 +142,3 @@ def turn_ended(reason: object) -> TurnEnded:
     if why is None:
         return TurnEnded(stop)
     return TurnEnded(stop, AgentError(kind=ErrorKind.MODEL_ERROR, message=one_line(why)))
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line for a person, without terminal control and not too long."""
-    line = " ".join(_TERMINAL.sub("", text).split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
-
-
-def readable_tail(stderr: str) -> str:
-    """Return the last telling lines of a stderr, without terminal control."""
-    lines = (one_line(line) for line in stderr.split("\n"))
-    return "\n".join([line for line in lines if line][-_TAIL_LINES:])
-
-
-def how_ended(code: int) -> str:
-    """Return how a process ended; a code above 128 stands for a signal."""
-    if code <= _SIGNALLED:
-        return f"exit code {code}"
-    number = code - _SIGNALLED
-    name = Signals(number).name if number in set(Signals) else "unknown"
-    memory = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by signal {number}, {name}{memory}"

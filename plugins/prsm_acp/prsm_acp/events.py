@@ -17,6 +17,7 @@ from prsm_core import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from prsm_core.kit import as_object, one_line
 
 if TYPE_CHECKING:
     from prsm_acp.manifest import Manifest
@@ -213,7 +214,8 @@ class Translator:
         mode = str(update.get("currentModeId"))
         changed = self._mode is not None and mode != self._mode
         self._mode = mode
-        return [Notice("warning", f"{self._name} is in mode {mode} now")] if changed else []
+        told = one_line(f"{self._name} is in mode {mode} now")
+        return [Notice("warning", told)] if changed else []
 
     def set_mode(self, mode: str) -> None:
         """Take note of the mode the agent was put into."""
@@ -229,7 +231,7 @@ def _is_news(known: Json, key: str, value: object) -> bool:
 
 
 def _text(update: Json) -> str:
-    text = tools.mapping(update.get("content")).get("text")
+    text = as_object(update.get("content")).get("text")
     return text if isinstance(text, str) else ""
 
 

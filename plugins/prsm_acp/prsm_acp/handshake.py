@@ -18,6 +18,7 @@ from prsm_core import (
     __version__,
     runnable,
 )
+from prsm_core.kit import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +44,8 @@ class Greeting:
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Greeting:
         """Read the answer to `initialize`."""
-        told = tools.mapping(reply.get("agentCapabilities"))
-        mcp = tools.mapping(told.get("mcpCapabilities"))
+        told = as_object(reply.get("agentCapabilities"))
+        mcp = as_object(told.get("mcpCapabilities"))
         return cls(loads=told.get("loadSession") is True, takes_urls=mcp.get("http") is True)
 
 
@@ -62,7 +63,7 @@ class Opened:
     @classmethod
     def of(cls, session_id: str, reply: Mapping[str, Any], manifest: Manifest) -> Opened:
         """Read the answer to `session/new` or `session/load`."""
-        modes = tools.mapping(reply.get("modes"))
+        modes = as_object(reply.get("modes"))
         option = _model_option(reply)
         mode = modes.get("currentModeId")
         return cls(
@@ -257,7 +258,7 @@ def _models(
     reply: Mapping[str, Any], option: Mapping[str, Any] | None, pattern: str | None
 ) -> tuple[ModelInfo, ...]:
     """Return the models of an account, from `models` or from the option that sets the model."""
-    told = tools.mapping(reply.get("models"))
+    told = as_object(reply.get("models"))
     listed, current = told.get("availableModels"), told.get("currentModelId")
     if listed is None and option is not None:
         groups = [entry.get("options") or [entry] for entry in tools.objects(option.get("options"))]

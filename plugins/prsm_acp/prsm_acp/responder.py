@@ -11,6 +11,7 @@ from prsm_core import (
     Deny,
     PermissionRequest,
 )
+from prsm_core.kit import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ class Responder:
 
     async def _permission(self, turn: Turn, params: Json) -> Json:
         options = tools.objects(params.get("options"))
-        call, events = self._translator.asked(tools.mapping(params.get("toolCall")))
+        call, events = self._translator.asked(as_object(params.get("toolCall")))
         await turn.put(events)
         if self._translator.is_ours(call):
             option = self._own_tool_option(options, call)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp import handshake, tools
+from prsm_acp import handshake
 from prsm_acp.connection import Connection
-from prsm_acp.errors import AcpClosedError, AcpError, agent_error, one_line, turn_ended
+from prsm_acp.errors import AcpClosedError, AcpError, agent_error, turn_ended
 from prsm_acp.events import Translator
 from prsm_acp.launch import prepare
 from prsm_acp.manifest import McpPlace
@@ -28,6 +28,7 @@ from prsm_core import (
     deadline,
     proxy_missing,
 )
+from prsm_core.kit import as_object, one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -281,7 +282,7 @@ class AcpSession(ProviderSession):
         """
         if method != "session/update" or params.get("sessionId") != self._session_id:
             return
-        update, turn = tools.mapping(params.get("update")), self._turn
+        update, turn = as_object(params.get("update")), self._turn
         if turn is None or not turn.sent or turn.over.is_set():
             self._translator.note_usage(update)
         else:

@@ -12,6 +12,7 @@ from typing import Any
 
 from prsm_acp.prompt import SERVER
 from prsm_core import cut_result
+from prsm_core.kit import as_object
 
 Json = Mapping[str, Any]
 
@@ -38,11 +39,6 @@ _SERVED_KEYS = {"server", "tool", "arguments"}
 _WORD = re.compile(r"\w+")
 
 
-def mapping(value: Any) -> Json:
-    """Return a mapping, an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def objects(value: Any) -> list[Json]:
     """Return the mappings of a list."""
     if not isinstance(value, (list, tuple)):
@@ -60,8 +56,8 @@ def tool_name(call: Json) -> str:
 
 def own_name(update: Json, *, named_ids: bool) -> str | None:
     """Return the vendor's own name of a tool, which no model can choose; None if it is not told."""
-    meta = mapping(update.get("_meta"))
-    for told in (mapping(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
+    meta = as_object(update.get("_meta"))
+    for told in (as_object(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
         if isinstance(told, str) and told:
             return told
     name, mark, _ = str(update.get("toolCallId", "")).partition("__")
@@ -74,7 +70,7 @@ def server_tool(call: Json) -> str | None:
     The title of a shell command is the model's text: a call of a kind that reads or changes
     something, or with a command, is none of them, whatever it is called.
     """
-    has_command = "command" in mapping(call.get("rawInput")) and call.get(OWN_NAME) is None
+    has_command = "command" in as_object(call.get("rawInput")) and call.get(OWN_NAME) is None
     if _kind(call) in _KINDS or has_command:
         return None
     found = _OURS.fullmatch(_vendor_name(call))
@@ -89,7 +85,7 @@ def bare_name(call: Json) -> str | None:
 
 def knows_arguments(call: Json) -> bool:
     """Return whether a call's arguments are told: a pending shell may have but its folder."""
-    given = mapping(call.get("rawInput"))
+    given = as_object(call.get("rawInput"))
     return bool(given) and (_kind(call) != _EXECUTE or not given.keys() <= _FOLDERS)
 
 
@@ -97,7 +93,7 @@ def command_of(call: Json) -> str | None:
     """Return the shell command of a call, as the model wrote it; None where it is not shell."""
     if _kind(call) != _EXECUTE:
         return None
-    given = mapping(call.get("rawInput")).get("command")
+    given = as_object(call.get("rawInput")).get("command")
     if isinstance(given, (list, tuple)):
         words = [str(word) for word in given]
         is_wrapped = len(words) == 3 and words[1] in ("-c", "-lc") and _is_shell(words[0])
@@ -111,7 +107,7 @@ def command_of(call: Json) -> str | None:
 
 def paths_of(call: Json) -> tuple[str, ...]:
     """Return every path that a call names, each once."""
-    given = mapping(call.get("rawInput"))
+    given = as_object(call.get("rawInput"))
     told = (
         *(diff.get("path") for diff in _diffs(call)),
         *(place.get("path") for place in objects(call.get("locations"))),
@@ -130,7 +126,7 @@ def arguments_of(call: Json) -> dict[str, Any]:
         return {"paths": list(paths_of(call)), "diff": "".join(map(_unified, diffs))}
     given = call.get("rawInput")
     if _served(call):
-        given = mapping(given).get("arguments")
+        given = as_object(given).get("arguments")
     if isinstance(given, Mapping) and given:
         return dict(given)
     paths = {"paths": list(paths_of(call))} if paths_of(call) else {}
@@ -170,8 +166,8 @@ def exit_code(call: Json) -> int | None:
 
     Where it is told in several places that differ, the one that is not 0 counts.
     """
-    raw = mapping(call.get("rawOutput"))
-    told = (raw.get("exit_code"), raw.get("exitCode"), mapping(raw.get("metadata")).get("exit"))
+    raw = as_object(call.get("rawOutput"))
+    told = (raw.get("exit_code"), raw.get("exitCode"), as_object(raw.get("metadata")).get("exit"))
     codes = [code for code in told if type(code) is int]
     return next(filter(None, codes), 0) if codes and _kind(call) == _EXECUTE else None
 
@@ -186,7 +182,7 @@ def _served(call: Json) -> str | None:
 
     Title and input must say the same, and nothing else: no text of a model has this shape.
     """
-    given = mapping(call.get("rawInput"))
+    given = as_object(call.get("rawInput"))
     if given.keys() != _SERVED_KEYS or call.get("title") != "mcp.{server}.{tool}".format_map(given):
         return None
     return "mcp__{server}__{tool}".format_map(given)
@@ -209,13 +205,13 @@ def _diffs(call: Json) -> Iterator[Json]:
 
 def _texts(call: Json) -> Iterator[str]:
     for block in _blocks(call, "content"):
-        text = mapping(block.get("content")).get("text")
+        text = as_object(block.get("content")).get("text")
         if isinstance(text, str):
             yield text
 
 
 def _is_new(diff: Json) -> bool:
-    return diff.get("oldText") is None or mapping(diff.get("_meta")).get("kind") == "add"
+    return diff.get("oldText") is None or as_object(diff.get("_meta")).get("kind") == "add"
 
 
 def _unified(diff: Json) -> str:

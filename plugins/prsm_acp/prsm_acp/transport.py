@@ -7,18 +7,12 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_acp.errors import (
-    INTERNAL,
-    AcpClosedError,
-    AcpError,
-    how_ended,
-    one_line,
-    readable_tail,
-)
+from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError
 from prsm_core import (
     ProcessError,
     deadline,
 )
+from prsm_core.kit import Ending, as_object, ended_how, one_line, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from prsm_core import (
@@ -27,8 +21,6 @@ if TYPE_CHECKING:
     )
 
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
-_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
-_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 _MAX_OPEN = 256  # requests of the agent that are being worked on
 
 Json = dict[str, Any]
@@ -113,9 +105,8 @@ class ProcessTransport:
     async def _take(self, line: bytes) -> Json | None:
         """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
-            text = line.decode("utf-8", "replace").removeprefix("\ufeff")
-            return await self._route(_DECODER.decode(text))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, AcpError):
+            return await self._route(read_object(line))
+        except (ValueError, LookupError, TypeError, AttributeError, AcpError):
             self.bad_lines += 1
             return None
 
@@ -125,8 +116,7 @@ class ProcessTransport:
             return _answer(message)
         if not isinstance(method, str):
             raise TypeError("a method that is no text")
-        params = message.get("params")
-        params = params if isinstance(params, dict) else {}
+        params = dict(as_object(message.get("params")))
         if "id" not in message:
             await self._listener.on_notification(method, params)
             return None
@@ -139,21 +129,14 @@ class ProcessTransport:
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
     async def _end(self) -> None:
-        try:
-            async with deadline(self._services, _EXIT_SECONDS):
-                how = how_ended(await self._process.wait())
-        except TimeoutError:
-            how = "it closed its output and went on running"
-        self.closed = self.hang_up(how)
+        code = await wait_for_exit(self._process, self._services)
+        self.closed = self.hang_up(ended_how(code))
         self._over.set()
 
     def _ended(self, why: str) -> AcpClosedError:
         """Return the end as an error: the reason, and in the same line what stderr says of it."""
-        if self.bad_lines:
-            why = f"{why}; {self.bad_lines} of its lines were not understood"
-        tail = readable_tail(self._process.stderr_tail)
-        cause = f": {tail.splitlines()[-1]}" if tail else ""
-        return AcpClosedError(self._name, f"{why}{cause}", tail=tail)
+        ending = Ending.of(why, self._process, bad_lines=self.bad_lines)
+        return AcpClosedError(self._name, ending.why, tail=ending.tail)
 
 
 def _answer(message: Json) -> Json:
@@ -163,8 +146,7 @@ def _answer(message: Json) -> Json:
         raise TypeError("an answer to no request of ours")
     error = message.get("error")
     if error is None:
-        result = message.get("result")
-        return {"id": number, "result": result if isinstance(result, dict) else {}}
+        return {"id": number, "result": dict(as_object(message.get("result")))}
     told = error if isinstance(error, dict) else {"message": str(error)}
     code = told.get("code")
     return {

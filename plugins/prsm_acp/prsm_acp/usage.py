@@ -6,17 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp.manifest import UsageFrom
-from prsm_acp.tools import mapping
 from prsm_core import (
     Provenance,
     TokenUsage,
     UsageReported,
 )
+from prsm_core.kit import as_object, token_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _MAX_COST = 1e6  # US dollars
 _RESPONSE = {
     "input_tokens": "inputTokens",
@@ -39,8 +38,8 @@ class UsageMeter:
 
     def told(self, update: Mapping[str, Any]) -> UsageReported | None:
         """Return the report of a `usage_update`: context and cost, whose total the vendor keeps."""
-        cost = self._growth(mapping(update.get("cost")))
-        used, window = _count(update.get("used")), _count(update.get("size"))
+        cost = self._growth(as_object(update.get("cost")))
+        used, window = token_count(update.get("used")), token_count(update.get("size"))
         if cost is None and used is None:
             return None
         return UsageReported(
@@ -55,14 +54,14 @@ class UsageMeter:
         """Return the report of a message chunk: the tokens of one response."""
         if self._source is not UsageFrom.CHUNKS:
             return None
-        counts = _counts(mapping(update.get("_meta")).get("usage"), _RESPONSE)
+        counts = _counts(as_object(update.get("_meta")).get("usage"), _RESPONSE)
         return UsageReported(TokenUsage(**counts)) if counts else None
 
     def answered(self, reply: Mapping[str, Any]) -> UsageReported | None:
         """Return the report of a prompt's answer: the tokens of the turn."""
         match self._source:
             case UsageFrom.QUOTA:
-                quota = mapping(mapping(reply.get("_meta")).get("quota"))
+                quota = as_object(as_object(reply.get("_meta")).get("quota"))
                 counts = _counts(quota.get("token_count"), _QUOTA)
             case UsageFrom.NONE | UsageFrom.CHUNKS:
                 counts = {}
@@ -86,10 +85,6 @@ class UsageMeter:
         return growth
 
 
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
-
-
 def _counts(told: Any, names: Mapping[str, str]) -> dict[str, int]:
-    found = {name: _count(mapping(told).get(key)) for name, key in names.items()}
+    found = {name: token_count(as_object(told).get(key)) for name, key in names.items()}
     return {name: count for name, count in found.items() if count is not None}

@@ -9,14 +9,12 @@ from prsm_acp.errors import (
     AcpError,
     agent_error,
     error_text,
-    how_ended,
-    one_line,
-    readable_tail,
     retry_after,
     turn_ended,
 )
 
 from prsm_core.domain.turns import ErrorKind, StopReason
+from prsm_core.kit import one_line
 
 
 @pytest.mark.parametrize(
@@ -91,22 +89,3 @@ def test_the_body_of_a_vendors_answer_is_told_in_words():
     assert error_text(f"got status: 500. {nested}", None) == "got status: 500. 401 bad key"
     for odd in ("{", '{"error": 5}', '{"error": {"code": 5}}', '{"a": ' * 50_000):
         assert error_text(odd, None) == one_line(odd)
-
-
-def test_a_line_for_a_person_has_no_terminal_control():
-    assert one_line("\x1b]52;c;cm0=\x07a\x1b[31m\tb\u202e\n c") == "a b c"
-    assert one_line("x" * 600) == "x" * 500 + " …"
-    assert readable_tail("a\n\n\x1b[2Jb\n") == "a\nb"
-
-
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        (3, "exit code 3"),
-        (137, "killed by signal 9, SIGKILL (out of memory?)"),
-        (139, "killed by signal 11, SIGSEGV"),
-        (255, "killed by signal 127, unknown"),
-    ],
-)
-def test_an_end_names_its_exit_code_or_signal(code, told):
-    assert how_ended(code) == told

@@ -8,6 +8,7 @@ from prsm_core import (
     AgentError,
     ErrorKind,
 )
+from prsm_core.kit import one_line
 
 _OVERFLOW = "prompt_too_long"
 _LASTING_REASONS = frozenset({"max_turns", "budget_exhausted", "blocking_limit"})
@@ -22,14 +23,7 @@ _WORDS = {
 }
 _PASSING = frozenset({408, 409, 425})
 
-_TAIL_LINES = 5
-_LINE = 500  # characters; a server may answer with a whole page
-_TERMINAL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
-    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
-)
-_NOISE = ("[claude-code:unrecognized_model]",)
+NOISE = re.compile(r"\[claude-code:unrecognized_model\]")  # lines of stderr that tell nothing
 
 
 def agent_error(
@@ -74,16 +68,3 @@ def _by_status(status: int) -> tuple[ErrorKind, bool]:
     if status == 429:
         return ErrorKind.RATE_LIMIT, True
     return ErrorKind.MODEL_ERROR, status >= 500 or status in _PASSING
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line for a person, without terminal control and not too long."""
-    line = " ".join(_TERMINAL.sub("", text).split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
-
-
-def readable_tail(stderr: str) -> str:
-    """Return the last telling lines of a stderr, without known noise and terminal control."""
-    lines = (one_line(line) for line in stderr.split("\n"))
-    telling = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
-    return "\n".join(telling[-_TAIL_LINES:])

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prsm_claude import naming
-from prsm_claude.errors import one_line
-from prsm_claude.messages import blocks, exit_code, mapping, text, word
+from prsm_claude.messages import blocks, exit_code, text, word
 from prsm_core import (
     AssistantMessage,
     Notice,
@@ -20,6 +19,7 @@ from prsm_core import (
     ToolCallStarted,
     cut_result,
 )
+from prsm_core.kit import as_object, one_line
 
 if TYPE_CHECKING:
     from prsm_claude.messages import TurnResult
@@ -65,7 +65,7 @@ class Translator:
             return []
         match message.get("type"):
             case "stream_event":
-                return self._stream(mapping(message.get("event")))
+                return self._stream(as_object(message.get("event")))
             case "assistant":
                 return self._message(message)
             case "user":
@@ -74,7 +74,7 @@ class Translator:
             case "system":
                 return self._news(str(message.get("subtype")), message)
             case "rate_limit_event":
-                self._limit(mapping(message.get("rate_limit_info")))
+                self._limit(as_object(message.get("rate_limit_info")))
         return []
 
     def begun(self, call_id: str) -> list[ProviderEvent]:
@@ -112,10 +112,10 @@ class Translator:
     def _stream(self, event: Json) -> list[ProviderEvent]:
         match event.get("type"):
             case "message_start":
-                self._meter.begin(mapping(event.get("message")))
+                self._meter.begin(as_object(event.get("message")))
                 self._responding = True
             case "content_block_delta":
-                return _delta(mapping(event.get("delta")))
+                return _delta(as_object(event.get("delta")))
             case "message_delta":
                 self._meter.progress(event.get("usage"))
             case "message_stop":
@@ -128,7 +128,7 @@ class Translator:
 
     def _message(self, message: Json) -> list[ProviderEvent]:
         failure = word(message.get("error"))
-        if failure or mapping(message.get("message")).get("model") == _SYNTHETIC:
+        if failure or as_object(message.get("message")).get("model") == _SYNTHETIC:
             self.word = failure or self.word
             return []  # the result tells it
         self._responding = True
@@ -140,7 +140,7 @@ class Translator:
                 case {"type": "text", "text": said} if said:
                     events.append(AssistantMessage(str(said), thinking=self._thoughts()))
                 case {"type": "tool_use", "id": call_id, "name": name}:
-                    self._announce(str(call_id), str(name), mapping(block.get("input")))
+                    self._announce(str(call_id), str(name), as_object(block.get("input")))
         return events
 
     def _announce(self, call_id: str, name: str, arguments: Json) -> None:
@@ -226,10 +226,11 @@ def _notice(subtype: str, data: Json) -> Notice | None:
     match subtype:
         case "api_retry":
             status = data.get("error_status") or "no connection"
-            return Notice("warning", f"Claude tries again: {status} {data.get('error') or ''}")
+            why = f"{status} {data.get('error') or ''}"
+            return Notice("warning", one_line(f"Claude tries again: {why}"))
         case "model_fallback":
             cause = data.get("trigger") or "unknown"
-            return Notice("warning", f"Claude fell back to another model: {cause}")
+            return Notice("warning", one_line(f"Claude fell back to another model: {cause}"))
         case "compact_boundary":
             return Notice("info", "Claude compacted its conversation.")
         case "informational":
@@ -245,7 +246,5 @@ def _server_news(init: Json) -> list[Notice]:
         for server in (servers if isinstance(servers, list) else ())
         if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth")
     ]
-    return [
-        Notice("warning", f"The MCP server {server.get('name')} is not there: {server['status']}")
-        for server in broken
-    ]
+    told = (f"The MCP server {each.get('name')} is not there: {each['status']}" for each in broken)
+    return [Notice("warning", one_line(text)) for text in told]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
-from prsm_claude.errors import one_line
 from prsm_claude.transport import CliEndedError, CliTransport
 from prsm_core import (
     ProviderNotAvailableError,
     PrsmError,
     deadline,
 )
+from prsm_core.kit import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from prsm_core.kit import as_object
+
 Json = Mapping[str, Any]
 
 _EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
@@ -54,7 +56,7 @@ class TurnResult:
 
 def blocks(message: Json) -> Iterator[Json]:
     """Yield the blocks of what the model or a tool has said; a bare text has none."""
-    content = mapping(message.get("message")).get("content")
+    content = as_object(message.get("message")).get("content")
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
             yield block
@@ -68,7 +70,7 @@ def exit_code(message: Json) -> int | None:
     if ended[0].get("is_error"):
         code = _EXIT_CODE.match(text(ended[0].get("content")))
         return int(code[1]) if code else None
-    told = mapping(message.get("tool_use_result"))
+    told = as_object(message.get("tool_use_result"))
     return 0 if "stdout" in told and not any(told.get(name) for name in _NO_SUCCESS) else None
 
 
@@ -78,11 +80,6 @@ def text(content: object) -> str:
         parts = [part for part in content if isinstance(part, dict)]
         return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
     return "" if content is None else str(content)
-
-
-def mapping(value: object) -> Json:
-    """Return a JSON object, an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
 
 
 def word(value: object) -> str | None:

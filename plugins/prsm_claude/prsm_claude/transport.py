@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_sdk import Transport
 
-from prsm_claude.errors import readable_tail
+from prsm_claude.errors import NOISE
 from prsm_claude.naming import SERVER
 from prsm_core import (
     ProcessError,
     deadline,
 )
+from prsm_core.kit import Ending, ended_how, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     ToolAnswer = Callable[[Json], Json]  # of JSON-RPC messages
 
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
-_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
 _FLUSH_SECONDS = 2.0  # to write the last of the transcript
 _STOP_GRACE = 2.0
-_SIGNALLED = 128
 _MAX_CONTROL = 100  # messages that the SDK has not taken; then the CLI waits
-_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 
 
 class CliEndedError(ProcessError):
@@ -197,18 +194,9 @@ class CliTransport(Transport):
             self.hang_up("it closed its input")
 
     async def _end(self, process: Process) -> CliEndedError:
-        try:
-            async with deadline(self._services, _EXIT_SECONDS):
-                how = _how(await process.wait())
-        except TimeoutError:
-            how = "it closed its output and went on running"
-            process.kill()
-        why = self._why or how
-        if self._bad_lines:
-            why = f"{why}; {self._bad_lines} of its lines were not understood"
-        tail = readable_tail(process.stderr_tail)
-        cause = f": {tail.splitlines()[-1]}" if tail else ""
-        self.ended = CliEndedError(f"{why}{cause}", tail=tail)
+        how = ended_how(await wait_for_exit(process, self._services))
+        ending = Ending.of(self._why or how, process, bad_lines=self._bad_lines, noise=NOISE)
+        self.ended = CliEndedError(ending.why, tail=ending.tail)
         return self.ended
 
 
@@ -236,24 +224,11 @@ def _asked_of_tools(message: Json) -> Json | None:
     return asked if isinstance(asked, dict) else None
 
 
-def _how(code: int) -> str:
-    """Return how a process ended; a code above 128 stands for a signal."""
-    if code <= _SIGNALLED:
-        return f"exit code {code}"
-    number = code - _SIGNALLED
-    name = Signals(number).name if number in set(Signals) else "unknown"
-    memory = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by signal {number}, {name}{memory}"
-
-
 def _understood(line: bytes) -> Json | None:
     """Return the message of a line; None for one that neither the SDK nor we could read."""
-    text = line.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
-        message = _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(message, dict):
+        message = read_object(line)
+    except ValueError:
         return None
     sound = _SOUND.get(str(message.get("type")))
     return message if sound is None or sound(message) else None

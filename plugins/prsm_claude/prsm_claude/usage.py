@@ -11,11 +11,11 @@ from prsm_core import (
     TokenUsage,
     UsageReported,
 )
+from prsm_core.kit import token_count
 
 Json = Mapping[str, Any]
 Counts = dict[str, int]
 
-_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _MAX_COST = 1e6
 _KEYS = (
     "input_tokens",
@@ -93,14 +93,9 @@ class UsageMeter:
         )
 
 
-def count(value: object) -> int | None:
-    """Return a number of tokens, None for what cannot be one."""
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
-
-
 def _counts(told: object) -> Counts:
     given = told if isinstance(told, dict) else {}
-    found = {key: count(given.get(key)) for key in _KEYS}
+    found = {key: token_count(given.get(key)) for key in _KEYS}
     return {key: number for key, number in found.items() if number is not None}
 
 
@@ -126,5 +121,7 @@ def _usage(counts: Counts) -> TokenUsage:
 def _window(by_model: object) -> int | None:
     """Return the largest context window of the models that were used: the agent's own."""
     entries = by_model.values() if isinstance(by_model, dict) else ()
-    windows = [count(entry.get("contextWindow")) for entry in entries if isinstance(entry, dict)]
+    windows = [
+        token_count(entry.get("contextWindow")) for entry in entries if isinstance(entry, dict)
+    ]
     return max((window for window in windows if window), default=None)

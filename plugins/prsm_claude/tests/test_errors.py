@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from prsm_claude.errors import agent_error, one_line, readable_tail
+from prsm_claude.errors import NOISE, agent_error
 
 from prsm_core.domain.turns import ErrorKind
+from prsm_core.kit import readable_tail
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_an_error_has_its_kind(given, kind, retryable):
 def test_a_reason_is_one_line_without_tricks():
     text = "\x1b[31mred\x1b[0m\n\x1b]52;c;eA==\x07 and\u202e more"
     assert agent_error(text).message == "red and more"
-    assert len(one_line("x" * 10_000)) < 600
+    assert len(agent_error("x" * 10_000).message) < 600
     assert agent_error(" \n").message == "claude reported no reason"
 
 
@@ -48,5 +49,4 @@ def test_a_time_to_wait_is_handed_on():
 
 def test_the_tail_of_stderr_is_what_tells_something():
     noise = "[claude-code:unrecognized_model] {}\n" * 100
-    assert readable_tail(f"cause\n{noise}\n\n") == "cause"
-    assert readable_tail("") == ""
+    assert readable_tail(f"cause\n{noise}\n\n", NOISE) == "cause"

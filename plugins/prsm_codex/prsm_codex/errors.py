@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from signal import Signals
 from typing import Any
 
 from prsm_core import (
@@ -13,6 +12,7 @@ from prsm_core import (
     ErrorKind,
     StopReason,
 )
+from prsm_core.kit import one_line
 
 _RETRY_AFTER = re.compile(r"try again in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -47,21 +47,10 @@ _MESSAGES = (
     ("Connection failed", ErrorKind.MODEL_ERROR, True),
 )
 _STATUS = re.compile(r"(?:unexpected status|last status:) (\d{3})\b")
-SIGNALLED = 128  # an exit code above it stands for a signal
-_TAIL_LINES = 5
-_LINE = 500  # characters; a server may answer with a whole page
-_TERMINAL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
-    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
-)
-_NOISE = (
-    "could not create PATH aliases",
-    "could not find bubblewrap",
-    "Reading additional input from stdin",
-    "state db missing rollout path",
-    "codex_core::tools::router",  # what became of a call is told to the model
-    "Untrusted project-local configuration is disabled",
+NOISE = re.compile(  # lines of stderr that tell nothing
+    r"could not create PATH aliases|could not find bubblewrap|Reading additional input from stdin"
+    r"|state db missing rollout path|Untrusted project-local configuration is disabled"
+    r"|codex_core::tools::router"  # what became of a call is told to the model
 )
 _MAX_TOKENS = "reason: max_output_tokens"
 
@@ -130,26 +119,3 @@ def _body(message: str) -> Mapping[str, Any] | None:
 def _readable(message: str) -> str:
     body = _body(message)
     return str(body["message"]) if body and body.get("message") else message
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line for a person, without terminal control and not too long."""
-    line = " ".join(_TERMINAL.sub("", text).split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
-
-
-def readable_tail(stderr: str) -> str:
-    """Return the last telling lines of a stderr, without known noise and terminal control."""
-    lines = (one_line(line) for line in stderr.split("\n"))
-    telling = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
-    return "\n".join(telling[-_TAIL_LINES:])
-
-
-def ended_how(code: int) -> str:
-    """Return how a process ended; a code above 128 stands for a signal."""
-    if code <= SIGNALLED:
-        return f"exit code {code}"
-    number = code - SIGNALLED
-    name = Signals(number).name if number in set(Signals) else "unknown"
-    memory = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by signal {number}, {name}{memory}"

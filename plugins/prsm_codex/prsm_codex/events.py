@@ -21,11 +21,11 @@ from prsm_core import (
     UsageReported,
     cut_result,
 )
+from prsm_core.kit import as_object, one_line, token_count
 
 Json = Mapping[str, Any]
 _DENIED = "declined"
 _NEVER_ENDED = "still running when the turn ended"
-_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _COUNTS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -59,10 +59,10 @@ class Translator:
             "rawResponse/completed": self._raw_response,
             "thread/tokenUsage/updated": self._usage,
             "error": self._error,
-            "warning": lambda p: [Notice("warning", str(p.get("message", "")))],
-            "guardianWarning": lambda p: [Notice("warning", str(p.get("message", "")))],
-            "configWarning": lambda p: [Notice("info", str(p.get("summary", "")))],
-            "deprecationNotice": lambda p: [Notice("info", str(p.get("summary", "")))],
+            "warning": lambda p: [Notice("warning", one_line(str(p.get("message", ""))))],
+            "guardianWarning": lambda p: [Notice("warning", one_line(str(p.get("message", ""))))],
+            "configWarning": lambda p: [Notice("info", one_line(str(p.get("summary", ""))))],
+            "deprecationNotice": lambda p: [Notice("info", one_line(str(p.get("summary", ""))))],
             "model/rerouted": _rerouted,
         }
         self.open_calls: dict[str, Json] = {}  # the vendor's own, by id: the item as it began
@@ -112,7 +112,7 @@ class Translator:
         return [kind(str(params.get("delta", "")))]
 
     def _item_started(self, params: Json) -> list[ProviderEvent]:
-        item = _mapping(params.get("item"))
+        item = as_object(params.get("item"))
         call_id = str(item.get("id", ""))
         tool = _tool(item)
         if call_id in self._ended or call_id in self.open_calls:
@@ -124,7 +124,7 @@ class Translator:
         return [ToolCallStarted(call_id, tool[0], tool[1]), *self.begun(call_id)]
 
     def _item_completed(self, params: Json) -> list[ProviderEvent]:
-        item = _mapping(params.get("item"))
+        item = as_object(params.get("item"))
         call_id, kind = str(item.get("id", "")), item.get("type")
         if call_id and call_id in self._ended:
             return []  # told twice
@@ -159,7 +159,7 @@ class Translator:
         return ToolCallFinished(call_id, "failed", result=text, error=why, exit_code=code)
 
     def _raw_item(self, params: Json) -> list[ProviderEvent]:
-        item = _mapping(params.get("item"))
+        item = as_object(params.get("item"))
         kind, call_id = str(item.get("type", "")), str(item.get("call_id", ""))
         self.raw = True
         if kind in ("function_call", "custom_tool_call"):
@@ -177,7 +177,7 @@ class Translator:
 
     def _usage(self, params: Json) -> list[ProviderEvent]:
         """Report the growth of the thread's total; what a failed turn repeats is not growth."""
-        told = _mapping(params.get("tokenUsage"))
+        told = as_object(params.get("tokenUsage"))
         counts = _counts(told.get("total"))
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
         self._total |= counts
@@ -187,28 +187,20 @@ class Translator:
             TokenUsage(**growth),
             provenance=Provenance.REPORTED,
             context_used=_counts(told.get("last")).get("total_tokens"),
-            context_window=_count(told.get("modelContextWindow")),
+            context_window=token_count(told.get("modelContextWindow")),
         )
         return [report]
 
     def _error(self, params: Json) -> list[ProviderEvent]:
         if not params.get("willRetry"):
             return []  # the turn's end tells it
-        message = _mapping(params.get("error")).get("message")
-        return [Notice("warning", f"Codex tries again: {message}")]
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+        message = as_object(params.get("error")).get("message")
+        return [Notice("warning", one_line(f"Codex tries again: {message}"))]
 
 
 def _counts(told: Any) -> dict[str, int]:
-    found = {name: _count(_mapping(told).get(key)) for name, key in _COUNTS.items()}
+    found = {name: token_count(as_object(told).get(key)) for name, key in _COUNTS.items()}
     return {name: count for name, count in found.items() if count is not None}
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _wants_terminal(item: Json) -> bool:
@@ -221,7 +213,7 @@ def _wants_terminal(item: Json) -> bool:
 
 def _rerouted(params: Json) -> list[ProviderEvent]:
     changed = f"from {params.get('fromModel')} to {params.get('toModel')}"
-    return [Notice("warning", f"The vendor rerouted the model {changed}.")]
+    return [Notice("warning", one_line(f"The vendor rerouted the model {changed}."))]
 
 
 def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
@@ -245,8 +237,8 @@ def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
 
 def _result(item: Json) -> str | None:
     if item.get("type") == "mcpToolCall":
-        parts = _mapping(item.get("result")).get("content") or ()
-        return "\n".join(str(_mapping(part).get("text", "")) for part in parts)
+        parts = as_object(item.get("result")).get("content") or ()
+        return "\n".join(str(as_object(part).get("text", "")) for part in parts)
     output = item.get("aggregatedOutput")
     if output is None and item.get("exitCode") is not None:
         return ""  # it ended and wrote nothing
@@ -259,7 +251,7 @@ def _exit_code(item: Json) -> int | None:
 
 
 def _failure(item: Json) -> str:
-    error = _mapping(item.get("error")).get("message")
+    error = as_object(item.get("error")).get("message")
     if error:
         return str(error)
     code = item.get("exitCode")

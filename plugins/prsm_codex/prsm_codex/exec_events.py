@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,9 +20,9 @@ from prsm_core import (
     UsageReported,
     cut_result,
 )
+from prsm_core.kit import as_object, one_line, token_count
 
 Json = Mapping[str, Any]
-_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -92,7 +91,7 @@ class ExecTranslator:
         return []
 
     def _item_started(self, line: Json) -> list[ProviderEvent]:
-        item = _mapping(line.get("item"))
+        item = as_object(line.get("item"))
         tool = _tool(item)
         self.has_acted |= item.get("type") == "mcp_tool_call"
         return self._begin(str(item.get("id")), tool) if tool else []
@@ -106,7 +105,7 @@ class ExecTranslator:
         return [ToolCallStarted(call_id, *tool)]
 
     def _item_completed(self, line: Json) -> list[ProviderEvent]:
-        item = _mapping(line.get("item"))
+        item = as_object(line.get("item"))
         item_id, kind, tool = str(item.get("id")), item.get("type"), _tool(item)
         if item_id in self._done:
             return []  # told twice
@@ -116,7 +115,7 @@ class ExecTranslator:
         if kind == "reasoning":
             self._thinking.append(str(item.get("text") or ""))
         elif kind == "error":
-            return [Notice("warning", str(item.get("message") or ""))]
+            return [Notice("warning", one_line(str(item.get("message") or "")))]
         elif tool is not None:
             begun = self._begin(item_id, tool)
             self._done.add(item_id)
@@ -129,8 +128,8 @@ class ExecTranslator:
 
     def _turn_completed(self, line: Json) -> list[ProviderEvent]:
         self.completed = True
-        usage = _mapping(line.get("usage"))
-        counts = {name: _count(usage.get(key)) for name, key in _COUNTS.items()}
+        usage = as_object(line.get("usage"))
+        counts = {name: token_count(usage.get(key)) for name, key in _COUNTS.items()}
         if all(count is None for count in counts.values()):
             return []
         total = _sum(counts["input_tokens"], counts["output_tokens"])
@@ -138,7 +137,7 @@ class ExecTranslator:
         return [UsageReported(tokens, provenance=Provenance.REPORTED)]
 
     def _turn_failed(self, line: Json) -> list[ProviderEvent]:
-        self.error = agent_error(_mapping(line.get("error")))
+        self.error = agent_error(as_object(line.get("error")))
         return []
 
 
@@ -146,31 +145,12 @@ def _error(line: Json) -> list[ProviderEvent]:
     message = str(line.get("message") or "")
     if not message.startswith("Reconnecting"):
         return []  # the turn's end tells it
-    return [Notice("warning", f"Codex tries again: {message}")]
+    return [Notice("warning", one_line(f"Codex tries again: {message}"))]
 
 
 def allowed_key(tool: str, arguments: Json) -> str:
     """Return by what a call is known both to the hook and in the lines: its command, or tool."""
     return f"Bash {arguments.get('command')}" if tool == "Bash" else tool
-
-
-def parse(line: bytes) -> Json:
-    """Return a line as an object; raise ValueError for anything else."""
-    try:
-        found = json.loads(line.decode("utf-8", "replace").removeprefix("\ufeff"), strict=False)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(found, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - it is the line that is wrong
-    return found
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
 
 
 def _sum(*counts: int | None) -> int | None:
@@ -188,20 +168,20 @@ def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
             return "WebSearch", {"query": item.get("query")}
         case "mcp_tool_call" if item.get("server") != TOOL_SERVER:
             name = f"mcp__{item.get('server')}__{item.get('tool')}"
-            return name, dict(_mapping(item.get("arguments")))
+            return name, dict(as_object(item.get("arguments")))
     return None
 
 
 def _finished(call_id: str, item: Json) -> ToolCallFinished:
     output = item.get("aggregated_output")
     if item.get("type") == "mcp_tool_call":
-        parts = _mapping(item.get("result")).get("content") or ()
-        output = "\n".join(str(_mapping(part).get("text", "")) for part in parts)
+        parts = as_object(item.get("result")).get("content") or ()
+        output = "\n".join(str(as_object(part).get("text", "")) for part in parts)
     result = cut_result(str(output)) if output is not None else None
     told = item.get("exit_code")
     code = told if type(told) is int else None
     if item.get("status", "completed") == "completed":
         return ToolCallFinished(call_id, "completed", result=result, exit_code=code)
-    error = _mapping(item.get("error")).get("message")
+    error = as_object(item.get("error")).get("message")
     why = str(error) if error else f"exit code {code}" if code is not None else "failed"
     return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)

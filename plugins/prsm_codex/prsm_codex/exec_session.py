@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex import command, hooks
 from prsm_codex.app_server import child_home
 from prsm_codex.deciding import ToolDecider
-from prsm_codex.errors import SIGNALLED, agent_error, ended_how, readable_tail, stop_reason
-from prsm_codex.exec_events import ExecTranslator, allowed_key, parse
+from prsm_codex.errors import NOISE, agent_error, stop_reason
+from prsm_codex.exec_events import ExecTranslator, allowed_key
 from prsm_codex.prompt import prompt_of, turn_text
 from prsm_codex.turn import Turn
 from prsm_core import (
@@ -28,6 +28,7 @@ from prsm_core import (
     deadline,
     proxy_missing,
 )
+from prsm_core.kit import ended_how, read_object, readable_tail, wait_for_exit, was_killed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 _INTERRUPT_SECONDS = 2.0
 _STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half
 _CONNECT_SECONDS = 10.0  # Codex has started the required server before it begins the turn
-_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
 _GO_ON = "Begin."
 
 
@@ -179,7 +179,7 @@ class ExecSession(ProviderSession):
         bad_lines = 0
         async for raw in process.lines():
             try:
-                line = parse(raw)
+                line = read_object(raw)
             except ValueError:
                 bad_lines += 1
                 continue
@@ -195,13 +195,10 @@ class ExecSession(ProviderSession):
 
         Raises ProcessError when it went on without having told an end.
         """
-        try:
-            async with deadline(self._services, _EXIT_SECONDS):
-                return await process.wait()
-        except TimeoutError:
-            if translator.is_over:
-                return 0
-            raise ProcessError("codex exec closed its output and went on running") from None
+        code = await wait_for_exit(process, self._services)
+        if code is None and not translator.is_over:
+            raise ProcessError("codex exec closed its output and went on running")
+        return code or 0
 
     async def _take(self, turn: Turn, translator: ExecTranslator, line: Mapping[str, Any]) -> None:
         events = translator.feed(line)
@@ -266,14 +263,14 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
     """Return why a run has failed that did not say so itself; None for a success."""
     if translator.completed and code == 0:
         return None
-    tail = readable_tail(stderr).splitlines()
+    tail = readable_tail(stderr, NOISE).splitlines()
     told = agent_error({"message": tail[-1]}) if tail else None
     if told is not None and told.kind is not ErrorKind.UNKNOWN:
         return told
     skipped = f"; {bad_lines} of its lines were not understood" if bad_lines else ""
     how = f": {ended_how(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
-    return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=code > SIGNALLED)
+    return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=was_killed(code))
 
 
 def _unknown(why: str) -> AgentError:

@@ -8,11 +8,12 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_codex.errors import ended_how, one_line, readable_tail
+from prsm_codex.errors import NOISE
 from prsm_core import (
     ProcessError,
     deadline,
 )
+from prsm_core.kit import Ending, as_object, ended_how, one_line, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on
 _LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
-_EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
-_DECODER = json.JSONDecoder(strict=False)  # one for all lines: building it takes its time
 
 Json = dict[str, Any]
 METHOD_NOT_FOUND = -32601
@@ -183,14 +182,12 @@ class Rpc:
     async def _take(self, line: bytes) -> None:
         """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
-            text = line.decode("utf-8", "replace").removeprefix("\ufeff")
-            await self._route(_DECODER.decode(text))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, RpcError):
+            await self._route(read_object(line))
+        except (ValueError, LookupError, TypeError, AttributeError, RpcError):
             self.bad_lines += 1
 
     async def _route(self, message: Json) -> None:
-        method, params = message.get("method"), message.get("params")
-        params = params if isinstance(params, dict) else {}
+        method, params = message.get("method"), dict(as_object(message.get("params")))
         if not isinstance(method, str):
             self._settle(message)
         elif "id" in message:
@@ -231,12 +228,8 @@ class Rpc:
             self._open -= 1
 
     async def _close(self) -> None:
-        try:
-            async with deadline(self._services, _EXIT_SECONDS):
-                how = ended_how(await self._process.wait())
-        except TimeoutError:
-            how = "it closed its output and went on running"
-        self.closed = self.hang_up(how)
+        code = await wait_for_exit(self._process, self._services)
+        self.closed = self.hang_up(ended_how(code))
         self._over.set()
         for future in self._pending.values():
             if not future.done():
@@ -245,8 +238,5 @@ class Rpc:
 
     def _ended(self, why: str) -> RpcClosedError:
         """Return the end as an error: the reason, and in the same line what stderr says of it."""
-        if self.bad_lines:
-            why = f"{why}; {self.bad_lines} of its lines were not understood"
-        tail = readable_tail(self._process.stderr_tail)
-        cause = f": {tail.splitlines()[-1]}" if tail else ""
-        return RpcClosedError(f"{why}{cause}", tail=tail)
+        ending = Ending.of(why, self._process, bad_lines=self.bad_lines, noise=NOISE)
+        return RpcClosedError(ending.why, tail=ending.tail)

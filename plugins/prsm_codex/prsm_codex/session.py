@@ -26,6 +26,7 @@ from prsm_core import (
     TurnEnded,
     deadline,
 )
+from prsm_core.kit import as_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -309,9 +310,9 @@ class CodexSession(ProviderSession):
 
     def _unasked(self, method: str, params: Mapping[str, Any]) -> str | None:
         """Return what Codex runs without leave, if this says that it does."""
-        if method == "hook/completed" and hooks.failed_open(_mapping(params.get("run"))):
+        if method == "hook/completed" and hooks.failed_open(as_object(params.get("run"))):
             return "a call whose hook had failed"
-        item = _mapping(params.get("item")) if method == "item/started" else {}
+        item = as_object(params.get("item")) if method == "item/started" else {}
         if item.get("type") not in _ASKED_ITEMS:
             return None
         allowed = self._decider.allowed.get(str(item.get("id")))
@@ -404,10 +405,6 @@ def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:
         return turn.completed
     item = params["item"] if method == "rawResponseItem/completed" else {}
     return item.get("call_id") == turn.completing and item.get("type") == "function_call_output"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _id_of(result: Mapping[str, Any], kind: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from prsm_codex.errors import agent_error, readable_tail, retry_after, stop_reason
+from prsm_codex.errors import NOISE, agent_error, retry_after, stop_reason
 
 from prsm_core.domain.turns import ErrorKind, StopReason
+from prsm_core.kit import readable_tail
 
 OVERFLOW = '{"error": {"code": "context_length_exceeded", "message": "too long"}}'
 
@@ -77,4 +78,4 @@ def test_an_answer_cut_at_its_length_is_not_an_ordinary_error():
 def test_the_cause_is_found_between_known_noise():
     noise = "\x1b[2mERROR\x1b[0m state db missing rollout path for thread\n" * 500
     stderr = f"{noise}first\n\n\x1b[31mcause\x1b[0m\nReading additional input from stdin...\n"
-    assert readable_tail(stderr) == "first\ncause"
+    assert readable_tail(stderr, NOISE) == "first\ncause"

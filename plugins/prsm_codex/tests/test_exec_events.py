@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex.exec_events import ExecTranslator, parse
+from prsm_codex.exec_events import ExecTranslator
 
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -18,6 +18,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.kit import read_object
 
 THREAD = {"type": "thread.started", "thread_id": "t1"}
 COMMAND = {
@@ -175,7 +176,7 @@ def test_what_is_left_open_is_closed_at_the_end():
 @given(st.binary())
 def test_any_bytes_are_a_line_or_an_error_that_says_so(raw):
     try:
-        line = parse(raw)
+        line = read_object(raw)
     except ValueError:
         return
     ExecTranslator().feed(line)

@@ -10,6 +10,7 @@ from prsm_core import (
     AgentError,
     ErrorKind,
 )
+from prsm_core.kit import ended_how, one_line, readable_tail, was_killed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +29,7 @@ _STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
 _RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
 _RETRY_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)s", re.IGNORECASE)
 _OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
-_TAIL_LINES = 5
-_LINE = 500  # characters; a server may answer with a whole page
-_TERMINAL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
-    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all other control, and bidi
-)
-_NOISE = re.compile(
+NOISE = re.compile(
     r"^at \S|^\W*$|Ripgrep is not available|YOLO mode is enabled|256-color|True color|"
     r"^Error executing tool |Loaded cached credentials|MCP issues detected"
 )
@@ -68,19 +62,11 @@ def ended(code: int | None, stderr: str) -> AgentError:
     Without an exit code it closed its output, and had to be ended.
     """
     kind, reason = _EXITS.get(code or 0, (ErrorKind.UNKNOWN, ""))
-    what = reason or f"gemini ended without a result ({_described(code)})"
-    cause = readable_tail(stderr).rpartition("\n")[2]
+    what = reason or f"gemini ended without a result ({ended_how(code)})"
+    cause = readable_tail(stderr, NOISE).rpartition("\n")[2]
     message = f"{what}: {cause}" if cause else what
-    died = code is not None and code > 128
+    died = code is not None and was_killed(code)
     return AgentError(kind=kind, message=message, retryable=died and not reason)
-
-
-def _described(code: int | None) -> str:
-    if code is None:
-        return "it closed its output and went on"
-    if code == 137:
-        return "killed by signal 9; out of memory?"
-    return f"killed by signal {code - 128}" if 128 < code < 160 else f"exit code {code}"
 
 
 def _body(text: str) -> Mapping[str, Any]:
@@ -119,16 +105,3 @@ def _retry_after(text: str, stderr: str) -> float | None:
         return float(told[1])
     found = _RETRY_MS.findall(stderr)
     return float(found[-1]) / 1000 if found else None
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line for a person, without terminal control and not too long."""
-    line = " ".join(_TERMINAL.sub("", text).split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
-
-
-def readable_tail(stderr: str) -> str:
-    """Return the last telling lines of a stderr, without known noise and terminal control."""
-    lines = (one_line(line) for line in stderr.split("\n"))
-    telling = [line for line in lines if line and not _NOISE.search(line)]
-    return "\n".join(telling[-_TAIL_LINES:])

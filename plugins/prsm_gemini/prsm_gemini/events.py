@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,16 +18,14 @@ from prsm_core import (
     UsageReported,
     cut_result,
 )
+from prsm_core.kit import as_object, one_line, read_object, token_count
 from prsm_gemini.tools import SHELL, canonical
 
 Json = Mapping[str, Any]
 
-# One for all lines: building it takes its time. A control character spoils no message.
-_DECODER = json.JSONDecoder(strict=False)
 _NEVER_ENDED = "still running when the turn ended"
 _DENIED = "policy_violation"
 _EXIT_CODE = re.compile(r"Command exited with code: (\d+)")
-_MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
 _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -76,7 +73,7 @@ class Translator:
     def failure(self) -> str | None:
         """What Gemini says of a turn that failed."""
         if self.result is None or self.result.get("status") != "success":
-            told = _mapping((self.result or {}).get("error")).get("message")
+            told = as_object((self.result or {}).get("error")).get("message")
             return str(told or self.error or "gemini reported no reason")
         return self.error
 
@@ -85,10 +82,9 @@ class Translator:
         if not line.strip():
             return []
         try:
-            text = line.decode(errors="replace").lstrip("\ufeff")
-            event = _DECODER.decode(text)
+            event = read_object(line)
             handler = self._handlers[event["type"]]
-        except (ValueError, RecursionError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError):
             self.bad_lines += 1
             return []
         return [] if self.result is not None else handler(event)
@@ -125,7 +121,7 @@ class Translator:
             return events
         self._seen.add(call_id)
         self._open[call_id] = name
-        arguments = dict(_mapping(event.get("parameters")))
+        arguments = dict(as_object(event.get("parameters")))
         return [*events, ToolCallStarted(call_id, canonical(name), arguments)]
 
     def _tool_result(self, event: Json) -> list[ProviderEvent]:
@@ -139,7 +135,7 @@ class Translator:
         if event.get("status") == "success":
             self.ran[name] += 1
             return [*events, _succeeded(call_id, name, text)]
-        error = _mapping(event.get("error"))
+        error = as_object(event.get("error"))
         status = "denied" if error.get("type") == _DENIED else "failed"
         reason = cut_result(str(error.get("message") or output or status))
         return [*events, ToolCallFinished(call_id, status, result=None, error=reason)]
@@ -147,7 +143,7 @@ class Translator:
     def _error(self, event: Json) -> list[ProviderEvent]:
         message = str(event.get("message", ""))
         if event.get("severity") == "warning":
-            return [Notice("warning", message)]
+            return [Notice("warning", one_line(message))]
         self.error = message
         return []
 
@@ -174,7 +170,7 @@ def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
 
 def _usage(stats: Any) -> TokenUsage | None:
     """Return the tokens of a process, which has run one turn; None where nothing is told."""
-    told = {name: _count(_mapping(stats).get(key)) for name, key in _COUNTS.items()}
+    told = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
     if not any(told.values()):
         return None
     if None not in told.values():
@@ -182,11 +178,3 @@ def _usage(stats: Any) -> TokenUsage | None:
         spoken = (told["input_tokens"] or 0) + (told["output_tokens"] or 0)
         told["reasoning_tokens"] = max(0, (told["total_tokens"] or 0) - spoken)
     return TokenUsage(**told)
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, Mapping) else {}

@@ -23,7 +23,8 @@ from prsm_core import (
     deadline,
     proxy_missing,
 )
-from prsm_gemini.errors import ended, failed, readable_tail
+from prsm_core.kit import readable_tail, wait_for_exit
+from prsm_gemini.errors import NOISE, ended, failed
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
 
@@ -42,7 +43,6 @@ Json = Mapping[str, Any]
 
 START_SECONDS = 60.0  # until it tells of its session; it takes two where nothing is wrong
 CONNECT_SECONDS = 60.0  # until its proxy has connected
-EXIT_SECONDS = 5.0  # between the result, or the end of its output, and its own end
 STOP_GRACE = 1.0
 _YES = json.dumps({"decision": "allow"})
 
@@ -127,13 +127,10 @@ class HeadlessTurn:
 
     async def _exit_code(self, process: Process) -> int | None:
         """Return the exit code; None of a process that had to be ended."""
-        try:
-            async with deadline(self._services, EXIT_SECONDS):
-                return await process.wait()
-        except TimeoutError:
-            process.kill()
+        code = await wait_for_exit(process, self._services)
+        if code is None:
             await process.wait()
-            return None
+        return code
 
     def _check(self, event: ProviderEvent) -> None:
         """Stop what runs unasked: Gemini takes a hook that cannot be run for a yes."""
@@ -169,7 +166,7 @@ class HeadlessTurn:
             return TurnEnded(StopReason.ABORTED)
         if self._translator.result is None and self._translator.error is None:
             return TurnEnded(StopReason.ERROR, ended(code, stderr))
-        reason = self._translator.failure or readable_tail(stderr)
+        reason = self._translator.failure or readable_tail(stderr, NOISE)
         return TurnEnded(StopReason.ERROR, failed(reason, code, stderr))
 
     async def on_hook(self, event: Json) -> str:

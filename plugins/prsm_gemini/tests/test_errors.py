@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_gemini.errors import ended, failed, one_line, readable_tail
+from prsm_gemini.errors import ended, failed
 
 from prsm_core.domain.turns import ErrorKind
 
@@ -51,7 +51,10 @@ def test_a_delay_is_read_from_the_message_or_from_what_gemini_logs():
 def test_a_run_without_a_result_names_exit_code_or_signal_and_the_cause():
     error = ended(3, "    at async main (x.js:1:1)\nfatal: no disk\nYOLO mode is enabled.\n")
     assert error.message == "gemini ended without a result (exit code 3): fatal: no disk"
-    assert "signal 11" in ended(139, "").message
+    killed = "gemini ended without a result (killed by signal 11, SIGSEGV)"
+    assert ended(139, "").message == killed
+    goes_on = "gemini ended without a result (it closed its output and went on running)"
+    assert ended(None, "").message == goes_on
     assert ended(139, "").retryable
     assert not ended(3, "").retryable
 
@@ -62,6 +65,7 @@ def test_the_codes_of_gemini_itself_are_told_in_words():
 
 
 def test_a_text_for_a_person_is_one_line_without_terminal_control():
-    assert one_line("\x1b[31mred\x1b[0m\n\x1b]0;title\x07 \u202etext") == "red text"
-    assert len(one_line("x" * 9999)) < 600
-    assert readable_tail("Ripgrep is not available. x\n\n}\n") == ""
+    hostile = "\x1b[31mred\x1b[0m\n\x1b]0;title\x07 \u202etext"
+    assert failed(hostile, 1, "").message == "red text"
+    assert len(failed("x" * 9999, 1, "").message) < 600
+    assert ended(3, "cause\nRipgrep is not available. x\n\n}\n").message.endswith(": cause")

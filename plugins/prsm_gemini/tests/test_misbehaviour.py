@@ -30,8 +30,6 @@ class TestMisbehaviour(MisbehaviourContract):
         "leaves_at_start": {**NO_RESULT, "turns": 1},
         "leaves_in_the_turn": {**NO_RESULT, **ONCE},
         "exits_3": {"error": r"exit code 3\): the disk is full$", **ONCE},
-        "is_killed": {"error": r"\(killed by signal 9; out of memory\?\)$"},
-        "crashes": {"error": r"\(killed by signal 11\)$"},
         "half_a_line": {"error": r"\(exit code 3\)$", **ONCE},
         "endless_line": ONCE,
         "long_line": ONCE,

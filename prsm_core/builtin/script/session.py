@@ -23,6 +23,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.interfaces.provider import ProviderSession
+from prsm_core.kit.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -221,7 +222,7 @@ def _http_error(error: HttpError) -> AgentError:
     if error.code == "context_length_exceeded":
         kind = ErrorKind.CONTEXT_OVERFLOW
     retryable = error.status == 429 or error.status >= 500
-    return AgentError(kind=kind, message=error.message, retryable=retryable)
+    return AgentError(kind=kind, message=one_line(error.message), retryable=retryable)
 
 
 def _usage(counts: Mapping[str, int] | None) -> TokenUsage:

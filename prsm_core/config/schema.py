@@ -63,7 +63,8 @@ class EngineSettings(Section):
     )
     idle_timeout_seconds: Seconds = Field(
         default=900,
-        description="Silence of a provider while no tool runs, after which the agent fails.",
+        description="Silence of a provider while no tool runs, after which the agent fails. It is "
+        "told before: a turn without an answer after 10 seconds, later silence after 30.",
     )
     human_timeout_seconds: Seconds = Field(
         default=3600,

@@ -144,7 +144,7 @@ async def test_a_provider_whose_interrupt_breaks_is_cancelled_all_the_same(opene
     async with opened(clock=fast_clock) as team:
         result = await team.run("do it", master=master)
         assert result.error == "the provider was silent for too long"
-    assert "no such turn" in team.ledger.events("notice")[0]["text"]
+    assert any("no such turn" in e["text"] for e in team.ledger.events("notice"))
 
 
 async def test_a_kill_while_a_turn_is_being_timed_out_is_a_kill(opened, fast_clock):

@@ -7,7 +7,7 @@ context     what the model is given
 rebuild     what a thread that is lost is told again
 host        what the provider may ask of the engine in a turn
 calls       orchestration calls; `long_calls` those that outlive a client's patience
-watch       deadlines of all open turns
+watch       deadlines of all open turns; `silence` tells of a provider that does not answer
 repeats     the vendor's own calls, told to the broker
 stuck       does an agent do the same again and again; `stuck_watch` acts on it
 """

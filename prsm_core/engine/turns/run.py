@@ -34,6 +34,7 @@ from prsm_core.engine.turns.context import Prompt, assemble_context, describe_wi
 from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
 from prsm_core.engine.turns.long_calls import LongCalls
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
+from prsm_core.engine.turns.silence import Silence, silence_teller
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.errors import PrsmError
@@ -85,6 +86,12 @@ class TurnRun:
             idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
             tool_seconds=engine.tool_timeout_seconds,
             used=record.reasoning_used,
+        )
+        self._silence = Silence(
+            runtime.clock,
+            self.clock,
+            lambda: self.fold.calls_begun,
+            silence_teller(runtime.journal, record.descriptor),
         )
         self._parent_turn = record.head_turn_id
         self.stop = TurnStop(
@@ -257,6 +264,7 @@ class TurnRun:
             return
         journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
         self.fold.fold(event)
+        self._silence.heard(event)
         self._end_live(event)
         match event:
             case TextDelta() | ThinkingDelta():
@@ -374,7 +382,8 @@ class TurnRun:
 
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
-        return min(self.clock.remaining(), self._quiet_in(), max(0.0, self._allowance.remaining()))
+        told = max(0.0, min(self._allowance.remaining(), self._silence.remaining()))
+        return min(self.clock.remaining(), self._quiet_in(), told)
 
     def look(self) -> bool:
         """End the turn when a clock has run out; note the silence of a provider without StepEnded.
@@ -393,6 +402,7 @@ class TurnRun:
             return False
         self.stop.expired = self.clock.expired()
         if self.stop.expired is None:
+            self._silence.look()
             return True
         self.stop.ask()
         return False

@@ -1,0 +1,101 @@
+"""Says when a provider does not answer, and how long it is waited for.
+
+A vendor's program whose server takes no packets, or takes them and says nothing, is as silent as
+one that thinks, and may itself say nothing of it for minutes. So the engine tells it: soon where a
+turn has had no answer at all, later where the model has spoken and then falls silent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.turns import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.clocks import TurnClock
+    from prsm_core.engine.journal import Journal
+    from prsm_core.interfaces.clock import Clock
+
+FIRST_ANSWER_SECONDS = 10.0  # of a turn
+LATER_SECONDS = 30.0
+
+
+def silence_teller(journal: Journal, agent: AgentDescriptor) -> Callable[[str], None]:
+    """Return what tells, as a warning of the agent, what its model does."""
+
+    def tell(what: str) -> None:
+        text = f"{agent.provider}/{agent.model} {what}"
+        journal.note("notice", agent.agent_id, level="warning", text=text)
+
+    return tell
+
+
+class Silence:
+    """Owns since when one turn waits for its provider, and whether that was told.
+
+    Each silence is told once. Nobody is silent while a tool runs or a person is asked, nor who may
+    be silent without end: a client outside.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        turn: TurnClock,
+        calls_begun: Callable[[], int],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Begin with the turn.
+
+        Args:
+            clock: Tells the time.
+            turn: Knows when the provider was heard last, and whether a tool runs.
+            calls_begun: Says how many calls, the vendor's and ours, the turn has begun.
+            tell: Takes what is to be told, without the name of the agent's model.
+        """
+        self._clock = clock
+        self._turn = turn
+        self._calls_begun = calls_begun
+        self._tell = tell
+        self._has_spoken = False
+        self._begun = self._asked = clock.now()
+        self._told = -math.inf  # the beginning of the last silence that was told
+
+    def heard(self, event: ProviderEvent) -> None:
+        """Heed an event: a notice is no answer, but one that warns has just said how it stands."""
+        if not isinstance(event, Notice):
+            self._has_spoken = True
+        elif event.level != "info":
+            self._asked = self._clock.now()
+
+    def remaining(self) -> float:
+        """Return the seconds until the present silence is to be told."""
+        since = self._since()
+        if self._turn.open_tools or since == self._told or self._turn.remaining() == math.inf:
+            return math.inf
+        bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
+        return since + bound - self._clock.now()
+
+    def look(self) -> None:
+        """Tell of a silence that lasts too long."""
+        if self.remaining() > 0:
+            return
+        self._told = self._since()
+        now = self._clock.now()
+        what = (
+            f"has said nothing for {now - self._told:.0f} s"
+            if self._is_answered
+            else f"has not answered yet, after {now - self._begun:.0f} s"
+        )
+        self._tell(f"{what}; it is waited for {self._turn.remaining():.0f} s more at most")
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._has_spoken or self._calls_begun() > 0
+
+    def _since(self) -> float:
+        return self._turn.last_event if self._is_answered else self._asked

@@ -32,6 +32,7 @@ def _sub(a: int | None, b: int | None) -> int | None:
 class TokenUsage:
     """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
 
+    Input holds what came from a cache and went to one, output what was thought.
     A sum takes what is known: adding an unknown count leaves the other as it is. Its total is that
     of all parts, also of those that told only input and output.
     """
@@ -63,6 +64,18 @@ class TokenUsage:
         if self.total_tokens is not None:
             return self.total_tokens
         return _add(self.input_tokens, self.output_tokens)
+
+    @property
+    def of_unknown_kind(self) -> int | None:
+        """What `known_total` has beyond input and output, of which nobody told what it is.
+
+        None where no total is known. In a sum it is what the vendors used that told no kinds. It
+        is below zero where a vendor told a total that is less than its parts.
+        """
+        total = self.known_total
+        if total is None:
+            return None
+        return total - (self.input_tokens or 0) - (self.output_tokens or 0)
 
     @property
     def is_whole(self) -> bool:
@@ -166,8 +179,13 @@ class Spent:
 
     @property
     def counts(self) -> dict[str, int | None]:
-        """The tokens by name, unknown ones as None; the total is all that is known of it."""
-        return {**self.usage.to_dict(), "total_tokens": self.usage.known_total}
+        """The tokens by name, unknown ones as None; the total is all that is known of it.
+
+        Input and output lack what is `of_unknown_kind`.
+        """
+        usage = self.usage
+        of_unknown_kind = {"of_unknown_kind": usage.of_unknown_kind}
+        return {**usage.to_dict(), "total_tokens": usage.known_total, **of_unknown_kind}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts by name, the cost, and where they come from, as JSON values."""
@@ -194,14 +212,23 @@ class Spent:
     def text(self) -> str:
         """All of it in words: `tokens: 1,240 (1,000 in, 240 out), cost: unknown (1 turn)`.
 
-        Input and output are told where they are all of what is told.
+        Where input and output are not all of the total, the rest is told beside them.
         """
-        sent, answered = self.usage.input_tokens, self.usage.output_tokens
-        total, tokens = self.usage.known_total, self.tokens_text
-        if sent is not None and answered is not None and sent + answered == total:
+        kinds, tokens = self._kinds, self.tokens_text
+        if kinds:
             known, *unknown = tokens.split(" + ", 1)
-            tokens = " + ".join([f"{known} ({sent:,} in, {answered:,} out)", *unknown])
+            tokens = " + ".join([f"{known} ({kinds})", *unknown])
         return f"tokens: {tokens}, cost: {self.cost_text}"
+
+    @property
+    def _kinds(self) -> str:
+        """What the total is made of, in words; blank where that is not told, or adds up to more."""
+        sent, answered = self.usage.input_tokens, self.usage.output_tokens
+        rest = self.usage.of_unknown_kind
+        if sent is None or answered is None or rest is None or rest < 0:
+            return ""
+        kinds = f"{sent:,} in, {answered:,} out"
+        return f"{kinds}, {rest:,} of unknown kind" if rest else kinds
 
 
 def total(parts: Iterable[Spent]) -> Spent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -93,6 +94,26 @@ def test_a_total_drops_nothing_that_is_known_and_carries_what_is_not(turns):
     assert ("unknown" in spent.cost_text) == (not costs or spent.turns_without_cost > 0)
 
 
+@pytest.mark.requirement("N10", "U16")
+@given(st.lists(TURNS, max_size=12))
+def test_the_kinds_of_a_sum_leave_no_token_out_and_whatever_is_shown_adds_up(turns):
+    """Also where some vendors tell a total and nothing of what it is made of."""
+    spent = total(turns)
+    usage = spent.usage
+    parts = [usage.input_tokens or 0, usage.output_tokens or 0, usage.of_unknown_kind or 0]
+    if usage.known_total is None:
+        assert usage.of_unknown_kind is None
+    else:
+        assert sum(parts) == usage.known_total
+        of_turns = [turn.usage.of_unknown_kind for turn in turns]
+        assert usage.of_unknown_kind == sum(n for n in of_turns if n is not None)
+    assert spent.counts["of_unknown_kind"] == usage.of_unknown_kind
+    shown = re.search(r"([\d,]+) \((.+?)\)", spent.text.split(", cost")[0])
+    if shown is not None and "turn" not in shown[2]:
+        numbers = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", shown[2])]
+        assert sum(numbers) == int(shown[1].replace(",", ""))
+
+
 @given(st.lists(TURNS, max_size=3))
 def test_what_was_spent_comes_back_from_its_json(turns):
     spent = total(turns)
@@ -121,9 +142,20 @@ def told(cost=None, **counts):
         ),
         # Input and output of one vendor are not those of both.
         (
-            [told(0.5, input_tokens=5, output_tokens=2), told(1, total_tokens=10)],
-            "tokens: 17, cost: $1.50",
+            [told(0.5, input_tokens=5, output_tokens=2), told(1, total_tokens=1000)],
+            "tokens: 1,007 (5 in, 2 out, 1,000 of unknown kind), cost: $1.50",
         ),
+        (
+            [told(1.0, input_tokens=5, output_tokens=2), told(1, input_tokens=3, total_tokens=9)],
+            "tokens: 16 (8 in, 2 out, 6 of unknown kind), cost: $2.00",
+        ),
+        (
+            [told(0.5, input_tokens=5, output_tokens=2), told(total_tokens=3), told()],
+            "tokens: 10 (5 in, 2 out, 3 of unknown kind) + unknown (1 turn), cost: $0.50"
+            " + unknown (2 turns)",
+        ),
+        # A total that is less than its parts: they are not told.
+        ([told(1.0, input_tokens=50, output_tokens=2, total_tokens=4)], "tokens: 4, cost: $1.00"),
         ([told(0.0, output_tokens=7)], "tokens: 7 + unknown (1 turn), cost: $0.00"),
         ([told(0.0012, total_tokens=0)], "tokens: 0, cost: $0.0012"),
         ([told(0.00001, total_tokens=0)], "tokens: 0, cost: < $0.0001"),

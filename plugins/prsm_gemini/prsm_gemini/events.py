@@ -174,7 +174,9 @@ def _usage(stats: Any) -> TokenUsage | None:
     if not any(told.values()):
         return None
     if None not in told.values():
-        # thinking is in the total, and in no other count
+        # thinking is in the total, and in no other count; here it belongs to the output
         spoken = (told["input_tokens"] or 0) + (told["output_tokens"] or 0)
-        told["reasoning_tokens"] = max(0, (told["total_tokens"] or 0) - spoken)
+        thought = max(0, (told["total_tokens"] or 0) - spoken)
+        told["reasoning_tokens"] = thought
+        told["output_tokens"] = (told["output_tokens"] or 0) + thought
     return TokenUsage(**told)

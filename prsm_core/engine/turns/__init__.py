@@ -1,7 +1,7 @@
 """Turns: from a prompt to what the provider made of it.
 
 run         one turn: opened in the ledger, streamed, closed
-fold        what its events add up to
+fold        what its events add up to; `live_texts` tells what is said while it is
 stop        how it ends before its time
 context     what the model is given
 rebuild     what a thread that is lost is told again

@@ -32,6 +32,7 @@ from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
 from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
+from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.engine.turns.long_calls import LongCalls
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
 from prsm_core.engine.turns.silence import Silence, silence_teller
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
     from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.journal import LiveText
     from prsm_core.engine.turns.calls import Call
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.provider import ProviderSession
@@ -100,7 +100,7 @@ class TurnRun:
         self._allowance = Allowance(runtime.clock)
         self._watched: int | None = None  # under this number
         self._phase = TurnPhase.NEW
-        self._live: dict[type, LiveText] = {}  # what streams now, by the kind of its pieces
+        self._live = LiveTexts(runtime.journal, record.agent_id)
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
@@ -265,10 +265,9 @@ class TurnRun:
         journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
         self.fold.fold(event)
         self._silence.heard(event)
-        self._end_live(event)
+        self._live.heed(event)
         match event:
             case TextDelta() | ThinkingDelta():
-                self._feed_live(event)
                 await self.model_speaks()
             case AssistantMessage(text):
                 message = self.fold.messages[-1]
@@ -294,18 +293,6 @@ class TurnRun:
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
         self._heed_budget(event)
-
-    def _feed_live(self, piece: TextDelta | ThinkingDelta) -> None:
-        if type(piece) not in self._live:
-            kind = "text_delta" if isinstance(piece, TextDelta) else "thinking_delta"
-            journal = self._session.manager.runtime.journal
-            self._live[type(piece)] = journal.live_text(kind, self._session.record.agent_id)
-        self._live[type(piece)].feed(piece.text)
-
-    def _end_live(self, event: ProviderEvent) -> None:
-        """End the texts that this event does not go on with: they come by turns."""
-        for kind in [kind for kind in self._live if kind is not type(event)]:
-            self._live.pop(kind).end()
 
     def _contradicts(self, event: ProviderEvent) -> bool:
         """Whether a vendor's call begins a second time, or ends without having begun."""

@@ -201,11 +201,12 @@ class LocalApp:
 
     async def tree(self) -> Mapping[str, Any]:
         """Return the tree as `prsm tree --json` prints it."""
+        runtime = self._engine.runtime
+        unwritten = runtime.budgets.unwritten  # before the rows, which may have them meanwhile
         rows = await self._store.agents(self._session)
         requests = await self._store.open_requests(self._session)
-        runtime = self._engine.runtime
         run, now = runtime.journal.run_id, runtime.clock.time()
-        return build_tree(self._session, run, rows, now, requests=requests)
+        return build_tree(self._session, run, rows, now, requests=requests, unwritten=unwritten)
 
     async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
         """Return an agent's conversation."""

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prsm_core.builtin.screen import Shown
+from prsm_core.builtin.text import one_line
 from prsm_core.domain.permissions import Answer
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class Desk:
     """Owns the requests that are open, and those now listed above the prompt.
 
     Permissions that wait together are listed together, and one answer may be for all of them. The
-    end of input is a refusal: permissions are denied, questions get no answer.
+    end of input is a refusal: permissions are denied, questions get no answer. With `on_prompt` a
+    line that begins with @ is no answer to a permission but a prompt to the agent it names.
     """
 
     def __init__(
@@ -107,11 +109,13 @@ class Desk:
         reader: Reader,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],
+        on_prompt: Callable[[str], None] | None = None,
     ) -> None:
         self._app = app
         self._reader = reader
         self._screen = screen
         self._describe = describe
+        self._on_prompt = on_prompt
         self._open: dict[str, Event] = {}
         self._arrived = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
@@ -210,12 +214,28 @@ class Desk:
     async def _read(self, prompt: str, parse: Callable[[str], T | None]) -> T | None:
         """Prompt until the answer is clear; None at the end of input."""
         while (typed := await self._read_line(prompt)) is not None:
+            if self._is_prompt(typed):
+                continue
             answer = parse(typed)
             if answer is not None:
                 return answer
-            if typed.strip().lower() not in _AGAIN or not self._screen.show_again():
-                self._screen.print_lines(["That is none of the answers."])
+            self._tell_unclear(typed)
         return None
+
+    def _is_prompt(self, typed: str) -> bool:
+        """Pass on a line that names an agent; whatever is said to a question is its answer."""
+        asks_permission = any(event.type == PERMISSION for event in self._listed)
+        if self._on_prompt is None or not asks_permission or not typed.lstrip().startswith("@"):
+            return False
+        self._on_prompt(typed)
+        return True
+
+    def _tell_unclear(self, typed: str) -> None:
+        """Say that a line is no answer, with the line: it may be what somebody took pains over."""
+        if typed.strip().lower() in _AGAIN and self._screen.show_again():
+            return
+        what = f"{one_line(typed)} is" if typed.strip() else "That is"
+        self._screen.print_lines([f"{what} none of the answers."])
 
     async def _read_line(self, prompt: str) -> str | None:
         typed: str | None = None

@@ -64,7 +64,8 @@ class Person:
                 leaves=leaves,
             )
         reader = self.keyboard or LineReader(stdin)
-        self._desk = Desk(app, reader, self.screen, self.renderer.lines)
+        on_prompt = self.prompter.take if self.keyboard is not None else None
+        self._desk = Desk(app, reader, self.screen, self.renderer.lines, on_prompt)
         self._is_asked = is_asked
 
     def show(self, event: Event) -> bool:

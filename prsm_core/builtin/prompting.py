@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Protocol
+from difflib import get_close_matches
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from prsm_core.builtin.text import escape_exact, one_line
 from prsm_core.errors import PrsmError
@@ -24,6 +26,21 @@ _WHEN = {
     "interrupting": "its turn ends for it",
 }
 _WAITING = 100  # prompts that have not been sent
+_ID = re.compile(r"[0-9a-f]{8,}")  # of an agent, or as much of it as `prsm tree` prints
+
+
+class _Line(NamedTuple):
+    """What was typed, and what of it is for whom; no name is the master."""
+
+    typed: str
+    name: str
+    text: str
+
+    @classmethod
+    def read(cls, typed: str) -> Self:
+        named = _TO.fullmatch(typed)
+        name, text = named.groups() if named else ("", typed)
+        return cls(typed.strip(), name, text.strip())
 
 
 class Prompting(Protocol):
@@ -35,28 +52,41 @@ class Prompting(Protocol):
 
 
 class Prompter:
-    """Sends typed lines one after the other, once there is a master to send them to."""
+    """Sends typed lines one after the other, once there is somebody to send them to.
+
+    A name means the agent of that very name, or the beginning of an id as `prsm tree` prints it.
+    What is for an agent that there is not yet is kept for it, and sent when it begins: a name is
+    often typed before its agent is spawned, and the line is meant for nobody else.
+    """
 
     def __init__(self, app: Prompting, screen: Screen) -> None:
         self._app = app
         self._screen = screen
-        self._lines: asyncio.Queue[str] = asyncio.Queue(_WAITING)
+        self._lines: asyncio.Queue[_Line] = asyncio.Queue()
         self._has_master = asyncio.Event()
         self._master = ""
+        self._agents: dict[str, str] = {}  # ids by name
+        self._kept: dict[str, list[_Line]] = {}  # for agents that there are not yet, by name
 
     def note(self, event: Event) -> None:
-        """Learn who leads."""
-        if event.type == "agent_spawned" and event.agent and not event.data.get("parent"):
+        """Learn who leads, and who has begun."""
+        if event.type != "agent_spawned" or not event.agent:
+            return
+        name = str(event.data.get("name"))
+        self._agents[name] = event.agent
+        if not event.data.get("parent"):
             self._master = event.agent
             self._has_master.set()
-
-    def take(self, line: str) -> None:
-        """Take a typed line."""
-        try:
+        for line in self._kept.pop(name, ()):
             self._lines.put_nowait(line)
-        except asyncio.QueueFull:
+
+    def take(self, typed: str) -> None:
+        """Take a typed line."""
+        line = _Line.read(typed)
+        if self._lines.qsize() + sum(map(len, self._kept.values())) >= _WAITING:
             self._tell(line, f"not sent: {_WAITING} lines before it wait already")
             return
+        self._lines.put_nowait(line)
         if not self._has_master.is_set():
             self._tell(line, "waits for the master's beginning")
 
@@ -65,29 +95,45 @@ class Prompter:
         await self._has_master.wait()
         while True:
             line = await self._lines.get()
-            named = _TO.fullmatch(line)
-            to, text = named.groups() if named else (self._master, line)
-            if text.strip():
-                await self._send(to, text.strip(), "" if named is None else to)
-            else:
+            agent = self._agent_of(line)
+            if not line.text:
                 self._tell(line, "not sent: what is the prompt? @NAME, then what to tell it")
+            elif agent is None:
+                self._keep(line)
+            else:
+                await self._send(agent, line)
 
     def unsent(self) -> Sequence[str]:
         """Return the lines that nobody got."""
         left = []
         while not self._lines.empty():
             left.append(self._lines.get_nowait())
-        return left
+        return [line.typed for line in (*left, *chain(*self._kept.values()))]
 
-    async def _send(self, agent: str, text: str, name: str) -> None:
+    def _agent_of(self, line: _Line) -> str | None:
+        """Return the id of the agent that a line is for, None where there is none yet."""
+        if not line.name:
+            return self._master
+        if line.name in self._agents or not _ID.fullmatch(line.name):
+            return self._agents.get(line.name)
+        fitting = [agent for agent in self._agents.values() if agent.startswith(line.name)]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _keep(self, line: _Line) -> None:
+        self._kept.setdefault(line.name, []).append(line)
+        near = get_close_matches(line.name, self._agents, n=1)
+        meant = f", did you mean @{escape_exact(near[0])}?" if near else ""
+        known = ", ".join(map(escape_exact, self._agents))
+        self._tell(line, f"kept until there is an agent of that name{meant}; now: {known}")
+
+    async def _send(self, agent: str, line: _Line) -> None:
         try:
-            delivery = await self._app.prompt_agent(agent, text, DELIVERY)
+            delivery = await self._app.prompt_agent(agent, line.text, DELIVERY)
         except PrsmError as error:
             hint = f"; {error.hint}" if error.hint else ""
-            self._tell(text, f"not sent: {escape_exact(error.message + hint)}")
+            self._tell(line, f"not sent: {escape_exact(error.message + hint)}")
             return
-        to = f"to {escape_exact(name)}: " if name else ""
-        self._tell(text, f"{to}{_WHEN.get(delivery, delivery)}")
+        self._tell(line, _WHEN.get(delivery, delivery))
 
-    def _tell(self, line: str, what: str) -> None:
-        self._screen.print_lines([f"you: {one_line(line)} ({what})"])
+    def _tell(self, line: _Line, what: str) -> None:
+        self._screen.print_lines([f"you: {one_line(line.typed)} ({what})"])

@@ -195,11 +195,14 @@ class Renderer:
         by = data.answerer()
         if by in _NO_PERSON:
             return (f"{subject} has no answer: {_NO_PERSON[by]}",)
-        if by == "on_ask":  # it stands in for a person, who has not seen it
-            answer = data.raw("answer") or {}
-            taken = ", ".join(map(str, answer.get("choices", ()))) or "an empty text"
-            return (f"{subject} is answered with {one_line(taken)} (by --on-ask allow)",)
-        return (f"{subject} is closed (by {by})",)
+        answer = data.raw("answer")
+        if not isinstance(answer, dict):
+            return (f"{subject} is closed (by {by})",)
+        said = ", ".join(
+            [*map(str, answer.get("choices", ())), *filter(None, [answer.get("text")])]
+        )
+        who = "--on-ask allow" if by == "on_ask" else by  # it stands in for a person
+        return (f"{subject} is answered with {one_line(said) or 'an empty text'} (by {who})",)
 
     def _progress(self, event: Event, data: _Fields) -> Sequence[str]:
         share = f"{data.exact('percent')}% " if data.raw("percent") is not None else ""

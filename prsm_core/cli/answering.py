@@ -11,6 +11,7 @@ from prsm_core.builtin.asking import parse_answer, parse_verdict
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.text import escape_command, escape_exact
 from prsm_core.cli.control import GONE, running_sessions, state_dir
+from prsm_core.cli.saying import say
 from prsm_core.cli.table import print_table
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
@@ -91,10 +92,10 @@ async def answer_all(place: Place, words: Sequence[str]) -> bool:
     requests = await _open_requests(place)
     asked = [request for request in requests if request["kind"] == "permission"]
     if not asked:
-        click.echo("prsm: no permission waits for an answer", err=True)
+        say("prsm: no permission waits for an answer", err=True)
     taken = [await _give_one_of_all(place, request, words) for request in asked]
     if left := len(requests) - len(asked):
-        click.echo(f"prsm: questions that still wait: {left}", err=True)
+        say(f"prsm: questions that still wait: {left}", err=True)
     return all(taken)
 
 
@@ -102,14 +103,14 @@ async def _give_one_of_all(place: Place, request: Mapping[str, Any], words: Sequ
     options = tuple(request["options"])
     if parse_verdict(" ".join(words), options) is None:
         what = f"left open {_short(request)}: it takes {_offered(options)}"
-        click.echo(f"prsm: {what}", err=True)
+        say(f"prsm: {what}", err=True)
         return False
     async with _owner(place, request) as owner:
         if await _give(owner, request, words):
             click.echo(f"answered {_short(request)}, {request['name']}: {_what(request)}")
             return True
         refusal = _refusal(request, await owner.outcome(request["request"]))
-    click.echo(f"prsm: {refusal.message}", err=True)
+    say(f"prsm: {refusal.message}", err=True)
     return False
 
 

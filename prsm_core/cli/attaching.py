@@ -76,6 +76,11 @@ class Owner:
         async with self._turn:
             return {request["request"] for request in await self._client.requests()}
 
+    async def spent(self) -> Spent:
+        """Return what the agents have used so far; nothing where the owner does not tell it."""
+        async with self._turn:
+            return Spent.from_dict((await self._client.tree()).get("spent") or {})
+
     async def until_gone(self, *, attending: bool) -> None:
         """Tell the owner now and again that a person is there; return once it has ended."""
         sign = self._client.attend if attending else self._client.ping
@@ -120,6 +125,9 @@ class Attached:
         """Show what happens until the session's owner has ended or the person leaves."""
         self._say(f"attached to session {self._info.session_id}: {one_line(self._info.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
+        spent = await self._owner.spent()
+        if spent != Spent():
+            self._say(f"so far, turns that run included: {spent.text}")
         try:
             with _signalled() as leaving:
                 await self._catch_up()

@@ -68,14 +68,15 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _say(message: str, hint: str | None = None) -> None:
     # Only now: every start of `prsm` imports this module.
+    from prsm_core.cli.saying import say
     from prsm_core.config.secrets import environment_secrets
     from prsm_core.permissions.redaction import Redactor
 
     redact = Redactor(environment_secrets(os.environ)).text
     with suppress(OSError):  # the terminal has gone: there is nobody to tell
-        click.echo(f"prsm: {escape_prose(redact(message))}", err=True)
+        say(f"prsm: {escape_prose(redact(message))}", err=True)
         if hint:
-            click.echo(f"hint: {escape_prose(redact(hint))}", err=True)
+            say(f"hint: {escape_prose(redact(hint))}", err=True)
 
 
 def _forget_stdout() -> None:

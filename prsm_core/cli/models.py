@@ -235,9 +235,10 @@ def _print_ranked(
 
 def _note(texts: Iterable[str]) -> None:
     from prsm_core.builtin.text import escape_prose
+    from prsm_core.cli.saying import say
 
     for text in texts:
-        click.echo(f"prsm: note: {escape_prose(text)}", err=True)
+        say(f"prsm: note: {escape_prose(text)}", err=True)
 
 
 def _number(value: float | None) -> str | None:

@@ -70,6 +70,7 @@ def _model(model: ModelInfo) -> dict[str, Any]:
 
 def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings) -> None:
     from prsm_core.builtin.text import escape_exact
+    from prsm_core.cli.saying import say
     from prsm_core.cli.table import print_table
 
     headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS")
@@ -84,7 +85,7 @@ def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings)
         notes += [f"{name} cannot list its models: {problem}"] if problem else []
     print_table(headers, rows)
     for note in notes:
-        click.echo(escape_exact(note))
+        say(escape_exact(note))
 
 
 def _shortfall(name: str, report: ProviderReport, permissions: PermissionSettings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from datetime import datetime
@@ -13,17 +14,22 @@ from prsm_core.builtin.closing import subject
 from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.saying import say
 from prsm_core.cli.table import print_table
 from prsm_core.domain.usage import Spent
+from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
+from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.events import Event
+    from prsm_core.engine.control.session_lock import Owner
 
 _SPARE = ("ROLE", "LAST TOOL", "ID")
+LIVE_SECONDS = 2.0  # for the process that runs a session to tell its tree
 SHOWN = 8  # characters of a request's id
 _TREE_HEADERS = (
     "AGENT",
@@ -41,23 +47,56 @@ _TREE_HEADERS = (
 
 async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> None:
     """Print the agents of a session as a table, or as one JSON object."""
+    now = time.time()
     async with open_session(workspace, session) as (store, info):
         # The owner first: one that ends meanwhile has written how its agents ended.
         owner = find_owner(workspace_paths(workspace).state, info.session_id)
-        rows = await store.agents(info.session_id)
-        asked = await store.open_requests(info.session_id)
-    now, is_over = time.time(), owner is None
-    tree = build_tree(info.session_id, info.run_id, rows, now, interrupted=is_over, requests=asked)
+        tree = None if owner is None else await _live_tree(workspace, info.session_id)
+        if tree is None:
+            rows = await store.agents(info.session_id)
+            asked = await store.open_requests(info.session_id)
+            run, is_over = info.run_id, owner is None
+            tree = build_tree(info.session_id, run, rows, now, interrupted=is_over, requests=asked)
     if as_json:
         click.echo(json.dumps(tree, indent=2))
         return
     status = "interrupted" if owner is None and info.status == "running" else info.status
-    click.echo(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
+    say(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
     nodes = list(walk_tree(tree["agents"]))
     print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
     for node in nodes:
         for line in _waiting(node, now):
-            click.echo(line)
+            say(line)
+    say(_so_far(tree, owner, is_over=status not in {"interrupted", "running", None}), err=True)
+
+
+async def _live_tree(workspace: str, session: str) -> Mapping[str, Any] | None:
+    """Return the tree as the session's owner knows it.
+
+    None where it does not answer soon, or is of a version that tells of ended turns only.
+    """
+    try:
+        async with (
+            asyncio.timeout(LIVE_SECONDS),
+            open_control(workspace_paths(workspace).state, session) as client,
+        ):
+            tree = await client.tree()
+            return tree if tree.get("is_live") else None
+    except (ControlError, TimeoutError):  # it is stopped, has just begun, or just ended
+        return None
+
+
+def _so_far(tree: Mapping[str, Any], owner: Owner | None, *, is_over: bool) -> str:
+    """Say what all agents used, and what of it cannot be known here."""
+    used = Spent.from_dict(tree["spent"]).text
+    if tree.get("is_live"):
+        return f"so far, turns that run included: {used}"
+    if owner is not None:
+        return (
+            f"so far, closed turns: {used} (process {owner.process.pid}, which runs the session,"
+            " does not answer)"
+        )
+    return f"in all: {used}" if is_over else f"so far, closed turns: {used}"
 
 
 def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:

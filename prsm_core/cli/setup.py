@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from prsm_core.builtin import BUILTINS
 from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.plugin_sections import plugin_sections
+from prsm_core.cli.saying import say
 from prsm_core.config import load_settings
 from prsm_core.config.trust import check_trust
 from prsm_core.errors import ConfigError
@@ -116,7 +115,7 @@ def load_plugins(launch: Launch, workspace: str) -> PluginManager:
         ).settings
     except ConfigError as error:
         text = f"what plugins take is left out, since they are not loaded: {error.message}"
-        click.echo(f"prsm: note: {escape_prose(text)}", err=True)
+        say(f"prsm: note: {escape_prose(text)}", err=True)
         return load(enabled=False)
     return load(disabled=settings.plugins.disabled, enabled=launch.load_plugins)
 
@@ -127,14 +126,14 @@ def _tell(loaded: LoadedSettings, plugins: PluginManager) -> None:
     for record in plugins.records:
         _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
     for notice in (*loaded.notices, *loaded.mistakes, *plugins.notices):
-        click.echo(f"prsm: note: {escape_prose(notice)}", err=True)
+        say(f"prsm: note: {escape_prose(notice)}", err=True)
 
 
 def tell_quarantined(plugins: PluginManager) -> None:
     """Say on stderr which plugins are not used though nobody left them out."""
     for record in plugins.quarantined:
         text = f"plugin {record.name} ({record}) is not used, it is {record.state}: {record.fault}"
-        click.echo(f"prsm: warning: {escape_prose(text)}", err=True)
+        say(f"prsm: warning: {escape_prose(text)}", err=True)
 
 
 def _load(**given: Any) -> LoadedSettings:

@@ -111,7 +111,7 @@ def build_runtime(
         enforcement=Enforcement(providers, settings, journal, background, config.clock),
         breakers=Breakers(config.clock),
         broker=config.broker,
-        desk=HumanDesk(config.human, config.clock, journal, control, rules),
+        desk=HumanDesk(config.human, config.clock, journal, control, rules, config.workspace),
         budgets=BudgetLedger(on_alert=alert_teller(journal)),
         launcher=config.launcher,
         gates=_gates(config, sandbox),

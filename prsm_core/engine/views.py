@@ -6,6 +6,7 @@ import difflib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import MessageRoutingError, ToolInputError
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.steps import HumanRequest
-    from prsm_core.domain.usage import Spent
+    from prsm_core.engine.spending.budgets import UsedByTurn
     from prsm_core.interfaces.store import AgentRow, Store
 
 DETAILS = ("full", "summary")
@@ -38,6 +39,7 @@ def build_tree(
     *,
     interrupted: bool = False,
     requests: Sequence[HumanRequest] = (),
+    unwritten: Sequence[UsedByTurn] | None = None,
 ) -> dict[str, Any]:
     """Return the agents as nested JSON values, in linear time and without recursion.
 
@@ -49,15 +51,23 @@ def build_tree(
         interrupted: nobody owns the session, so an agent that has not ended shows the state
             `interrupted` (derived, never stored), and nothing waits for a person.
         requests: what of the session waits for a person.
+        unwritten: what turns that run, or have just ended, have used, told before the rows were
+            read; None where only another process knows, so that turns count once they have ended.
 
     Returns:
-        `{"session", "run", "agents": [node, …]}`; a node holds its `children` the same way. A
-        time that is not known is None, and so is each unknown token count. `usage_self` and
-        `usage_subtree` have the shape of `Spent.to_dict`. `waits_for_user` lists what an agent asks
+        `{"session", "run", "is_live", "spent", "agents": [node, …]}`; a node holds its `children`
+        the same way. A time that is not known is None, and so is each unknown token count. `spent`
+        is what all agents used, `usage_self` and `usage_subtree` of a node what it and those
+        below it did, of the shape of `Spent.to_dict`; `is_live` tells whether turns that run are
+        in them. `waits_for_user` lists what an agent asks
         a person: `request`, `kind`, `since` (Unix seconds), and of its event `tool`, `command`,
         `paths`, `reason`, `question` and `options`.
     """
-    nodes = {row.descriptor.agent_id: _node(row, now, interrupted) for row in rows}
+    own = _own(rows, unwritten or ())
+    nodes = {
+        row.descriptor.agent_id: _node(row, own[row.descriptor.agent_id], now, interrupted)
+        for row in rows
+    }
     for request in () if interrupted else requests:
         if request.agent_id in nodes:
             nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
@@ -66,8 +76,24 @@ def build_tree(
         node = nodes[row.descriptor.agent_id]
         parent = nodes.get(row.descriptor.parent_id or "")
         (roots if parent is None else parent["children"]).append(node)
-    _roll_up(roots, {row.descriptor.agent_id: row.spent for row in rows})
-    return {"session": session_id, "run": run_id, "agents": roots}
+    _roll_up(roots, own)
+    return {
+        "session": session_id,
+        "run": run_id,
+        "is_live": unwritten is not None,
+        "spent": total(own.values()).to_dict(),
+        "agents": roots,
+    }
+
+
+def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:
+    """Return what each agent used itself; a turn that its row has already is not counted again."""
+    own = {row.descriptor.agent_id: row.spent for row in rows}
+    heads = {row.descriptor.agent_id: row.head_turn_id for row in rows}
+    for turn in unwritten:
+        if turn.agent_id in own and heads[turn.agent_id] != turn.turn_id:
+            own[turn.agent_id] += turn.spent
+    return own
 
 
 def walk_tree(agents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -79,7 +105,7 @@ def walk_tree(agents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]
         stack.extend(reversed(node["children"]))
 
 
-def _node(row: AgentRow, now: float, interrupted: bool) -> dict[str, Any]:
+def _node(row: AgentRow, spent: Spent, now: float, interrupted: bool) -> dict[str, Any]:
     agent = row.descriptor
     ended = agent.state.is_terminal
     return {
@@ -92,7 +118,7 @@ def _node(row: AgentRow, now: float, interrupted: bool) -> dict[str, Any]:
         "model": agent.model,
         "state": "interrupted" if interrupted and not ended else agent.state.value,
         "depth": agent.depth,
-        "usage_self": row.spent.to_dict(),
+        "usage_self": spent.to_dict(),
         "usage_subtree": {},
         "elapsed_s": _elapsed(row, now, still_runs=not (ended or interrupted)),
         "last_tool": row.last_tool,

@@ -16,7 +16,7 @@ replay           recorded commands, judged by other rules
 guard, results   repeated commands, and what is the same result
 polling          what only reads or looks, by text
 grants           what was allowed "always"
-edits            what an edit would change
+edits, before    what an edit would change; what its file held before
 names            names of secrets
 paths            where a command may read and write
 patterns, tree   what patterns stand for; what lies below a folder, kept

@@ -1,50 +1,70 @@
-"""What an edit would change, as far as the arguments of its tool say: counts, and lines to read."""
+"""What an edit would change: counts, and lines to read.
+
+The arguments of its tool say most of it. What they leave out stands in the files: what a file held
+that is written anew, and how often a text is replaced. So these are looked at, where that may be
+done: before the edit, inside the workspace, up to a size.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 EDIT_TOOLS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 _OLD, _NEW = ("old_string", "find", "old_text"), ("new_string", "replace", "new_text", "new_source")
 _WHOLE = ("content", "text")
+_PATHS = ("file_path", "path")
 _MARKS = ("@@", "*** ")  # of a unified diff, of a patch as Codex writes it
-_HEADS = ("+++", "---")
+_FILE = re.compile(r"\*\*\* (Add|Delete) File: (.+)")
 _KEPT = 400  # lines: more is counted, and not kept
 _WIDEST = 1000  # characters of a line that is kept
+_MOST = 1000  # differing lines in which what is the same is sought; more count as replaced
+
+
+class Files(Protocol):
+    """The files as they are before an edit: a WorkspaceFiles."""
+
+    def text(self, path: str) -> str | None:
+        """Return what is in a file, nothing where there is none, None where it is not looked at."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Lines that an edit adds and takes away, and how they read.
 
-    `is_whole` tells that all of a file is written: what was in it before, if anything, is not
+    `is_whole` tells that all of a file is written, and that what was in it before, if anything, is
+    not counted; `replaces` that there is a file, written anew or taken away, whose lines are not
     counted. `lines` begin with "+", "-" or " ", or are a diff's own; there may be `more`.
     """
 
     added: int
     removed: int
     is_whole: bool = False
+    replaces: bool = False
     lines: tuple[str, ...] = ()
     more: int = 0
 
     @property
     def counts(self) -> str:
-        """In words: `+3 -1`, `+40, the whole file`."""
-        return (
-            f"+{self.added}, the whole file" if self.is_whole else f"+{self.added} -{self.removed}"
-        )
+        """In words: `+3 -1`, `+40, the whole file`, `+40, replaces a file`."""
+        if self.is_whole:
+            return f"+{self.added}, {'replaces a file' if self.replaces else 'the whole file'}"
+        return f"+{self.added} -{self.removed}{' and a whole file' if self.replaces else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
             "added": self.added,
             "removed": None if self.is_whole else self.removed,
+            **({"replaces": True} if self.replaces else {}),
             "lines": list(self.lines),
             "more": self.more,
         }
@@ -57,28 +77,32 @@ class Change:
             added=told["added"],
             removed=removed or 0,
             is_whole=removed is None,
+            replaces=bool(told.get("replaces")),
             lines=tuple(told.get("lines") or ()),
             more=told.get("more") or 0,
         )
 
 
-def find_change(tool: str, arguments: Mapping[str, Any]) -> Change | None:
-    """Return what an edit changes; None for another tool, and where its arguments do not say."""
+def find_change(
+    tool: str, arguments: Mapping[str, Any], files: Files | None = None
+) -> Change | None:
+    """Return what an edit changes; None for another tool, and where its arguments do not say.
+
+    Without `files` only the arguments are looked at.
+    """
     if tool not in EDIT_TOOLS:
         return None
     edits = arguments.get("edits")
     if isinstance(edits, str):
         edits = _parsed(edits)
     if isinstance(edits, list) and edits:
-        lines = [line for edit in edits if isinstance(edit, dict) for line in _replaced(edit)]
-        return _change(lines) if lines else None
+        return _of_edits([edit for edit in edits if isinstance(edit, dict)], arguments, files)
     if isinstance(diff := arguments.get("diff"), str) and diff.strip():
-        return _of_diff(diff.splitlines())
-    if lines := list(_replaced(arguments)):
-        return _change(lines)
-    if (text := _text(arguments, _WHOLE)) is not None:
-        return _change([f"+{line}" for line in text.splitlines()], is_whole=True)
-    return None
+        return _of_diff(diff.splitlines(), arguments, files)
+    if (change := _of_edits([arguments], arguments, files)) is not None:
+        return change
+    text = _text(arguments, _WHOLE)
+    return None if text is None else _of_whole(text.splitlines(), arguments, files)
 
 
 def _parsed(text: str) -> object:
@@ -88,33 +112,141 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _replaced(edit: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a text that is put in another's place."""
-    old, new = _text(edit, _OLD), _text(edit, _NEW)
-    if old is None and new is None:
-        return
-    before, after = (old or "").splitlines(), (new or "").splitlines()
-    for number, line in enumerate(difflib.unified_diff(before, after, lineterm="", n=1)):
-        if number > 1 and not line.startswith("@@"):
-            yield line
-
-
 def _text(arguments: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
 
 
-def _of_diff(lines: list[str]) -> Change:
+def _before(arguments: Mapping[str, Any], files: Files | None) -> str | None:
+    """Return what is in the one file that a call names, None where that is not known."""
+    path = _text(arguments, _PATHS)
+    return None if files is None or not path else files.text(path)
+
+
+# --- texts that are put in others' places -------------------------------------------------------
+
+
+def _of_edits(
+    edits: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], files: Files | None
+) -> Change | None:
+    found = [edit for edit in map(_Replacement.find, edits) if edit is not None]
+    if not found:
+        return None
+    before = _before(arguments, files)
+    after = _replaced(before, found) if before else None
+    if before and after is not None:
+        return _change(_compared(before.splitlines(), after.splitlines()))
+    told = (_compared(edit.old.splitlines(), edit.new.splitlines()) for edit in found)
+    return _change([line for lines in told for line in lines])
+
+
+class _Replacement(NamedTuple):
+    old: str
+    new: str
+    is_everywhere: bool
+
+    @classmethod
+    def find(cls, edit: Mapping[str, Any]) -> Self | None:
+        old, new = _text(edit, _OLD), _text(edit, _NEW)
+        if old is None and new is None:
+            return None
+        return cls(old or "", new or "", edit.get("replace_all") is True)
+
+
+def _replaced(text: str, edits: Iterable[_Replacement]) -> str | None:
+    """Return a text after all edits of it; None where one does not fit it."""
+    for edit in edits:
+        if not edit.old or edit.old not in text:
+            return None
+        text = text.replace(edit.old, edit.new, -1 if edit.is_everywhere else 1)
+    return text
+
+
+# --- whole files, and patches -------------------------------------------------------------------
+
+
+def _of_whole(after: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
+    before = _before(arguments, files)
+    if before is not None:
+        return _change(_compared(before.splitlines(), after))
+    replaces = files is not None and _text(arguments, _PATHS) is not None
+    return _change([f"+{line}" for line in after], is_whole=True, replaces=replaces)
+
+
+def _of_diff(lines: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
     if not any(line.startswith((*_MARKS, "+", "-")) for line in lines):
-        return _change([f"+{line}" for line in lines], is_whole=True)  # of a new file, as it is
-    return _change(lines)
+        paths = arguments.get("paths")
+        named = {"path": paths[0]} if isinstance(paths, list) and len(paths) == 1 else {}
+        return _of_whole(lines, named, files)  # of a new file, as it is
+    told, replaces = _with_files(lines, files)
+    return _change(told, heads=_heads(told), replaces=replaces)
 
 
-def _change(lines: Sequence[str], *, is_whole: bool = False) -> Change:
-    told = [line for line in lines if is_whole or not line.startswith(_HEADS)]
+def _with_files(lines: list[str], files: Files | None) -> tuple[list[str], bool]:
+    """Return a patch with the lines of the files that it takes away or writes anew.
+
+    Also whether there are such files that are not looked at.
+    """
+    told: list[str] = []
+    replaces, at = False, 0
+    while at < len(lines):
+        told.append(lines[at])
+        named = _FILE.fullmatch(lines[at].rstrip())
+        before = "" if named is None or files is None else files.text(named[2])
+        at += 1
+        replaces |= before is None
+        tells = "".join(lines[at : at + 1]).startswith("-")  # what is taken away, by itself
+        if named is not None and before and not tells:
+            body = list(takewhile(lambda line: line.startswith("+"), lines[at:]))
+            at += len(body)
+            told += _compared(before.splitlines(), [line[1:] for line in body])
+    return told, replaces
+
+
+def _heads(lines: Sequence[str]) -> set[int]:
+    """Return which lines name the files of a unified diff; all others are of its files."""
+    return {
+        number + side
+        for number, line in enumerate(lines[:-1])
+        if line.startswith("--- ") and lines[number + 1].startswith("+++ ")
+        for side in (0, 1)
+    }
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the lines that differ, with one that is the same beside them."""
+    start = _same(zip(before, after, strict=False))
+    rest = min(len(before), len(after)) - start
+    end = min(rest, _same(zip(reversed(before), reversed(after), strict=False)))
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(old), len(new)) > _MOST:
+        return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    first, last = before[max(0, start - 1) : start], before[len(before) - end :][:1]
+    sides = [*first, *old, *last], [*first, *new, *last]
+    diff = list(difflib.unified_diff(*sides, lineterm="", n=1))
+    return [line for line in diff[2:] if not line.startswith("@@")]
+
+
+def _same(pairs: Iterable[tuple[str, str]]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _change(
+    lines: Sequence[str],
+    *,
+    is_whole: bool = False,
+    replaces: bool = False,
+    heads: Iterable[int] = (),
+) -> Change:
+    left_out = set(heads)
+    told = [line for number, line in enumerate(lines) if number not in left_out]
     return Change(
         added=sum(line.startswith("+") for line in told),
         removed=sum(line.startswith("-") for line in told),
         is_whole=is_whole,
+        replaces=replaces,
         lines=tuple(line[:_WIDEST] for line in lines[:_KEPT]),
         more=max(0, len(lines) - _KEPT),
     )

@@ -265,7 +265,8 @@ class ScriptedApp:
                 (roots if parent is None else parent["children"]).append(node)
             elif event.type == "agent_state_changed" and event.agent in nodes:
                 nodes[event.agent]["state"] = event.data["to"]
-        return {"session": SESSION, "run": RUN, "agents": roots}
+        known = {"is_live": True, "spent": _UNKNOWN_USAGE}
+        return {"session": SESSION, "run": RUN, **known, "agents": roots}
 
     async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
         """Return what was said of an agent as its conversation."""

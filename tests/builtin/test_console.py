@@ -126,7 +126,7 @@ async def test_a_question_is_answered_by_number(app, settled, typed, running):
         app.say("question_asked", "m", request="q", question="Which?", options=["red", "blue"])
         await err.shows("number or text: ")
         keyboard.write(b"2\n")
-        await err.shows("is closed (by user)")
+        await err.shows("is answered with blue (by user)")
         app.finish()
     assert app.answers == [("q", Answer(choices=("blue",)))]
     assert "master asks you: Which?\n  1. red\n  2. blue\n" in err.getvalue()
@@ -153,7 +153,7 @@ async def test_the_end_of_stdin_is_a_refusal(app, settled, typed, running):
         await start(app, settled)
         app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
         app.say("question_asked", "m", request="q", question="Which?", options=[])
-        await err.shows("is closed (by user)")
+        await err.shows("is answered with an empty text (by user)")
         app.finish()
     assert app.answers == [("r", "deny"), ("q", Answer())]
 
@@ -234,6 +234,43 @@ async def test_a_permission_is_answered_on_a_terminal_and_earlier_typing_is_no_a
         os.close(terminal)
     assert app.answers == [("r", "deny")]
     assert app.prompts == [("m", "o", "inject")]
+
+
+async def test_a_terminal_says_whose_work_is_under_way(app, settled, clock, terminal, running):
+    nobody = {"interactive": False}
+    async with running(err=terminal, clock=clock, settings=nobody) as (_, _, err):
+
+        async def status_after(seconds):
+            await settled()
+            await clock.advance(seconds)
+            return seen(err)[-1]
+
+        await start(app, settled)
+        app.say("thinking_delta", "m", live=True, text="hm")
+        app.spawn("w", "w1", parent="m")
+        app.say("text_delta", "w", live=True, text="so")
+        assert await status_after(5) == "w1: streaming (5s)"
+        app.say("message_completed", "m", turn="t", role="assistant", text="I wait")
+        assert await status_after(1) == "w1: streaming (6s)", "another's message ends nothing"
+        app.say("message_completed", "w", turn="t", role="assistant", text="so be it")
+        call = {"call": "c", "tool": "Bash", "arguments": {"command": "make"}}
+        app.say("tool_call_started", "w", **call, orchestration=False)
+        asked = {"request": "r", "tool": "Bash", "command": "make", "options": []}
+        app.say("permission_requested", "w", **asked)
+        assert await status_after(60) == "Thinking... (1m 00s, silent for 1m 00s)"
+        app.say("permission_resolved", "w", request="r", verdict="once", by="user", via="")
+        assert await status_after(31) == "w1 > Bash (31s)", "it runs since it was allowed"
+        assert "nothing was heard from the agents for 30s; w1 > Bash (30s)" in err.getvalue()
+        app.say("text_delta", "m", live=True, text="and")
+        assert await status_after(2) == "w1 > Bash (33s), 1 more"
+        app.say("tool_call_finished", "w", call="c", status="completed")
+        app.say("message_completed", "m", turn="t", role="assistant", text="and so")
+        retry = {"attempt": 1, "delay_s": 20.0, "error": {"kind": "network", "message": "no"}}
+        app.say("retry_scheduled", "m", **retry)
+        assert await status_after(5) == "master tries again in 15s"
+        app.say("turn_started", "m", turn="t2", n=2)
+        assert await status_after(3) == "Thinking... (8s)"
+        app.finish()
 
 
 async def test_a_terminal_shows_for_how_long_the_model_thinks(

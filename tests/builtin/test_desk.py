@@ -1,8 +1,12 @@
 """What waits for a person: shown in full, listed together, answered one by one or all at once."""
 
+import os
+import pty
 import unicodedata
 
 import pytest
+
+from prsm_core.domain.permissions import Answer
 
 OPTIONS = ["once", "always", "deny"]
 
@@ -151,3 +155,32 @@ async def test_the_prompt_names_the_part_the_reason_and_the_rules_that_answers_m
     )
     type_("dp\n")
     assert await app.answered("r1") == "deny_project"
+
+
+@pytest.mark.requirement("U1")
+async def test_a_line_that_names_an_agent_is_a_prompt_though_a_permission_is_asked(
+    app, ask, settled, running
+):
+    controller, terminal = pty.openpty()
+    try:
+        async with running(stdin=terminal) as (_, _, err):
+            await settled()
+            app.spawn()
+            ask("r1")
+            await err.shows("[d]eny: ")
+            os.write(controller, b"@master mind the tests\n")
+            await err.shows("you: @master mind the tests (it has it now)")
+            os.write(controller, b"what is this about?\n")
+            await err.shows("what is this about? is none of the answers.")
+            os.write(controller, b"o\n")
+            await err.shows("(by user)")
+            app.say("question_asked", "m", request="q", question="Who?", options=[])
+            await err.shows("answer: ")
+            os.write(controller, b"@someone\n")
+            await err.shows("is answered with @someone")
+            app.finish()
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert app.prompts == [("m", "mind the tests", "inject")]
+    assert app.answers == [("r1", "once"), ("q", Answer(text="@someone"))]

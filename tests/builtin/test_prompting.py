@@ -40,7 +40,7 @@ async def test_a_line_is_for_the_master_and_a_name_says_otherwise(app, stream, l
     async with lead() as prompter:
         prompter.take("  hurry up ")
         prompter.take("@w1 and you\ntoo")
-        await stream.shows("you: and you… (to w1: it has it now)")
+        await stream.shows("you: @w1 and you… (it has it now)")
     assert app.prompts == [("m", "hurry up", "inject"), ("w", "and you\ntoo", "inject")]
 
 
@@ -54,18 +54,50 @@ async def test_what_is_typed_before_the_master_begins_waits_for_it(app, stream, 
     assert app.prompts == [("m", "early", "inject")]
 
 
-async def test_an_unknown_name_is_told_with_the_hint_and_so_is_a_prompt_without_words(
+async def test_what_an_agent_does_not_take_is_told_with_the_hint_and_so_is_a_prompt_without_words(
     app, stream, lead, monkeypatch
 ):
-    async def unknown(agent, text, delivery):
-        raise MessageRoutingError(f"no agent is called {agent!r}", hint="did you mean 'w1'?")
+    async def ended(agent, text, delivery):
+        raise MessageRoutingError("w1 has ended", hint="a restart gives it a new task")
 
-    monkeypatch.setattr(app, "prompt_agent", unknown)
+    monkeypatch.setattr(app, "prompt_agent", ended)
     async with lead() as prompter:
-        prompter.take("@w2 go")
-        await stream.shows("you: go (not sent: no agent is called 'w2'; did you mean 'w1'?)")
+        prompter.take("@w1 go")
+        await stream.shows("you: @w1 go (not sent: w1 has ended; a restart gives it a new task)")
         prompter.take("@w1 ")
         await stream.shows("you: @w1 (not sent: what is the prompt?")
+
+
+@pytest.mark.requirement("U1")
+async def test_a_line_for_an_agent_that_is_not_there_yet_is_kept_for_it_alone(app, stream, lead):
+    async with lead() as prompter:
+        for line in ("@w2 first", "@w2 second", "@w11 typo"):
+            prompter.take(line)
+        await stream.shows(
+            "you: @w11 typo (kept until there is an agent of that name, did you mean @w1?;"
+            " now: master, w1)\n"
+        )
+        prompter.take("and the master")
+        await stream.shows("you: and the master (it has it now)")
+        assert app.prompts == [("m", "and the master", "inject")], "it waits for nobody"
+        app.spawn("x", "w2", parent="m")
+        prompter.note(app._log[-1])
+        await stream.shows("you: @w2 second (it has it now)")
+    assert app.prompts[1:] == [("x", "first", "inject"), ("x", "second", "inject")]
+    assert list(prompter.unsent()) == ["@w11 typo"]
+
+
+async def test_a_name_is_never_taken_for_the_beginning_of_another_agents_id(app, stream, lead):
+    agent = "facade" + "0" * 26
+    async with lead() as prompter:
+        app.spawn(agent, "w2", parent="m")
+        prompter.note(app._log[-1])
+        prompter.take("@fa for an agent called fa")
+        await stream.shows("you: @fa for an agent called fa (kept")
+        assert app.prompts == []
+        prompter.take(f"@{agent[:8]} as the tree prints it")
+        await stream.shows("as the tree prints it (it has it now)")
+    assert app.prompts == [(agent, "as the tree prints it", "inject")]
 
 
 async def test_what_nobody_got_is_known_in_the_end(app, stream, lead):

@@ -166,7 +166,9 @@ def test_an_end_tells_how_far_the_result_was_looked_into():
 @pytest.mark.parametrize(
     ("answer", "by", "told"),
     [
-        ({"choices": ["a\x1b", "b"], "text": None}, "user", "is closed (by user)"),
+        ({"choices": ["a\x1b", "b"], "text": None}, "user", "is answered with a\\x1b, b (by user)"),
+        ({"choices": ["a"], "text": "but\nnot b"}, "user", "is answered with a, but… (by user)"),
+        (None, "turn_ended", "is closed (by turn_ended)"),
         (None, "headless", "has no answer: nobody is there to ask"),
         (None, "timeout", "has no answer: nobody answered in time"),
         (None, "unattended", "has no answer: nobody was attached"),

@@ -22,7 +22,9 @@ from prsm_core import (
     Question,
     StopReason,
     TextDelta,
+    TokenUsage,
     TurnEnded,
+    UsageReported,
     hookimpl,
 )
 
@@ -46,6 +48,8 @@ class PuppetSession(ProviderSession):
                 self.stopped.clear()
                 yield TurnEnded(StopReason.ABORTED)
                 return
+            elif verb == "use":
+                yield UsageReported(TokenUsage(total_tokens=int(rest)), cost_usd=0.5)
             elif (said := await self.act(verb, rest)) is not None:
                 yield AssistantMessage(said)
         yield TurnEnded(StopReason.END_TURN)

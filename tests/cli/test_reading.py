@@ -17,6 +17,7 @@ def test_tree_prints_the_agents_as_nested_json(prsm, session):
     assert (done.code, done.err) == (0, "")
     tree = json.loads(done.out)
     assert (tree["session"], tree["run"]) == ("s1", "s1-run")
+    assert (tree["is_live"], tree["spent"]["total_tokens"]) == (False, 15)
     [master] = tree["agents"]
     [worker] = master["children"]
     assert (master["state"], worker["state"]) == ("interrupted", "killed")
@@ -26,7 +27,10 @@ def test_tree_prints_the_agents_as_nested_json(prsm, session):
 
 def test_tree_for_people_is_an_indented_table(prsm, session):
     done = prsm("tree")
-    assert done.err == "session s1 (interrupted): a task\n"
+    assert done.err == (
+        "session s1 (interrupted): a task\n"
+        "so far, closed turns: tokens: 15 (10 in, 5 out), cost: unknown (1 turn)\n"
+    )
     head, master, worker = done.out.splitlines()
     assert head.startswith("AGENT ")
     assert head.split()[:4] == ["AGENT", "ID", "STATE", "EVIDENCE"]

@@ -1,6 +1,7 @@
 """The tree and the conversations, built from rows and events."""
 
 import json
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.agents import AgentDescriptor, AgentRole, AgentState, Grant
 from prsm_core.domain.events import Event
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.usage import Spent, TokenUsage
+from prsm_core.engine.spending.budgets import UsedByTurn
 from prsm_core.engine.views import (
     ConversationStore,
     EntryType,
@@ -97,7 +99,7 @@ def make_event(kind, ts=1.0, **data):
 def test_a_tree_has_the_documented_shape():
     rows = [make_row("m", name="master", last_event=150.0), make_row("w", "m", depth=1)]
     tree = build_tree("S", "R", rows, 160.0)
-    assert list(tree) == ["session", "run", "agents"]
+    assert list(tree) == ["session", "run", "is_live", "spent", "agents"]
     [master] = tree["agents"]
     assert list(master) == NODE_KEYS
     assert (master["name"], master["parent"], master["elapsed_s"], master["silent_s"]) == (
@@ -114,6 +116,27 @@ def test_a_tree_has_the_documented_shape():
         [],
     )
     json.dumps(tree)
+
+
+@pytest.mark.requirement("U16")
+def test_what_turns_have_used_that_are_not_written_yet_counts_once():
+    rows = [
+        make_row("m", usage=TokenUsage(total_tokens=1)),
+        replace(make_row("w", "m", usage=TokenUsage(total_tokens=10)), head_turn_id="t2"),
+    ]
+
+    def used(agent, turn, tokens):
+        return UsedByTurn(agent, turn, Spent.of_turn(TokenUsage(total_tokens=tokens), 0.5))
+
+    unwritten = [used("m", "t1", 100), used("w", "t2", 10), used("other", "t3", 7)]
+    tree = build_tree("S", "R", rows, 1.0, unwritten=unwritten)
+    [master] = tree["agents"]
+    [worker] = master["children"]
+    assert tree["is_live"]
+    assert (tree["spent"]["total_tokens"], tree["spent"]["cost_usd"]) == (111, 0.5)
+    assert master["usage_self"]["total_tokens"] == 101
+    assert master["usage_subtree"]["total_tokens"] == 111
+    assert worker["usage_self"]["total_tokens"] == 10, "its row has the turn already"
 
 
 def test_usage_rolls_up_and_an_unknown_count_stays_unknown():

@@ -31,6 +31,7 @@ _VERSION = re.compile(r"[\d.]+$")
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "sudo", "time"})
 _ASSIGNMENT = re.compile(r"\w+=")
 _OPERATORS = frozenset(";&|()\n")
+_HEADS = {"add": ("Add", "+"), "delete": ("Delete", "-"), "update": ("Update", "")}
 
 
 def tool_answer(text: str, *, success: bool) -> dict[str, Any]:
@@ -107,9 +108,18 @@ def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> Permission
 
 
 def edit_arguments(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an Edit: its paths and diff."""
-    diffs = [str(change.get("diff", "")) for change in item.get("changes") or ()]
-    return {"paths": list(changed_paths(item)), "diff": "\n".join(diffs)}
+    """Return the arguments of an Edit: its paths, and a patch as Codex itself writes one."""
+    changes = [change for change in item.get("changes") or () if change.get("diff")]
+    return {"paths": list(changed_paths(item)), "diff": "\n".join(map(_patch, changes))}
+
+
+def _patch(change: Mapping[str, Any]) -> str:
+    """Return one file's part of a patch: Codex tells a new or deleted file as its bare text."""
+    kind, path = change.get("kind"), change.get("path", "")
+    name = str(kind.get("type") if isinstance(kind, Mapping) else kind)
+    head, sign = _HEADS.get(name, _HEADS["update"])
+    lines = str(change.get("diff", "")).splitlines()
+    return "\n".join([f"*** {head} File: {path}", *(f"{sign}{line}" for line in lines)])
 
 
 def mcp_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> PermissionRequest | None:

@@ -40,6 +40,29 @@ def test_a_moved_file_counts_with_both_of_its_paths():
     assert asked.paths == ("/w/a", "/etc/b")
 
 
+def test_each_file_of_a_change_says_what_becomes_of_it():
+    changes = [
+        {"path": "/w/new", "kind": {"type": "add"}, "diff": "one\n-two\n"},
+        {"path": "/w/old", "kind": {"type": "delete"}, "diff": "three\n+four\n"},
+        {"path": "/w/kept", "kind": {"type": "update"}, "diff": "@@ -1 +1 @@\n-five\n+six\n"},
+        {"path": "/w/untold", "kind": "update"},
+    ]
+    asked = approvals.edit_request("a1", {"changes": changes}, "/w")
+    assert asked.arguments["diff"].split("\n") == [
+        "*** Add File: /w/new",
+        "+one",
+        "+-two",
+        "*** Delete File: /w/old",
+        "-three",
+        "-+four",
+        "*** Update File: /w/kept",
+        "@@ -1 +1 @@",
+        "-five",
+        "+six",
+    ]
+    assert asked.paths == ("/w/new", "/w/old", "/w/kept", "/w/untold")
+
+
 @pytest.mark.parametrize(
     "command",
     [

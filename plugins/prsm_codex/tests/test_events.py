@@ -82,7 +82,7 @@ def test_the_vendors_own_tools_have_canonical_names():
     assert (shell.tool, shell.arguments["command"]) == ("Bash", "echo hi > f.txt && cat f.txt")
     assert (patch.tool, patch.arguments) == (
         "Edit",
-        {"paths": ["/work/new.txt"], "diff": "hello\n"},
+        {"paths": ["/work/new.txt"], "diff": "*** Add File: /work/new.txt\n+hello"},
     )
     assert only(ToolCallFinished, events) == [
         ToolCallFinished(shell.call_id, "completed", result="hi\n", exit_code=0),

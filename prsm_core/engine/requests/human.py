@@ -17,6 +17,7 @@ from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.steps import HumanRequest, Resolution
 from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ConfigError
+from prsm_core.permissions.before import WorkspaceFiles
 from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ class HumanDesk:
         journal: Journal,
         commit: Commit,
         rules: RuleKeeper,
+        workspace: str,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._journal = journal
         self._commit = commit
         self._rules = rules
+        self._workspace = workspace
         self._open: dict[str, _Open] = {}
         self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
         self.refused = False  # something was refused for lack of a person
@@ -139,7 +142,7 @@ class HumanDesk:
             options=list(options),
             rules=self._rules.rules(ask),
             **_asker(ask),
-            **_edit(request),
+            **_edit(request, self._workspace),
         )
         opened = _Open(record, "permission", options, ask=ask, again=again)
         if not self._policy.interactive:
@@ -298,9 +301,10 @@ class HumanDesk:
         return end, self._journal.event("question_answered", request.record.agent_id, **said)
 
 
-def _edit(request: PermissionRequest) -> dict[str, Any]:
+def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
     """Return, as a field of events, what a request for an edit would change."""
-    change = find_change(request.tool, request.arguments)
+    files = WorkspaceFiles(request.cwd, workspace)
+    change = find_change(request.tool, request.arguments, files)
     return {} if change is None else {"change": change.to_dict()}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.usage import Provenance, Spent, total
@@ -55,6 +55,14 @@ class BudgetAlert:
     provenance: Provenance
 
 
+class UsedByTurn(NamedTuple):
+    """What a turn has used as far as its provider has told, of one that runs so far."""
+
+    agent_id: str
+    turn_id: str
+    spent: Spent
+
+
 @dataclass(slots=True, eq=False)
 class _Turn:
     """A turn that runs: whose it is, what it holds, and who is told when that is used up."""
@@ -83,6 +91,7 @@ class BudgetLedger:
         self._purses: dict[str, Purse] = {}
         self._launches: dict[str, tuple[Hold, Purse | None]] = {}  # by agent, until its first turn
         self._turns: dict[str, _Turn] = {}  # those that run, by their id
+        self._ended: dict[str, UsedByTurn] = {}  # each agent's last, until its next one
         self._last: dict[tuple[str, BudgetKind], int] = {}  # an agent's last measured turn
         self._measured: Counter[BudgetKind] = Counter()  # turns
         self._totals: Counter[BudgetKind] = Counter()  # of those turns
@@ -160,6 +169,7 @@ class BudgetLedger:
                 self._refuse_turn(scope, BudgetKind.TURNS)
         hold = self._reserve(purse, agent_id)
         self._turns[turn_id] = _Turn(agent_id, hold, used_up)
+        self._ended.pop(agent_id, None)
         hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
         self._warn(purse, BudgetKind.TURNS)
 
@@ -185,6 +195,7 @@ class BudgetLedger:
         if turn is None:
             return
         hold = turn.hold
+        self._ended[turn.agent_id] = UsedByTurn(turn.agent_id, turn_id, spent)
         for purse in hold.purse.path():
             purse.spent += spent
         for kind, told, source in _told(spent):
@@ -229,6 +240,15 @@ class BudgetLedger:
     def spent(self) -> Spent:
         """What the run has used so far, the turns that run included."""
         return self._spent(self.run)
+
+    @property
+    def unwritten(self) -> tuple[UsedByTurn, ...]:
+        """What turns have used that may be in no store yet: those that run, each agent's last."""
+        running = (
+            UsedByTurn(turn.agent_id, turn_id, turn.hold.spent)
+            for turn_id, turn in self._turns.items()
+        )
+        return (*running, *self._ended.values())
 
     def _spent(self, purse: Purse) -> Spent:
         """Return what was used in a scope, by turns that have ended and by those that run."""

@@ -13,10 +13,11 @@ from benchmarks.harness import PAIRS, Plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.harness import Finding
+    from benchmarks.harness import Absent, Finding
 
 NAMES = (
     "startup",
+    "first",
     "spawn",
     "ask",
     "tree",
@@ -34,9 +35,9 @@ NAMES = (
 )
 
 
-def run_benchmark(name: str, plan: Plan) -> list[Finding]:
+def run_benchmark(name: str, plan: Plan) -> list[Finding | Absent]:
     """Run one benchmark."""
-    found: list[Finding] = importlib.import_module(f"benchmarks.{name}").measure(plan)
+    found: list[Finding | Absent] = importlib.import_module(f"benchmarks.{name}").measure(plan)
     return found
 
 

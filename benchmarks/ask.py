@@ -4,31 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.autogen import beside_autogen
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
 from benchmarks.team import DONE, run_cost
 
 if TYPE_CHECKING:
-    from benchmarks.harness import Finding, Plan
+    from benchmarks.harness import Absent, Finding, Plan
     from benchmarks.team import Behave, Calls
 
 QUESTIONS = 300
 GOAL = 5.0
 
 
-def measure(plan: Plan) -> list[Finding]:
+def measure(plan: Plan) -> list[Finding | Absent]:
     """Compare ask_parent, wait_for_message, respond_to_child with two queues."""
     count = plan.count(QUESTIONS)
-    return [
-        compared(
-            "ask",
-            f"{count} questions and answers",
-            lambda: 1e6 * run_cost(dialogue(count)) / count,
-            lambda: 1e6 * plain_cost(count) / count,
-            plan,
-            goal=GOAL,
-        )
-    ]
+
+    def ours() -> float:
+        return 1e6 * run_cost(dialogue(count)) / count
+
+    found = compared(
+        "ask",
+        f"{count} questions and answers",
+        ours,
+        lambda: 1e6 * plain_cost(count) / count,
+        plan,
+        goal=GOAL,
+    )
+    return [found, beside_autogen("ask", ours, plan, children=1, questions=count)]
 
 
 def dialogue(count: int) -> Behave:

@@ -72,6 +72,23 @@ class Finding:
         return "  ".join(parts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """A line of the report for what cannot be measured here."""
+
+    benchmark: str
+    case: str
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"benchmark": self.benchmark, "case": self.case, "absent": self.why}
+
+    def to_line(self) -> str:
+        """Return it as a line of text."""
+        return f"{self.benchmark:9} {self.case:34} not measured: {self.why}"
+
+
 def cpu_seconds(work: Callable[[], object]) -> float:
     """Return the CPU time of this process, all threads, while `work` runs."""
     gc.collect()

@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks.autogen import beside_autogen
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
 from benchmarks.team import DONE, run_cost
 
 if TYPE_CHECKING:
-    from benchmarks.harness import Finding, Plan
+    from benchmarks.harness import Absent, Finding, Plan
     from benchmarks.team import Behave, Calls
 
 CHILDREN = 1000
@@ -21,7 +22,7 @@ GOAL_GROWTH = 2.5
 GROWTH_PAIRS = 2  # each takes long
 
 
-def measure(plan: Plan) -> list[Finding]:
+def measure(plan: Plan) -> list[Finding | Absent]:
     """Compare a child's whole life with that of a task in the reference."""
     count = plan.count(CHILDREN)
     cases = {"by a call each": one_by_one(count), "by one call": at_once(count)}
@@ -45,7 +46,8 @@ def measure(plan: Plan) -> list[Finding]:
         replace(plan, pairs=min(plan.pairs, GROWTH_PAIRS)),
         goal=GOAL_GROWTH,
     )
-    return [*found, growth]
+    peer = beside_autogen("spawn", partial(_us_of_one, at_once(count), count), plan, children=count)
+    return [*found, growth, peer]
 
 
 def _us_of_one(behave: Behave, count: int) -> float:

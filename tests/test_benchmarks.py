@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import NAMES, main, run_benchmark
-from benchmarks.harness import Finding, Plan, compare
+from benchmarks.harness import Absent, Finding, Plan, compare
 from tests.sources import ROOT
 
 TINY = Plan(pairs=1, scale=0.004)
@@ -16,11 +18,13 @@ FIELDS = {"benchmark", "case", "unit", "value", "reference", "ratio", "goal", "m
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_tells_values_references_and_goals(name):
+def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
+    without_peers(monkeypatch)
     if name == "beside":
         for plugin in ("acp", "claude", "codex", "gemini"):
             pytest.importorskip(f"prsm_{plugin}", reason=f"prsm-{plugin} is not installed")
-    findings = run_benchmark(name, TINY)
+    report = run_benchmark(name, TINY)
+    findings = [line for line in report if isinstance(line, Finding)]
     assert findings
     for finding in findings:
         told = finding.to_dict()
@@ -31,7 +35,30 @@ def test_a_benchmark_tells_values_references_and_goals(name):
         assert told["goal"] > 0
         assert told["met"] in {True, False}
         assert (told["ratio"] is None) or told["reference"] > 0
-    assert len({finding.case for finding in findings}) == len(findings)
+    assert len({line.case for line in report}) == len(report)
+
+
+def without_peers(monkeypatch):
+    """Take away the programs of others that some benchmarks compare with: each starts processes."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("PRSM_LIVE_CODEX", raising=False)
+    monkeypatch.delenv("PRSM_AUTOGEN_PYTHON", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"), [("first", "codex"), ("spawn", "autogen-core"), ("ask", "autogen-core")]
+)
+def test_what_is_not_installed_is_told_and_not_measured(name, needs, monkeypatch):
+    if needs == "codex" and any(Path(at, needs).exists() for at in ("/usr/bin", "/bin")):
+        pytest.skip("codex is installed for the whole system")
+    if needs != "codex" and find_spec("autogen_core"):
+        pytest.skip("autogen-core is installed")
+    without_peers(monkeypatch)
+    (absent,) = (line for line in run_benchmark(name, TINY) if isinstance(line, Absent))
+    assert needs in absent.why
+    assert "not measured" in absent.to_line()
+    told = absent.to_dict()
+    assert (told["benchmark"], told["absent"]) == (name, absent.why)
 
 
 def test_the_command_prints_one_json_object_a_line_or_text():

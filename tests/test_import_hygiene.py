@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
+
+from benchmarks.first_turn import imported_by_the_first_turn
 
 # Everything that costs more than a few milliseconds, and everything of a plugin or a vendor.
 HEAVY = {
@@ -25,6 +28,19 @@ HEAVY = {
     "yaml",
     "tree_sitter",
     "tree_sitter_bash",
+}
+
+
+# What a run has no use for before its first turn: see the modules that import them late.
+NOT_BEFORE_THE_FIRST_TURN = {
+    "jsonschema": "the first call of a tool whose arguments are checked",
+    "mcp": "the first agent that speaks it",
+    "prsm_core.permissions.by_text": "the first command",
+    "prsm_core.permissions.danger": "the first command",
+    "prsm_core.permissions.policy": "the first command",
+    "prsm_core.permissions.safe": "the first command",
+    "prsm_core.shell.reading": "the first command",
+    "tree_sitter": "the first command that is not plain",
 }
 
 
@@ -101,3 +117,24 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 """
     loaded = {name.split(".")[0] for name in modules_after(code)}
     assert not loaded & {*HEAVY, "pluggy"}
+
+
+@pytest.fixture(scope="module")
+def by_the_first_turn(tmp_path_factory):
+    """The modules that `prsm run` has imported when the first turn begins."""
+    return frozenset(imported_by_the_first_turn(tmp_path_factory.mktemp("run")))
+
+
+@pytest.mark.parametrize("module", NOT_BEFORE_THE_FIRST_TURN)
+def test_what_waits_is_not_imported_before_the_first_turn(by_the_first_turn, module):
+    within = {name for name in by_the_first_turn if f"{name}.".startswith(f"{module}.")}
+    assert not within, f"{module} waits for {NOT_BEFORE_THE_FIRST_TURN[module]}"
+
+
+@pytest.mark.parametrize("module", NOT_BEFORE_THE_FIRST_TURN)
+def test_what_waits_is_there_to_be_imported(module):
+    assert find_spec(module) is not None
+
+
+def test_a_run_has_all_of_its_engine_by_the_first_turn(by_the_first_turn):
+    assert {"asyncio", "pydantic", "sqlite3", "prsm_core.engine.engine"} <= by_the_first_turn

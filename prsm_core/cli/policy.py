@@ -194,7 +194,7 @@ def _checked(
     row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicyStore
 ) -> dict[str, Any]:
     from prsm_core.cli.judging import judge_command, judge_tool
-    from prsm_core.permissions.policy import CommandSetting
+    from prsm_core.permissions.command_setting import CommandSetting
 
     setting = CommandSetting(
         mode=_mode(row.get("mode", mode)),

@@ -3,6 +3,7 @@
 broker           the rules in order
 checks           the checks of plugins
 policy           the verdict on a shell command
+command_setting  … what it depends on beside the text
 rules            how rules are compared with commands
 allowed_by_rule  which commands a rule to allow covers
 extent           … which words behind the rule's
@@ -14,7 +15,8 @@ renamed          programs under other names
 offers           rules that answers make
 replay           recorded commands, judged by other rules
 guard, results   repeated commands, and what is the same result
-polling          what only reads or looks, by text
+polling          what only reads or looks, remembered
+by_text          … told by the text
 grants           what was allowed "always"
 edits, before    what an edit would change; what its file held before
 names            names of secrets
@@ -23,17 +25,22 @@ patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
 secret_places    what the sandbox hides
 notes            the notes of a repository
+
+What judges commands is most of this room, and takes longer to import than all else before a run's
+first turn. It is imported with the first command: by the broker's policy, by `polling` and by
+`grants`, and nowhere else on the way to that turn.
 """
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.broker import PermissionBroker
+from prsm_core.permissions.command_setting import CommandSetting
 from prsm_core.permissions.grants import Grants, Permit
 from prsm_core.permissions.guard import BashRepeatGuard
-from prsm_core.permissions.policy import CommandPolicyStore, CommandSetting
 from prsm_core.permissions.redaction import Redactor
 from prsm_core.permissions.results import Outcome, outcome_of
 
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
     from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.permissions.policy import CommandPolicyStore
 
 __all__ = [
     "BashRepeatGuard",
@@ -88,7 +96,7 @@ def build_broker(
     own = frozenset(orchestration)
     known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
     return PermissionBroker(
-        store or build_policy(settings, policy),
+        partial(build_policy, settings, policy) if store is None else lambda: store,
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
@@ -101,6 +109,8 @@ def build_broker(
 
 def build_policy(settings: PermissionSettings, policy: Policy | None) -> CommandPolicyStore:
     """Return the command policy of the settings and of the policy files."""
+    from prsm_core.permissions.policy import CommandPolicyStore
+
     if policy is None:
         return CommandPolicyStore(settings.allow, settings.ask, settings.deny)
     return CommandPolicyStore(
@@ -110,3 +120,13 @@ def build_policy(settings: PermissionSettings, policy: Policy | None) -> Command
         workspace_allow=policy.words("allow", "workspace"),
         broken=policy.problems[0] if policy.incomplete else None,
     )
+
+
+if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
+
+    def __getattr__(name: str) -> object:
+        if name != "CommandPolicyStore":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from prsm_core.permissions.policy import CommandPolicyStore
+
+        return CommandPolicyStore

@@ -7,6 +7,7 @@ first that has an opinion decides; a deny rule therefore holds in every mode.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,9 @@ from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
+from prsm_core.permissions.command_setting import CommandSetting, policy_failed
 from prsm_core.permissions.guard import Shell, tree_of
-from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
-from prsm_core.permissions.policy import CommandSetting, policy_failed
 from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PermissionBroker:
     """Decides requests; owns nothing but the counts of the guard and the grants it was given.
 
     Args:
-        policy: The rules on shell commands.
+        policy: Returns the rules on shell commands; called with the first of these.
         checks: The permission checks of plugins.
         trusted_checks: Names of checks whose Allow counts.
         tool_rules: Verdicts (allow, ask, deny) on whole tools.
@@ -59,7 +59,7 @@ class PermissionBroker:
 
     def __init__(
         self,
-        policy: CommandPolicyStore,
+        policy: Callable[[], CommandPolicyStore],
         *,
         checks: Iterable[PermissionCheckSpec] = (),
         trusted_checks: Collection[str] = (),
@@ -70,7 +70,7 @@ class PermissionBroker:
         control_tools: Collection[str] = CONTROL_TOOLS,
         is_orchestration: Callable[[str], bool],
     ) -> None:
-        self._policy = policy
+        self._build_policy = policy
         self._checks = PluginChecks(checks, trusted_checks)
         self._tool_rules = dict(tool_rules)
         self._edits = edits
@@ -86,6 +86,10 @@ class PermissionBroker:
             *(self._asked, self._granted),
         )
         self._usual = (self._tool, self._shell)
+
+    @cached_property
+    def _policy(self) -> CommandPolicyStore:
+        return self._build_policy()
 
     async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
         """Return what becomes of a request; the first rule with an opinion wins.
@@ -339,11 +343,7 @@ class PermissionBroker:
         command = _command(request)
         if command is None:
             return None
-        setting = _setting(request, context)
-        verdict = self._policy.decide(command, setting)
-        if not isinstance(verdict, Ask):
-            return verdict
-        return with_rules(verdict, self._policy.open_parts(command, setting))
+        return self._policy.offered(command, _setting(request, context))
 
     def _may_change(self, tool: str) -> bool:
         """Return whether a tool that is no shell may change files."""

@@ -6,8 +6,6 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.shell import read_script
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -68,6 +66,8 @@ class Grants:
 
 def _exact(command: str) -> str:
     """Return a plain single command with its words quoted in one way, any other text as it is."""
+    from prsm_core.shell import read_script  # with the first command: see the room
+
     script = read_script(command)
     if not script.plain or script.own != 1:
         return command.strip()

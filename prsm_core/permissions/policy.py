@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
+from prsm_core.permissions.command_setting import MAX_PART, CommandSetting, policy_failed
 from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.lookups import are_lookups
+from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.renamed import renamed
 from prsm_core.permissions.rules import (
@@ -42,17 +44,6 @@ MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
 MAX_WORDS = 500  # a longer text is not plain
 _LOOKS_UP = f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do"
 ONCE = ("once", "deny")  # where the same question must come again next time
-_MAX_PART = 120  # characters of a command that a reason shows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSetting:
-    """What the verdict on a command depends on beside its text."""
-
-    mode: PermissionMode
-    cwd: str
-    workspace: str
-    trusted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +52,6 @@ class Judgement:
 
     verdict: Verdict
     rule: str | None = None
-
-
-def policy_failed(error: Exception) -> Deny:
-    """Return the refusal of what the policy cannot judge because it fails itself."""
-    what = f"{type(error).__name__}: {error}"[:_MAX_PART]
-    return Deny(f"the command policy failed on it ({what}); report it, and try another command")
 
 
 class CommandPolicyStore:
@@ -132,6 +117,13 @@ class CommandPolicyStore:
         if is_asked and are_lookups(self.open_parts(command, setting)):
             return Judgement(verdict=Ask(_LOOKS_UP, ASK_OPTIONS))
         return judgement
+
+    def offered(self, command: str, setting: CommandSetting) -> Verdict:
+        """Return the verdict on a command; an Ask comes with the rules that its answers make."""
+        verdict = self.decide(command, setting)
+        if not isinstance(verdict, Ask):
+            return verdict
+        return with_rules(verdict, self.open_parts(command, setting))
 
     def denied(self, command: str) -> Deny | None:
         """Return a Deny when a deny rule matches a command anywhere in the text."""
@@ -320,4 +312,4 @@ def _shown(part: Command | None) -> str:
     if part is None or not part.words:
         return ""
     text = " ".join(part.texts)
-    return f": {text if len(text) <= _MAX_PART else text[:_MAX_PART] + '…'}"
+    return f": {text if len(text) <= MAX_PART else text[:MAX_PART] + '…'}"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import LOOK_UPS, Allow, Ask
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
+from prsm_core.permissions.command_setting import CommandSetting
 from prsm_core.permissions.danger import command_danger, script_danger
 from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.offers import allow_rule
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.policy import CommandSetting
 from prsm_core.permissions.redaction import MARK
 from prsm_core.shell import read_script
 

@@ -1,5 +1,6 @@
 """What a text runs under bash, told without running it: a reader that knows no agents.
 
+reading            a text as all that it runs
 words              what quotes and backslashes mean
 grammar            parsing, its limits, its differences
 plain              texts that need no grammar
@@ -16,225 +17,38 @@ sed                scripts of sed
 may_contain        whether a text that cannot be read may contain words
 tree, structure    the structure of a text; a syntax tree as such a structure
 children           the nodes in a node
+
+Its names are imported when they are used: who reads no text needs no grammar.
 """
 
 from __future__ import annotations
 
-import re
-import time
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.find_nested import find_nested
-from prsm_core.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
-from prsm_core.shell.inline import bare_name
-from prsm_core.shell.plain import read_plain
-from prsm_core.shell.reader import read_tree
-from prsm_core.shell.script import Command, Reading, Script
-from prsm_core.shell.words import Word
-from prsm_core.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from prsm_core.shell.reading import forget_scripts, read_script
+    from prsm_core.shell.script import Command, Script
+    from prsm_core.shell.words import Word
 
 __all__ = ["Command", "Script", "Word", "forget_scripts", "read_script"]
 
-MAX_PLAIN = 20_000  # characters; a longer text is not plain
-MAX_COMMANDS = 1_000
-MAX_WORDS = 4_000  # of all commands together: each wrapper repeats those of what it runs
-_ECHO_OPTION = re.compile(r"-[neE]+")
-_TELLERS = frozenset({"echo", "printf", "cat", "tee"})
+_HOME_OF = {
+    "Command": "prsm_core.shell.script",
+    "Script": "prsm_core.shell.script",
+    "Word": "prsm_core.shell.words",
+    "forget_scripts": "prsm_core.shell.reading",
+    "read_script": "prsm_core.shell.reading",
+}
 
 
-def read_script(text: str) -> Script:
-    """Return what a text runs under bash; it never raises, and its cost is bounded."""
-    return _remembered(text) if len(text) <= MAX_TEXT else _Survey(text).script()
+if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
 
+    def __getattr__(name: str) -> object:
+        module = _HOME_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
 
-def forget_scripts() -> None:
-    """Forget what was read, as measurements need."""
-    _remembered.cache_clear()
-
-
-@lru_cache(maxsize=64)
-def _remembered(text: str) -> Script:
-    # One decision looks at the same text several times.
-    return _Survey(text).script()
-
-
-class _Survey:
-    """Reads a text and what is nested in it, until nothing new is found or it is too much."""
-
-    def __init__(self, text: str) -> None:
-        self._deadline: float | None = None  # from the first text on that needs the grammar
-        self._text = text
-        self._texts = [text]
-        self._seen = {text}
-        self._size = 0
-        self._words = 0
-        self._commands: list[Command] = []
-        self._hungry: list[Command] = []  # shells that run what comes in
-        self._curious: list[Command] = []  # interpreters that may do so
-        self._opaque: list[str] = []
-        self._unresolved: str | None = None
-        self._doubtful: str | None = None
-        self._readings: list[Reading] = []
-        self._latent: list[str] = []  # what runs if values of variables are expanded again
-
-    def script(self) -> Script:
-        while self._texts:
-            self._read(self._texts.pop())
-            if not self._texts and self._hungry:
-                self._feed()
-            if not self._texts and self._latent:
-                self._expand_latent()
-        readings = self._readings
-        if self._curious:
-            self._note_foreign()
-        if any(reading.substitutes for reading in readings):
-            self._note_substituted()
-        one = readings[0] if len(readings) == 1 else _together(readings)
-        is_read = bool(readings) and self._text not in self._opaque
-        return Script(
-            tuple(self._commands),
-            len(readings[0].commands) if is_read else 0,
-            plain=is_read and readings[0].plain and len(self._text) <= MAX_PLAIN,
-            unresolved=self._unresolved,
-            opaque=tuple(self._opaque),
-            functions=one.functions,
-            variables=one.variables,
-            evaluates=one.evaluates,
-            doubtful=self._doubtful,
-        )
-
-    def _read(self, text: str) -> None:
-        self._size += len(text)
-        try:
-            reading = read_plain(text) or self._read_tree(text)
-            self._readings.append(reading)
-            self._latent += reading.latent
-            self._open(reading.commands)
-        except RefusedError as error:
-            self._refuse(text, str(error))
-
-    def _read_tree(self, text: str) -> Reading:
-        now = time.thread_time()
-        if self._deadline is None:
-            self._deadline = now + MAX_SECONDS
-        if self._size > 2 * MAX_TEXT or now > self._deadline:
-            raise RefusedError("too much is nested in it")
-        return read_tree(text, self._deadline)
-
-    def _expand_latent(self) -> None:
-        is_expanded = any(reading.computes for reading in self._readings)
-        if is_expanded or any(map(_evaluates, self._commands)):
-            self._add(self._latent)
-
-    def _refuse(self, text: str, reason: str) -> None:
-        self._opaque.append(text)
-        self._unresolved = self._unresolved or reason
-
-    def _open(self, found: tuple[Command, ...]) -> None:
-        self._commands += found
-        rest = list(found)
-        while rest:
-            command = rest.pop()
-            nested = find_nested(command)
-            self._commands += nested.commands
-            rest += nested.commands
-            self._words += sum(len(inner.words) for inner in nested.commands)
-            if len(self._commands) > MAX_COMMANDS or self._words > MAX_WORDS:
-                raise RefusedError("it runs too many commands to be told")
-            self._add(nested.codes)
-            self._opaque += nested.opaque
-            self._unresolved = self._unresolved or nested.unresolved
-            self._doubtful = self._doubtful or nested.doubtful
-            if nested.reads_input:
-                (self._curious if nested.interprets else self._hungry).append(command)
-
-    def _add(self, texts: list[str]) -> None:
-        for text in texts:
-            if text not in self._seen and text.strip():
-                self._seen.add(text)
-                self._texts.append(text)
-
-    def _feed(self) -> None:
-        """Read what may come in to a shell: heredocs, and what is said upstream."""
-        for command in self._commands:
-            for word in command.feeds:
-                self._take(word.text, is_exact=word.exact)
-            if command.name == "exec" and command.reads:
-                self._take("", is_exact=False)  # from now on that comes in
-        if any(command.piped or _reads_unknown(command) for command in self._hungry):
-            hungry = {id(command) for command in self._hungry}
-            for command in self._commands:
-                is_inner = bool(command.via) and command.name not in _TELLERS
-                if command.piped and not is_inner and id(command) not in hungry:
-                    self._take_said(command)
-        self._hungry.clear()
-
-    def _note_foreign(self) -> None:
-        """Note what comes in to interpreters and may start programs."""
-        if not any(command.piped or command.feeds for command in self._curious):
-            return
-        texts = [word.text for command in self._commands for word in command.feeds]
-        texts += [
-            " ".join(command.texts[1:])
-            for command in self._commands
-            if command.piped and command.name in _TELLERS
-        ]
-        self._opaque += [text for text in texts if CALLS.search(text)]
-
-    def _note_substituted(self) -> None:
-        """Note that an interpreter may read what a command writes."""
-        if any(
-            not word.exact and not word.text
-            for command in self._commands
-            if _runs_files(command.name)
-            for word in command.words[1:]
-        ):
-            self._unresolved = self._unresolved or "it runs what another command writes"
-
-    def _take_said(self, command: Command) -> None:
-        words = command.words[1:]
-        while command.name == "echo" and words and _ECHO_OPTION.fullmatch(words[0].text):
-            words = words[1:]
-        text = " ".join(word.text for word in words)
-        is_said = command.name in _TELLERS and all(word.known for word in command.words)
-        is_said = is_said and (command.name not in {"cat", "tee"} or bool(command.feeds))
-        if command.name == "printf":  # its format may put any of them first
-            self._add([word.text for word in words])
-        self._take(text, is_exact=is_said and "\\" not in text and "%" not in text)
-
-    def _take(self, text: str, *, is_exact: bool) -> None:
-        if not is_exact:
-            self._unresolved = self._unresolved or "a shell runs what is only known when it runs"
-        self._add([text])
-
-
-def _evaluates(command: Command) -> bool:
-    """Return whether a command expands values of variables again."""
-    names = (each.name for each in command.assigned)
-    return command.name in EVALUATES or not EVALUATED.isdisjoint(names)
-
-
-def _reads_unknown(command: Command) -> bool:
-    """Return whether what a command reads, or takes for a file, may be what another one writes."""
-    words = (*command.words[1:], *command.reads, *(each.value for each in command.assigned))
-    return any(not word.exact for word in words)
-
-
-def _runs_files(name: str) -> bool:
-    """Return whether a program may take the text of a file for a program."""
-    return bare_name(name) in INTERPRETERS or name in {"make", "gmake", "sed", "gsed"}
-
-
-def _together(readings: Sequence[Reading]) -> Reading:
-    """Return what several readings say beside their commands."""
-    return Reading(
-        (),
-        plain=False,
-        functions=frozenset[str]().union(*(reading.functions for reading in readings)),
-        variables=frozenset[str]().union(*(reading.variables for reading in readings)),
-        evaluates=any(reading.evaluates for reading in readings),
-    )
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value

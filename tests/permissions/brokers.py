@@ -20,7 +20,7 @@ def broker(policy=None, **options):
         "is_orchestration": {"spawn_child", "run_bash"}.__contains__,
         **options,
     }
-    return PermissionBroker(policy or CommandPolicyStore(), **options)
+    return PermissionBroker(lambda: policy or CommandPolicyStore(), **options)
 
 
 def shell(command, **fields):

@@ -1,0 +1,29 @@
+"""What the verdict on a command depends on beside its text, and the one when judging it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.permissions import Deny
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import PermissionMode
+
+MAX_PART = 120  # characters of a command that a reason shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSetting:
+    """What the verdict on a command depends on beside its text."""
+
+    mode: PermissionMode
+    cwd: str
+    workspace: str
+    trusted: bool
+
+
+def policy_failed(error: Exception) -> Deny:
+    """Return the refusal of what the policy cannot judge because it fails itself."""
+    what = f"{type(error).__name__}: {error}"[:MAX_PART]
+    return Deny(f"the command policy failed on it ({what}); report it, and try another command")

@@ -13,6 +13,7 @@ builtin     console, json, JSONL sink             app         puts it together
 cli         the `prsm` command                    testing     for plugin authors
 sim         whole runs from a seed                shell       what a text runs under bash
 deprecation what goes with a later version        distributions whose module it is
+loop        what plugins' code runs on
 """
 
 from __future__ import annotations

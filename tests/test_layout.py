@@ -109,6 +109,24 @@ def test_only_the_engines_process_room_starts_processes():
     assert not starters
 
 
+# Whoever else runs a loop has no code of a plugin on it: the simulator plays scripts in time of its
+# own, and the model server of tests is a program for itself.
+RUNNERS = (CORE / "loop" / "run.py", CORE / "sim" / "world.py", CORE / "testing" / "model_server.py")
+_RUNS = ("asyncio.run", "asyncio.Runner", "asyncio.new_event_loop", "anyio.run")
+
+
+def test_only_the_room_of_the_loop_runs_one():
+    """So each is watched, goes on whatever plugins do, and is left within a bound."""
+    runners = [
+        f"{where(path, call)} {name}"
+        for path in package_files()
+        if path not in RUNNERS
+        for call, name in calls(path)
+        if name in _RUNS or name.endswith("run_until_complete")
+    ]
+    assert not runners
+
+
 @pytest.mark.parametrize("name", ["os.execvp", "os.system", "asyncio.create_subprocess_exec"])
 def test_a_call_that_starts_a_process_is_recognised(name):
     assert _starts_process(name)

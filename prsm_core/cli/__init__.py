@@ -23,7 +23,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     code = _run(given)
     if args is None:  # this is the process itself
-        from prsm_core.cli.leaving import see_out
+        from prsm_core.loop.leaving import see_out
 
         see_out(code)
     return code
@@ -32,11 +32,13 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: list[str]) -> int:
     from prsm_core.cli.group import cli
     from prsm_core.cli.launch import Launch
+    from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 
     launch = Launch()
     _open_closed_streams()
     try:
-        code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
+        with noting_interrupts(raise_interrupt):
+            code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
         if sys.stdout is not None:
             sys.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - boundary

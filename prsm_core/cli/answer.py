@@ -27,22 +27,21 @@ def answer(
 
     The first answer counts; a later one exits with 1 and says whose was first.
     """
-    import asyncio
-
     from prsm_core.cli import answering
+    from prsm_core.loop.run import run_to_end
 
     place = answering.Place(workspace, session)
     if request is None:
-        asyncio.run(answering.print_requests(place, as_json=as_json))
+        run_to_end(answering.print_requests(place, as_json=as_json))
         return
     if as_json:
         raise click.UsageError("--json is for the list")
     if request == answering.ALL:
         if not words:
             raise click.UsageError("the answer is missing: allow or deny")
-        if not asyncio.run(answering.answer_all(place, words)):
+        if not run_to_end(answering.answer_all(place, words)):
             click.get_current_context().exit(1)
     elif words:
-        asyncio.run(answering.answer_request(place, request, words))
+        run_to_end(answering.answer_request(place, request, words))
     else:
-        asyncio.run(answering.print_request(place, request))
+        run_to_end(answering.print_request(place, request))

@@ -17,8 +17,7 @@ def attach(session: str | None, workspace: str) -> None:
     that runs. Requests are put to you as in `prsm run`; whoever answers first counts. Ctrl-C or
     the end of input leaves, and the run goes on. Where stdin is no terminal nothing is asked.
     """
-    import asyncio
-
     from prsm_core.cli.attaching import attach_session
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(attach_session(workspace, session))
+    run_to_end(attach_session(workspace, session))

@@ -26,8 +26,7 @@ def events(session: str | None, after: int, follow: bool, workspace: str, as_jso
     SESSION may be the beginning of an id, as long as it fits one session only. With --json each
     line is one event envelope.
     """
-    import asyncio
-
     from prsm_core.cli.reading import print_events
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(print_events(workspace, session, after=after, follow=follow, as_json=as_json))
+    run_to_end(print_events(workspace, session, after=after, follow=follow, as_json=as_json))

@@ -21,8 +21,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @json_option
 def history(agent: str, session: str | None, detail: str, workspace: str, as_json: bool) -> None:
     """Show what AGENT, a name or the beginning of an id, was told, said and did."""
-    import asyncio
-
     from prsm_core.cli.reading import print_history
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(print_history(workspace, session, agent, detail=detail, as_json=as_json))
+    run_to_end(print_history(workspace, session, agent, detail=detail, as_json=as_json))

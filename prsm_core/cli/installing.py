@@ -23,6 +23,7 @@ from prsm_core.cli.logs import configure_logging
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import ConfigError, ProcessError
+from prsm_core.loop.run import run_to_end
 from prsm_core.plugins.own import (
     OWN_PACKAGES,
     PUBLISHED,
@@ -62,10 +63,10 @@ def install_package(name: str, *, debug: bool, with_cli: bool, prefix: str) -> i
     sources = sources_of(package, find_clone(), published=PUBLISHED)
     installer = find_installer()
     install_child_watcher()
-    asyncio.run(_install(package, sources, installer))
+    run_to_end(_install(package, sources, installer))
     place = Path(prefix).expanduser().absolute() if with_cli and package.program else None
     if place is not None:
-        asyncio.run(_install_program(package, place))
+        run_to_end(_install_program(package, place))
     elif with_cli:
         click.echo(f"{package.distribution} needs no program that npm installs.")
     _tell_needs(package, place)

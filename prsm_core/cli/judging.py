@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
@@ -10,6 +9,7 @@ from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, Pe
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_broker
 from prsm_core.permissions.policy import Judgement
 
@@ -37,7 +37,7 @@ def judge_command(
         cwd=setting.cwd,
         command=command,
     )
-    verdict = asyncio.run(_broker(setup, store).reconsider(request, _context(setup, setting)))
+    verdict = run_to_end(_broker(setup, store).reconsider(request, _context(setup, setting)))
     # Where both say the same, the policy says it more exactly.
     is_same = type(verdict) is type(judgement.verdict) and check_of(verdict) is None
     return judgement if is_same else Judgement(verdict=verdict)
@@ -54,8 +54,8 @@ def judge_tool(
     broker, context = _broker(setup, store), _context(setup, setting)
     request = PermissionRequest(agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd)
     if tool not in _OWN_TOOLS:
-        return Judgement(verdict=asyncio.run(broker.reconsider(request, context)))
-    verdict = asyncio.run(broker.judge_call(request, context))
+        return Judgement(verdict=run_to_end(broker.reconsider(request, context)))
+    verdict = run_to_end(broker.judge_call(request, context))
     command = arguments.get("command")
     if isinstance(verdict, Allow) and tool == _SHELL_CALL and isinstance(command, str):
         return judge_command(command, setup, store, setting)

@@ -17,8 +17,7 @@ def kill(agent: str, session: str | None, workspace: str) -> None:
     What they said so far is kept. Killing the master ends the run. Exits with 1 when no such
     agent runs.
     """
-    import asyncio
-
     from prsm_core.cli.control import kill_agent
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(kill_agent(workspace, session, agent))
+    run_to_end(kill_agent(workspace, session, agent))

@@ -101,13 +101,13 @@ def suggest(
 def _loaded(
     launch: Launch, workspace: str, sessions: Sequence[str], other: Path | None
 ) -> tuple[list[Recorded], CommandPolicyStore, frozenset[str]]:
-    import asyncio
 
     from prsm_core.cli.recorded import read_recorded
     from prsm_core.cli.setup import load_setup
+    from prsm_core.loop.run import run_to_end
 
     setup = load_setup(launch, workspace)
-    commands = asyncio.run(read_recorded(workspace, sessions))
+    commands = run_to_end(read_recorded(workspace, sessions))
     trusted = frozenset({str(setup.paths.workspace)} if setup.trusted else ())
     return commands, _policy(setup, other), trusted
 

@@ -25,8 +25,7 @@ def prompt(agent: str, text: str, delivery: str, session: str | None, workspace:
     What cannot be put into the running turn, because its provider takes nothing there, is read at
     the agent's next wait or turn. Exits with 1 when no such agent runs.
     """
-    import asyncio
-
     from prsm_core.cli.control import prompt_agent
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(prompt_agent(workspace, session, agent, text, delivery))
+    run_to_end(prompt_agent(workspace, session, agent, text, delivery))

@@ -19,13 +19,14 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
-from prsm_core.cli.loop import run_to_end
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import PrsmError, StoreError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.loop.interrupts import note_interrupt
+from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest
 
@@ -229,6 +230,7 @@ class _Interrupt:
                 signal.signal(number, handler)
 
     def _came(self, number: int, _frame: FrameType | None) -> None:
+        note_interrupt()
         for other in self._before:
             if other == signal.SIGHUP:
                 signal.signal(other, signal.SIG_IGN)

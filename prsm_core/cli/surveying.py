@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from prsm_core.app import check_set_names, survey_providers
 from prsm_core.cli.logs import redact_stderr
-from prsm_core.cli.loop import run_to_end
 from prsm_core.config.secrets import known_secrets
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:

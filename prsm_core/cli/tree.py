@@ -16,8 +16,7 @@ def tree(session: str | None, workspace: str, as_json: bool) -> None:
 
     SESSION may be the beginning of an id, as long as it fits one session only.
     """
-    import asyncio
-
     from prsm_core.cli.reading import print_tree
+    from prsm_core.loop.run import run_to_end
 
-    asyncio.run(print_tree(workspace, session, as_json=as_json))
+    run_to_end(print_tree(workspace, session, as_json=as_json))

@@ -17,6 +17,7 @@ from prsm_core.config.explain import nearest, problems_of, unknown_key
 from prsm_core.config.json_schema import config_schema, without_titles
 from prsm_core.config.layers import dotted
 from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.loop.interrupts import is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -157,9 +158,9 @@ class _Reading:
             found = model.model_validate(given)
         except ValidationError as error:
             problems = problems_of(error, self._origin, schema=self._schema, above=path)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - code of a plugin; its text may be a secret
+        except BaseException as error:  # code of a plugin; its text may be a secret
+            if is_interrupt(error):
+                raise
             problems = [f"{self._at(*path)}{dotted(path)}: its model fails: {type(error).__name__}"]
         else:
             self.values[path] = found

@@ -8,7 +8,7 @@ name.
 records     what a plugin is and may give       discovery   which plugins there are
 candidate   imports one and asks its hooks      pins        which core it was written for
 manager     what became of all of them          objects     import strings
-guard       calls what plugins have registered  blame       whose code runs
+guard       calls what plugins have registered  hooks       which of them a plugin has
 settings    how objects get theirs              output      what is printed meanwhile
 """
 

@@ -12,6 +12,7 @@ import pluggy
 from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.fields import check_fields
 from prsm_core.plugins.hooks import brings_checks, implementations
 from prsm_core.plugins.output import beside_stdout
@@ -76,8 +77,7 @@ class Candidate:
         if self.is_builtin:
             attempt._activate()
             return attempt
-        interrupts: list[KeyboardInterrupt] = []
-        thread = Thread(target=attempt._attempt, args=[interrupts], daemon=True)
+        thread = Thread(target=attempt._activate, daemon=True)
         with beside_stdout(self.name, thread):
             thread.start()
             thread.join(seconds)
@@ -88,15 +88,7 @@ class Candidate:
             self.brings_checks = attempt.brings_checks
             self.reject(PluginState.BROKEN, late.message, late)
             return self
-        if interrupts:
-            raise interrupts[0]
         return attempt
-
-    def _attempt(self, interrupts: list[KeyboardInterrupt]) -> None:
-        try:
-            self._activate()
-        except KeyboardInterrupt as error:
-            interrupts.append(error)
 
     def _activate(self) -> None:
         try:
@@ -107,11 +99,11 @@ class Candidate:
             self.hooks = tuple(sorted({hook for hook, _ in found}))
             for hook, function in found:
                 self._ask(hook, function)
-        except KeyboardInterrupt:
-            raise
         except (IncompatibleError, pluggy.PluginValidationError) as error:
             self.reject(PluginState.INCOMPATIBLE, one_line(error), error)
-        except BaseException as error:  # noqa: BLE001 - a plugin may even exit at its import
+        except BaseException as error:  # a plugin may even exit at its import
+            if is_interrupt(error):
+                raise
             self.reject(PluginState.BROKEN, one_line(error), error)
 
     def _check_pins(self) -> None:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.distributions import distribution_of
 from prsm_core.errors import PluginError, PrsmError
-from prsm_core.plugins.blame import note_module
+from prsm_core.loop.blame import note_module
+from prsm_core.loop.blocking import BlockedError
+from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.objects import load_object
 from prsm_core.plugins.records import WORDS, one_line
 from prsm_core.plugins.settings import WithSettings, reference_of
@@ -52,10 +54,6 @@ class PluginFaultError(PluginError):
 
 class TooLateError(PluginFaultError):
     """A call of a plugin's code did not end in time, or was made to."""
-
-
-class BlockedError(BaseException):
-    """Raised in the code of a plugin that has blocked the event loop for too long."""
 
 
 class Guest:
@@ -191,14 +189,12 @@ def is_ours(error: BaseException) -> bool:
     That is Ctrl-C, the cancellation of a task that was cancelled, and the end of a coroutine that
     nobody runs any more.
     """
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(KeyboardInterrupt) is not None
     if isinstance(error, asyncio.CancelledError):
         task = _running_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, GeneratorExit):
         return _is_loop_running() and _running_task() is None
-    return isinstance(error, KeyboardInterrupt)
+    return is_interrupt(error)
 
 
 def _in_words(error: BaseException) -> str:

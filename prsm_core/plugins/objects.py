@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from prsm_core.errors import PluginError
+from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.records import one_line
 
@@ -25,9 +26,9 @@ def load_object(reference: object, *, plugin: str) -> Any:
         value: Any = sys.modules.get(module) or _imported(module, plugin)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if is_interrupt(error):
+            raise
         raise PluginError(
             f"plugin {plugin}: cannot import {reference!r}: {one_line(error)}",
             hint=f"reinstall the plugin, or disable it: PRSM_DISABLED_PLUGINS={plugin}",

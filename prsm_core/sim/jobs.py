@@ -13,6 +13,7 @@ import prsm_core
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
+from prsm_core.loop.run import run_to_end
 from prsm_core.sim.outcome import Outcome
 from prsm_core.sim.world import simulate
 
@@ -32,7 +33,7 @@ def play_all(plans: Sequence[Plan], jobs: int, on_outcome: OnOutcome) -> None:
     one of the processes ends by itself.
     """
     if jobs > 1 and len(plans) > 1:
-        asyncio.run(_spread(plans, min(jobs, len(plans)), on_outcome))
+        run_to_end(_spread(plans, min(jobs, len(plans)), on_outcome))
         return
     for plan in plans:
         if not on_outcome(simulate(plan)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import os
 import platform
@@ -22,6 +21,7 @@ from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.processes.table import find_lineage
 from prsm_core.errors import StoreError
+from prsm_core.loop.run import run_to_end
 from prsm_core.plugins.pins import core_pins, core_version, satisfies
 from prsm_core.store.connection import sqlite_version
 
@@ -67,7 +67,7 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
 
 def check_sandbox(paths: Paths) -> Iterator[Finding]:
     """Look from inside whether shell commands and gates can be shut in here."""
-    state = asyncio.run(_sandbox_state(paths))
+    state = run_to_end(_sandbox_state(paths))
     if state.is_active and not state.gaps:
         yield ok("sandbox", f"shell commands and gates can be shut in; {_NEVER_IN_IT}")
     elif state.is_active:

@@ -15,17 +15,17 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.plugins.blame import place_of_frame
-from prsm_core.plugins.guard import BlockedError
+from prsm_core.loop.blame import place_of_frame
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from prsm_core.plugins.blame import Place
+    from prsm_core.loop.blame import Place
 
 LOOK_SECONDS = 1.0
 TOLD_AFTER = 3  # looks
@@ -36,12 +36,43 @@ _SIGNAL = signal.SIGURG  # ignored where nobody asks for it
 _log = logging.getLogger("prsm.engine")
 
 
-class LoopWatch:
-    """Owns what is known of one loop; `look` is called by one thread, `interrupt` by the loop's."""
+class BlockedError(BaseException):
+    """Raised in the code of a plugin that has blocked the event loop for too long."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+
+class Ticker:
+    """Says when to look: each second, until it is stopped."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+
+    def wait(self) -> bool:
+        """Wait for the next look; return whether there is one."""
+        return not self._over.wait(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Have the one that waits look no more."""
+        self._over.set()
+
+
+class LoopWatch:
+    """Owns what is known of one loop; `look` is called by one thread, `interrupt` by the loop's.
+
+    Args:
+        loop: The loop.
+        where: Says which code its thread runs; None: none that may be told of.
+        end: Makes its thread call `interrupt`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        where: Callable[[], Place | None],
+        end: Callable[[], None],
+    ) -> None:
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._where = where
+        self._end = end
         self._answered = threading.Event()
         self._answered.set()
         self._looks = 0  # since the loop was asked, without an answer
@@ -52,7 +83,7 @@ class LoopWatch:
         """Ask the loop for a sign of life; tell of one that owes it for a while."""
         if self._answered.is_set():
             if self._blocking is not None:
-                _log.info("the event loop goes on after about %.0f s", self._looks * LOOK_SECONDS)
+                _log.info("the event loop goes on after about %.0f s", self._seconds)
             self._looks, self._blocking, self._is_condemned = 0, None, False
             self._answered.clear()
             self._loop.call_soon_threadsafe(self._answered.set)
@@ -60,21 +91,19 @@ class LoopWatch:
         self._looks += 1
         if self._looks == TOLD_AFTER:
             self._tell()
-        if self._looks >= ENDED_AFTER and self._blocking is not None:
-            self._end(self._blocking)
+        if self._looks >= ENDED_AFTER and self._blocking is not None and self._blocking.is_plugin:
+            self._is_condemned = True
+            self._end()
+
+    @property
+    def _seconds(self) -> float:
+        return self._looks * LOOK_SECONDS
 
     def _tell(self) -> None:
-        self._blocking = place_of_frame(sys._current_frames().get(self._thread))
+        self._blocking = self._where()
         if self._blocking is not None:
-            seconds = self._looks * LOOK_SECONDS
-            _log.warning(
-                "%s has blocked all agents for %.0f s: it does not return", self._blocking, seconds
-            )
-
-    def _end(self, blocking: Place) -> None:
-        if blocking.is_plugin:
-            self._is_condemned = True
-            signal.pthread_kill(self._thread, _SIGNAL)
+            text = "%s has blocked all agents for %.0f s: it does not return"
+            _log.warning(text, self._blocking, self._seconds)
 
     def interrupt(self, _number: int, frame: FrameType | None) -> None:
         """Raise BlockedError in the code that blocks, if it still does."""
@@ -83,17 +112,18 @@ class LoopWatch:
         blocking = self._blocking
         is_it = place is not None and blocking is not None and place.code is blocking.code
         if is_it and not self._answered.is_set():
-            seconds = self._looks * LOOK_SECONDS
-            raise BlockedError(f"it has blocked all agents for {seconds:.0f} s")
+            raise BlockedError(f"it has blocked all agents for {self._seconds:.0f} s")
 
 
 @contextmanager
-def watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Watch a loop that the main thread is about to run."""
-    watch, over = LoopWatch(loop), threading.Event()
+def watched(loop: asyncio.AbstractEventLoop, ticker: Ticker | None = None) -> Iterator[None]:
+    """Watch a loop that this thread, the main one, is about to run."""
+    ticker = ticker or Ticker()
+    me = threading.get_ident()
+    watch = LoopWatch(loop, partial(_place_in, me), partial(signal.pthread_kill, me, _SIGNAL))
 
     def run() -> None:
-        while not over.wait(LOOK_SECONDS):
+        while ticker.wait():
             watch.look()
 
     before: Any = signal.signal(_SIGNAL, watch.interrupt)
@@ -102,6 +132,10 @@ def watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        ticker.stop()
         thread.join()
         signal.signal(_SIGNAL, before)
+
+
+def _place_in(thread: int) -> Place | None:
+    return place_of_frame(sys._current_frames().get(thread))

@@ -44,7 +44,7 @@ def _end_late(code: int) -> None:
 
 
 def _place(frame: FrameType | None) -> str:
-    from prsm_core.plugins.blame import place_of_frame
+    from prsm_core.loop.blame import place_of_frame
 
     return str(place_of_frame(frame) or "a place in no code of a plugin")
 

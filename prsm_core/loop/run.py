@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core.cli.leaving import leave_behind
-from prsm_core.engine.blocking import watched
-from prsm_core.plugins.blame import place_of_error, place_of_frame, place_of_task
+from prsm_core.loop.blame import place_of_error, place_of_frame, place_of_task
+from prsm_core.loop.blocking import watched
+from prsm_core.loop.interrupts import is_interrupt, note_interrupt, noting_interrupts
+from prsm_core.loop.leaving import leave_behind
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -85,10 +85,12 @@ def _until_done(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
     while not task.done():
         try:
             loop.run_until_complete(task)
-        except SystemExit as error:
+        except (SystemExit, KeyboardInterrupt) as error:
+            if is_interrupt(error):
+                raise
             if not task.done():
-                place = place_of_error(error)
-                _log.warning("%s called sys.exit(%r): nothing ends but it", place, error.code)
+                text = "%s raised %r, in no call of ours: nothing ends but it"
+                _log.warning(text, place_of_error(error), error)
     return task.result()
 
 
@@ -98,21 +100,15 @@ def _interruptible(task: asyncio.Task[Any]) -> Iterator[list[int]]:
     interrupts: list[int] = []
 
     def came(number: int, _frame: FrameType | None) -> None:
+        note_interrupt()
         interrupts.append(number)
         if len(interrupts) > 1 or task.done():
             raise KeyboardInterrupt
         task.cancel()
         task.get_loop().call_soon_threadsafe(lambda: None)  # wake it
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    with noting_interrupts(came):
         yield interrupts
-        return
-    signal.signal(signal.SIGINT, came)
-    try:
-        yield interrupts
-    finally:
-        if signal.getsignal(signal.SIGINT) is came:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:

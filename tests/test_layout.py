@@ -109,9 +109,9 @@ def test_only_the_engines_process_room_starts_processes():
     assert not starters
 
 
-# Whoever else runs a loop has no code of a plugin on it: the simulator plays scripts in time of its
-# own, and the model server of tests is a program for itself.
-RUNNERS = (CORE / "loop" / "run.py", CORE / "sim" / "world.py", CORE / "testing" / "model_server.py")
+# Whoever else runs a loop has no code of a plugin on it: the simulator plays scripts in time of
+# its own, and the model server of tests is a program for itself.
+RUNNERS = {CORE / place for place in ("loop/run.py", "sim/world.py", "testing/model_server.py")}
 _RUNS = ("asyncio.run", "asyncio.Runner", "asyncio.new_event_loop", "anyio.run")
 
 

@@ -42,9 +42,9 @@ def in_a_group() -> None:
 
 @pytest.mark.parametrize("deed", [made_up, in_a_group])
 def test_one_that_a_plugin_raises_is_its_failure(noting, deed):
-    with pytest.raises(PluginFaultError, match="event sink bad failed in write: "):
-        with GUEST.calling("write"):
-            deed()
+    failed = pytest.raises(PluginFaultError, match="event sink bad failed in write: ")
+    with failed, GUEST.calling("write"):
+        deed()
 
 
 def test_a_signal_is_ctrl_c_in_the_middle_of_a_plugins_code(noting):
@@ -52,12 +52,16 @@ def test_a_signal_is_ctrl_c_in_the_middle_of_a_plugins_code(noting):
         press_ctrl_c()
 
 
+def pressed_in_a_group() -> None:
+    try:
+        press_ctrl_c()
+    except KeyboardInterrupt as error:
+        raise BaseExceptionGroup("g", [error]) from None
+
+
 def test_a_signal_is_ctrl_c_also_in_a_group(noting):
     with pytest.raises(BaseExceptionGroup) as raised, GUEST.calling("write"):
-        try:
-            press_ctrl_c()
-        except KeyboardInterrupt as error:
-            raise BaseExceptionGroup("g", [error]) from None
+        pressed_in_a_group()
     assert is_interrupt(raised.value)
 
 

@@ -13,6 +13,7 @@ from prsm_core.distributions import (
     CORE_ROOT,
     distribution_of,
     entry_points_of_plugins,
+    module_of,
     root_of,
 )
 
@@ -76,7 +77,7 @@ def place_of_task(task: asyncio.Task[Any]) -> Place | None:
 
 
 def _place(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
-    named = {root_of(point.module) for point in entry_points_of_plugins()}
+    named = {root_of(module_of(point)) for point in entry_points_of_plugins()}
     roots = (_roots | named) - {CORE_ROOT, ""}
     first = None
     for frame, line in frames:

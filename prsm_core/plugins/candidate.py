@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,12 @@ from prsm_core.plugins.records import (
     Spec,
     one_line,
 )
+from prsm_core.plugins.surroundings import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +82,9 @@ class Candidate:
             attempt._activate()
             return attempt
         thread = Thread(target=attempt._activate, daemon=True)
-        with beside_stdout(self.name, thread):
+        # What ends the process at once cannot be caught: this is the last that is seen then.
+        _log.debug("plugin %s of %s %s is loaded", self.name, self.distribution, self.version)
+        with undisturbed(self.name), beside_stdout(self.name, thread):
             thread.start()
             thread.join(seconds)
         if thread.is_alive():

@@ -6,7 +6,8 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.distributions import CORE, entry_points_of_plugins
+from prsm_core.distributions import CORE, entry_points_of_plugins, packaged
+from prsm_core.errors import PluginError
 from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.pins import core_pins, core_version
 from prsm_core.plugins.records import PluginState, unknown
@@ -34,20 +35,27 @@ def builtin(name: str, module: str) -> Candidate:
 
 def installed(entry_points: Iterable[EntryPoint] | None) -> list[Candidate]:
     """Return the plugins of these entry points (None: of all distributions), in order of name."""
-    plugins = []
-    for point in entry_points_of_plugins() if entry_points is None else entry_points:
-        dist = point.dist
-        plugins.append(
-            Candidate(
-                name=point.name,
-                distribution=(dist and dist.name) or "?",
-                version=(dist and dist.version) or "?",
-                load=point.load,
-                core_pins=tuple(core_pins(dist.requires or () if dist else ())),
-            )
-        )
+    points = entry_points_of_plugins() if entry_points is None else entry_points
+    plugins = [_candidate(point) for point in points]
     # The scan gives the order of the file system.
     return sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution))
+
+
+def _candidate(point: EntryPoint) -> Candidate:
+    dist = packaged(point.dist)
+    plugin = Candidate(
+        name=point.name,
+        distribution=dist.name,
+        version=dist.version,
+        load=point.load,
+        core_pins=tuple(core_pins(dist.requires)),
+    )
+    problem = dist.problem
+    if point.pattern.match(point.value) is None:
+        problem = f"its entry point is {point.value!r}, and names no module"
+    if problem is not None:
+        plugin.reject(PluginState.BROKEN, problem, PluginError(problem))
+    return plugin
 
 
 def apply_lists(

@@ -10,6 +10,7 @@ from prsm_core.errors import PluginError
 from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.records import one_line
+from prsm_core.plugins.surroundings import undisturbed
 
 
 def load_object(reference: object, *, plugin: str) -> Any:
@@ -37,5 +38,5 @@ def load_object(reference: object, *, plugin: str) -> Any:
 
 
 def _imported(module: str, plugin: str) -> Any:
-    with beside_stdout(plugin):
+    with undisturbed(plugin), beside_stdout(plugin):
         return importlib.import_module(module)

@@ -32,9 +32,11 @@ def beside_stdout(plugin: str, thread: threading.Thread | None = None) -> Iterat
             try:
                 yield
             finally:
-                if sys.stdout is aside and not (thread and thread.is_alive()):
-                    sys.stdout = aside.stream
+                is_kept = sys.stdout is aside
+                sys.stdout = aside if thread and thread.is_alive() else aside.stream
                 printed = aside.end()
+                if not is_kept:
+                    _log.warning("plugin %s changed sys.stdout as it was loaded: put back", plugin)
         file.seek(0)
         _tell(plugin, printed + file.read(SHOWN))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -11,6 +10,7 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,14 +58,26 @@ def _of(module: Any, name: str) -> _Belonging:
     return _Belonging(full, partial(getattr, module, name), partial(setattr, module, name))
 
 
-def _folder() -> str | None:
+def _policy() -> Any:
+    import asyncio  # not to be paid for by who only lists plugins
+
+    return asyncio.get_event_loop_policy()
+
+
+def _set_policy(policy: Any) -> None:
+    import asyncio
+
+    asyncio.set_event_loop_policy(policy)
+
+
+def _folder() -> Path | None:
     try:
-        return os.getcwd()
+        return Path.cwd()
     except FileNotFoundError:
         return None
 
 
-def _enter(folder: str | None) -> None:
+def _enter(folder: Path | None) -> None:
     with suppress(OSError):  # it has gone: there is none to put back
         os.chdir(folder or "/")
 
@@ -82,8 +94,12 @@ def _set_handlers(handlers: list[logging.Handler]) -> None:
 
 def _handler(name: str) -> _Belonging:
     number = signal.Signals[name]
-    get = partial(signal.getsignal, number)
-    return _Belonging(f"the handler of {name}", get, partial(signal.signal, number))
+
+    def put(handler: Any) -> None:
+        if handler is not None:  # else it was set in C, and Python cannot set it again
+            signal.signal(number, handler)
+
+    return _Belonging(f"the handler of {name}", partial(signal.getsignal, number), put)
 
 
 _BELONGINGS = (
@@ -93,9 +109,7 @@ _BELONGINGS = (
     _of(sys, "unraisablehook"),
     _of(sys, "displayhook"),
     _of(threading, "excepthook"),
-    _Belonging(
-        "the policy of event loops", asyncio.get_event_loop_policy, asyncio.set_event_loop_policy
-    ),
+    _Belonging("the policy of event loops", _policy, _set_policy),
     _Belonging("the current folder", _folder, _enter),
     _Belonging("the umask", _umask, os.umask),
     _Belonging("sys.setrecursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),

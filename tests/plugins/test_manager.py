@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -170,9 +171,18 @@ def test_a_plugin_may_implement_a_hook_of_a_later_version_if_it_says_so(site):
 
 
 def test_ctrl_c_is_nobodys_fault(site):
-    site.add("slow", "raise KeyboardInterrupt")
+    go = threading.Event()
+    sys.modules["go"] = go  # type: ignore[assignment]
+    site.modules.append("go")
+    site.add("slow", "import go, os, signal\nos.kill(os.getpid(), signal.SIGINT)\ngo.wait()")
     with pytest.raises(KeyboardInterrupt):
         site.load()
+    go.set()
+
+
+def test_a_keyboard_interrupt_that_a_plugin_raises_is_its_fault(site):
+    site.add("cross", "raise KeyboardInterrupt")
+    assert states(site.load()) == {"cross": "broken"}
 
 
 @pytest.mark.requirement("C6")

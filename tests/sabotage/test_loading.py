@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,10 +46,10 @@ def install(site: Site, case: Loading) -> None:
 
 def surroundings() -> tuple[object, ...]:
     return (
-        *(sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.unraisablehook),
+        *(sys.stdout, sys.stdin, sys.stderr, sys.excepthook, sys.unraisablehook),
         threading.excepthook,
         asyncio.get_event_loop_policy(),
-        os.getcwd(),
+        Path.cwd(),
         os.umask(0o022),
         sys.getrecursionlimit(),
         *(logging.root.level, logging.root.manager.disable, tuple(logging.root.handlers)),
@@ -56,16 +57,19 @@ def surroundings() -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("case", TABLE, ids=str)
-def test_a_plugin_that_is_loaded(site, caplog, case):
+def test_a_plugin_that_is_loaded(site, caplog, monkeypatch, case):
+    if case in HANGS:  # its thread goes on: what it prints then is told for as long as there is one
+        monkeypatch.setattr(sys, "stdout", sys.stdout)
     install(site, case)
-    site.add("good", provider("good"))
+    if case not in HANGS:  # else the other one would have moments only, too
+        site.add("good", provider("good"))
     os.umask(0o022)
     before = surroundings()
     manager = site.load({"PRSM_PLUGIN_TIMEOUT": f"{case.seconds:g}"})
-    assert surroundings() == before
+    assert surroundings()[case in HANGS :] == before[case in HANGS :]
     records = {record.name: record for record in manager.records}
-    assert (records["good"].state, records["good"].error) == ("active", None)
-    bad = records["bad"]
+    bad = records.pop("bad")
+    assert [(record.state, record.error) for record in records.values()] in ([], [("active", None)])
     if case.error is None:
         assert (bad.state, bad.error) == ("active", None)
         assert list(manager.collect(PermissionCheckSpec)) == ["guard"]
@@ -83,8 +87,13 @@ def test_the_table_has_all_kinds():
     assert len({case.name for case in TABLE}) == len(TABLE)
 
 
-def test_what_hangs_has_moments_only():
-    assert all(case.seconds < 1 for case in HANGS)
+def test_one_that_hangs_keeps_no_other_out(site):
+    install(site, HANGS[0])
+    site.add("good", provider("good"))
+    records = {
+        record.name: record.state for record in site.load({"PRSM_PLUGIN_TIMEOUT": "5"}).records
+    }
+    assert records == {"bad": "broken", "good": "active"}
 
 
 def test_two_packages_with_one_check_are_both_kept_out(site):
@@ -106,19 +115,18 @@ def test_two_packages_with_one_name_are_both_kept_out(site):
 
 
 def test_the_name_of_a_builtin_is_nobody_elses(site):
-    core = site.builtin("core", provider("core"))
-    site.add("core", TABLE[-1].code)
-    manager = site.load(builtins=[core])
-    states = {record.distribution: record.state.value for record in manager.records}
-    assert states["prsm-core"] == "active"
-    assert states["prsm-core"] != [r.state for r in manager.records if r.is_quarantined]
-    assert [record.is_quarantined for record in manager.records].count(True) == 1
+    ours = site.builtin("face", provider("face"))
+    site.add("face", TABLE[-1].code)
+    records = {record.distribution: record for record in site.load(builtins=[ours]).records}
+    assert records["prsm-core"].state == "active"
+    assert records["prsm-face"].is_quarantined
+    assert "registered by prsm-core" in (records["prsm-face"].error or "")
 
 
 def test_a_plugin_is_named_before_its_code_runs(site, caplog):
     """What ends the process at once cannot be caught; `prsm --debug` shows who was the last."""
     caplog.set_level(logging.DEBUG, "prsm_core.plugins")
-    site.add("bad", "import logging\nlogging.getLogger('bad').critical('its code runs')\n" + provider())
+    site.add("bad", f"import logging\nlogging.getLogger('bad').critical('its code runs')\n{CHECK}")
     site.load()
     before = caplog.messages[: caplog.messages.index("its code runs")]
     assert before[-1] == "plugin bad of prsm-bad 1.0 is loaded"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.config.schema import SandboxSettings
-from prsm_core.distributions import CORE, GROUP
+from prsm_core.distributions import CORE, GROUP, Packaged, packaged
 from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
@@ -51,10 +51,11 @@ def check_python() -> Iterator[Finding]:
 
 def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[Finding]:
     """Look whether the packages of PRSM are of one release, each of them there once."""
-    found: defaultdict[str, list[Distribution]] = defaultdict(list)
+    found: defaultdict[str, list[Packaged]] = defaultdict(list)
     for dist in distributions() if installed is None else installed:
-        if dist.name and (dist.name == CORE or _is_plugin(dist)):
-            found[dist.name].append(dist)
+        described = packaged(dist)
+        if described.name == CORE or _is_plugin(dist):
+            found[described.name].append(described)
     bad = [finding for dists in found.values() for finding in _problems(dists)]
     if CORE not in found:
         cure = "install it as the README says; without that no plugin can be found"
@@ -124,9 +125,12 @@ def _is_plugin(dist: Distribution) -> bool:
     return any(point.group == GROUP for point in dist.entry_points)
 
 
-def _problems(dists: list[Distribution]) -> Iterator[Finding]:
+def _problems(dists: list[Packaged]) -> Iterator[Finding]:
     name, versions = dists[0].name, [dist.version for dist in dists]
-    for pin in core_pins(dists[0].requires or ()):
+    for dist in dists:
+        if dist.problem is not None:
+            yield broken("packages", dist.problem, "install what that folder is of again")
+    for pin in core_pins(dists[0].requires):
         if not satisfies(core_version(), pin):
             yield broken(
                 "packages",

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from prsm_core import PermissionCheckSpec
-from tests.sabotage.loading import HANGS, TABLE, Loading
+from tests.sabotage.loading import CHECK, HANGS, TABLE, Loading
 from tests.site_folder import Site, provider
 
 pytestmark = pytest.mark.requirement("C5", "C6", "F9")

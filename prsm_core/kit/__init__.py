@@ -8,6 +8,7 @@ known_version … kept until the program changes         npm  … told by its pa
 programs      a program as a person can type it
 starting      what keeps a program from beginning its work
 reading       what a program writes: any of it may be missing or odd
+turns         events of a turn for who reads them, and a session that runs turns
 terminal      what a program says, made harmless       endings  how it ended, in words
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.kit.starting import proxy_missing, require_folder
     from prsm_core.kit.terminal import one_line, readable_tail
+    from prsm_core.kit.turns import Turn, TurnSession
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
 
 __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
@@ -48,6 +50,8 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "HookAsker",
     "HookGate",
     "Parser",
+    "Turn",
+    "TurnSession",
     "VersionRange",
     "as_object",
     "deadline",
@@ -97,6 +101,7 @@ _HOMES = {
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
     "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
     "prsm_core.kit.terminal": ("one_line", "readable_tail"),
+    "prsm_core.kit.turns": ("Turn", "TurnSession"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

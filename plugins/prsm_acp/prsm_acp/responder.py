@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_acp.events import Translator
     from prsm_acp.manifest import Manifest
-    from prsm_acp.turn import Turn
+    from prsm_acp.turn import AcpTurn
     from prsm_core import (
         AgentHost,
         SessionRequest,
@@ -50,7 +50,7 @@ class Responder:
         self._allowed: dict[str, str] = {}  # texts that may be written once, by path
         self._granted: dict[str, PermissionRequest] = {}  # the last leave of each call
 
-    async def respond(self, turn: Turn | None, method: str, params: Json) -> Json:
+    async def respond(self, turn: AcpTurn | None, method: str, params: Json) -> Json:
         """Return the answer to a request; raise AcpError to refuse it.
 
         Outside its turn, and for a turn that is not wanted any more, everything is refused.
@@ -72,7 +72,7 @@ class Responder:
         done: Json = given
         return done
 
-    async def _permission(self, turn: Turn, params: Json) -> Json:
+    async def _permission(self, turn: AcpTurn, params: Json) -> Json:
         options = tools.objects(params.get("options"))
         call, events = self._translator.asked(as_object(params.get("toolCall")))
         await turn.put(events)

@@ -13,7 +13,7 @@ from prsm_acp.launch import prepare
 from prsm_acp.manifest import McpPlace
 from prsm_acp.prompt import SERVER, prompt_text
 from prsm_acp.responder import Responder
-from prsm_acp.turn import Turn
+from prsm_acp.turn import AcpTurn
 from prsm_core import (
     AgentError,
     ErrorKind,
@@ -21,17 +21,17 @@ from prsm_core import (
     OrchestrationError,
     ProviderEvent,
     ProviderNotAvailableError,
-    ProviderSession,
+    PrsmError,
     StepEnded,
     StopReason,
     TurnEnded,
     deadline,
     proxy_missing,
 )
-from prsm_core.kit import as_object, one_line
+from prsm_core.kit import TurnSession, as_object, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from prsm_acp.config import AcpConfig
@@ -49,11 +49,10 @@ if TYPE_CHECKING:
     MakeLaunch = Callable[[SessionRequest | None, Path, McpEndpoint | None], Launch]
 
 _CONNECT_SECONDS = 30.0
-_INTERRUPT_SECONDS = 2.0
 _PATIENT_SHARE = 0.8  # of the time after which an agent cuts calls off
 
 
-class AcpSession(ProviderSession):
+class AcpSession(TurnSession[AcpTurn]):
     """One agent's session; `launch` says how its process is started."""
 
     def __init__(
@@ -67,11 +66,11 @@ class AcpSession(ProviderSession):
         launch: MakeLaunch,
         home: Path,
     ) -> None:
+        super().__init__(request.name, services)
         self._request = request
         self._host = host
         self._config = config
         self._manifest = manifest
-        self._services = services
         self._launch = launch
         self._home = home
         self._stack = AsyncExitStack()
@@ -79,7 +78,6 @@ class AcpSession(ProviderSession):
         self._translator = Translator(manifest, host.is_orchestration)
         self._responder = Responder(request, host, manifest, self._translator)
         self._session_id = ""
-        self._turn: Turn | None = None
         self._role: str | None = request.system_prompt  # until the agent has been told it
         self.resume_token = request.resume_token
 
@@ -94,10 +92,10 @@ class AcpSession(ProviderSession):
         launch = self._launch(self._request, self._home, endpoint)
         await prepare(launch, self._home)
         name = self._manifest.name
-        process = await self._services.start_process(
+        process = await self.services.start_process(
             launch.argv, name=name, cwd=launch.cwd, env=launch.env
         )
-        self._connection = connection = Connection(name, process, self._services, self)
+        self._connection = connection = Connection(name, process, self.services, self)
         greeting = await handshake.greet(connection, self._config, self._manifest)
         servers = handshake.described(self._servers(endpoint), greeting, self._manifest)
         opened = await self._opened(connection, greeting, servers)
@@ -108,10 +106,10 @@ class AcpSession(ProviderSession):
 
     async def close(self) -> None:
         """End the agent: politely where its session is to be loaded again, else at once."""
-        turn, connection = self._turn, self._connection
+        turn, connection = self.turn, self._connection
         try:
             if turn is not None:
-                await self._stop(turn)
+                await self.stop(turn)
             if connection is not None:
                 await connection.aclose(politely=turn is None and self._manifest.quirks.loads)
         finally:
@@ -166,30 +164,16 @@ class AcpSession(ProviderSession):
     async def _until_connected(self, endpoint: McpEndpoint) -> None:
         """Wait for the proxy: an agent without it would go on without PRSM's tools."""
         try:
-            async with deadline(self._services, _CONNECT_SECONDS):
+            async with deadline(self.services, _CONNECT_SECONDS):
                 await endpoint.until_connected()
         except TimeoutError as error:
             raise proxy_missing(self._manifest.name, _CONNECT_SECONDS) from error
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; see ProviderSession."""
-        if self._turn is not None:
-            raise OrchestrationError(f"{self._request.name}: a turn is running already")
-        turn = self._turn = Turn(self._services)
-        begin = self._services.start_soon(self._begin, turn, context, name="acp turn")
-        try:
-            while True:
-                event = await turn.next()
-                yield event
-                if isinstance(event, TurnEnded):
-                    return
-        finally:
-            turn.leave()  # first: the agent must not wait for a reader while it is stopped
-            await self._stop(turn)
-            begin.cancel()
-            self._turn = None
+    def new_turn(self) -> AcpTurn:
+        """Return what keeps a turn; see TurnSession."""
+        return AcpTurn(self.services)
 
-    async def _begin(self, turn: Turn, context: AssembledContext) -> None:
+    async def begin(self, turn: AcpTurn, context: AssembledContext) -> None:
         """Send the prompt and end the turn with its answer."""
         connection = self._connection
         if connection is None:
@@ -204,20 +188,19 @@ class AcpSession(ProviderSession):
             await self._ended_under(turn, error)
         except AcpError as error:
             await self._finish(turn, self._failed(error))
-        except Exception as error:
-            surprise = AgentError(
-                kind=ErrorKind.UNKNOWN, message=f"{type(error).__name__}: {error}"
-            )
-            await self._finish(turn, TurnEnded(StopReason.ERROR, surprise))
-            raise
         else:
             await self._answered(turn, reply)
 
-    async def _answered(self, turn: Turn, reply: Mapping[str, Any]) -> None:
+    async def refused(self, turn: AcpTurn, error: PrsmError) -> None:
+        """End a turn that could not begin, or whose answer could not be taken."""
+        why = AgentError(kind=ErrorKind.UNKNOWN, message=error.message)
+        await self._finish(turn, TurnEnded(StopReason.ERROR, why))
+
+    async def _answered(self, turn: AcpTurn, reply: Mapping[str, Any]) -> None:
         report = self._translator.usage.answered(reply)
         reports: list[ProviderEvent] = [report] if report else []
         ended = turn_ended(reply.get("stopReason"))
-        if turn.cancelled and ended.stop_reason is not StopReason.END_TURN:
+        if turn.stopping and ended.stop_reason is not StopReason.END_TURN:
             ended = TurnEnded(StopReason.ABORTED)
         elif self._translator.failure is not None:
             ended = self._failed(AcpError(one_line(self._translator.failure)))
@@ -227,33 +210,16 @@ class AcpSession(ProviderSession):
         self.reusable = self.reusable and self._manifest.quirks.reusable_after_error
         return TurnEnded(StopReason.ERROR, agent_error(error))
 
-    async def interrupt(self) -> None:
-        """End the running turn within two seconds; see ProviderSession."""
-        if self._turn is not None:
-            await self._stop(self._turn)
+    async def stop(self, turn: AcpTurn) -> None:
+        """End a turn; see TurnSession. An agent that takes no other one is ended with it."""
+        was_running = turn.sent and not turn.over.is_set()
+        await super().stop(turn)
+        if was_running and not self.reusable and self._connection is not None:
+            self._connection.kill()  # its calls would go on
 
-    async def _stop(self, turn: Turn) -> None:
-        """Cancel a turn; end it ourselves where the agent does not."""
-        if turn.over.is_set():
-            return
-        aborted = TurnEnded(StopReason.ABORTED)
-        if not turn.sent:
-            await self._finish(turn, aborted)
-            return
+    async def ask_to_end(self, turn: AcpTurn) -> None:
+        """Cancel a turn; see TurnSession."""
         self.reusable = self.reusable and self._manifest.quirks.reusable_after_cancel
-        try:
-            async with deadline(self._services, _INTERRUPT_SECONDS):
-                await self._cancel(turn)
-                await turn.over.wait()
-        except TimeoutError:
-            self.reusable = False  # it may still be in that turn
-            told = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
-            await self._finish(turn, aborted, told)
-        if not self.reusable and self._connection is not None:
-            self._connection.kill()  # it takes no other turn, and its calls would go on
-
-    async def _cancel(self, turn: Turn) -> None:
-        turn.cancelled = True
         turn.drop_work()
         if self._connection is not None:
             try:
@@ -261,18 +227,28 @@ class AcpSession(ProviderSession):
             except AcpClosedError:
                 return  # the prompt learns of it, too
 
-    async def _finish(self, turn: Turn, ended: TurnEnded, *events: ProviderEvent) -> None:
+    async def aborted(self, turn: AcpTurn) -> None:
+        """End a turn that the agent knows nothing of."""
+        await self._finish(turn, TurnEnded(StopReason.ABORTED))
+
+    async def unconfirmed(self, turn: AcpTurn) -> None:
+        """End a turn that the agent did not end."""
+        self.reusable = False  # it may still be in that turn
+        told = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
+        await self._finish(turn, TurnEnded(StopReason.ABORTED), told)
+
+    async def _finish(self, turn: AcpTurn, ended: TurnEnded, *events: ProviderEvent) -> None:
         self._responder.forget()
         rest = self._translator.finish()
         steps: list[ProviderEvent] = [StepEnded()] if ended.error is None else []
         await turn.put([*rest, *events, *steps, ended])
 
-    async def _ended_under(self, turn: Turn, error: AcpClosedError) -> None:
+    async def _ended_under(self, turn: AcpTurn, error: AcpClosedError) -> None:
         """End a turn so that the next one has a session of its own."""
         self.reusable = False
         notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
-        ended = TurnEnded(StopReason.ABORTED) if turn.cancelled else None
+        ended = TurnEnded(StopReason.ABORTED) if turn.stopping else None
         await self._finish(turn, ended or TurnEnded(StopReason.ERROR, failed), notice)
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -282,7 +258,7 @@ class AcpSession(ProviderSession):
         """
         if method != "session/update" or params.get("sessionId") != self._session_id:
             return
-        update, turn = as_object(params.get("update")), self._turn
+        update, turn = as_object(params.get("update")), self.turn
         if turn is None or not turn.sent or turn.over.is_set():
             self._translator.note_usage(update)
         else:
@@ -290,4 +266,4 @@ class AcpSession(ProviderSession):
 
     async def on_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Answer what the agent asks."""
-        return await self._responder.respond(self._turn, method, params)
+        return await self._responder.respond(self.turn, method, params)

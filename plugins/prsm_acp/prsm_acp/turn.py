@@ -1,63 +1,37 @@
-"""One running turn: its bounded queue of events, what it is asked meanwhile, and how it ends."""
+"""One running turn of an ACP agent: what it is asked meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    ProviderEvent,
-    TurnEnded,
-)
+from prsm_core.kit import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from prsm_core import (
         BackgroundTask,
         ProviderServices,
     )
 
-_MAX_EVENTS = 1000  # then the agent waits for the reader
 
-
-class Turn:
-    """State of one turn; the session decides, this keeps."""
+class AcpTurn(Turn):
+    """A turn, and what works on the agent's requests in it."""
 
     def __init__(self, services: ProviderServices) -> None:
+        super().__init__()
         self._services = services
-        self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
-        self._left = False
         self._work: dict[asyncio.Future[Any], BackgroundTask] = {}
-        self.over = asyncio.Event()  # TurnEnded is in the queue
-        self.sent = False  # the vendor may know of the turn
-        self.cancelled = False  # the vendor was told that it is not wanted any more
 
     @property
     def is_open(self) -> bool:
         """Whether the vendor may still ask something of the turn."""
-        return not (self.over.is_set() or self.cancelled)
+        return not (self.over.is_set() or self.stopping)
 
-    async def put(self, events: Iterable[ProviderEvent]) -> None:
-        """Queue events; wait while the reader is behind. What follows the end is dropped."""
-        for event in events:
-            if self.over.is_set():
-                return
-            if isinstance(event, TurnEnded):
-                self.over.set()
-                self.drop_work()
-            if not self._left:
-                await self._events.put(event)
-
-    async def next(self) -> ProviderEvent:
-        """Return the next event."""
-        return await self._events.get()
-
-    def leave(self) -> None:
-        """Read no further; nobody waits for the queue from now on."""
-        self._left = True
-        while not self._events.empty():
-            self._events.get_nowait()
+    def ended(self) -> None:
+        """Let go of the agent's requests; see Turn."""
+        self.drop_work()
 
     async def answer(self, work: Callable[[], Awaitable[Any]], otherwise: Any, name: str) -> Any:
         """Return what `work()` gives, or `otherwise` as soon as the turn is not wanted any more."""

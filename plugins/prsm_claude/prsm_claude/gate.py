@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_claude.events import Translator
     from prsm_claude.tools import ToolServer
-    from prsm_claude.turn import Turn
+    from prsm_claude.turn import ClaudeTurn
     from prsm_core import (
         AgentHost,
         ProviderServices,
@@ -58,7 +58,7 @@ class Gate:
         services: ProviderServices,
         translator: Translator,
         tools: ToolServer,
-        settle: Callable[[Turn], Awaitable[None]],
+        settle: Callable[[ClaudeTurn], Awaitable[None]],
     ) -> None:
         self._request = request
         self._host = host
@@ -66,7 +66,7 @@ class Gate:
         self._translator = translator
         self._tools = tools
         self._settle = settle
-        self._turn: Turn | None = None
+        self._turn: ClaudeTurn | None = None
         self._has_turn = asyncio.Event()
         self._allowed: set[str] = set()  # ids of calls of the turn that may run
 
@@ -82,12 +82,12 @@ class Gate:
         after = HookMatcher(matcher=f"mcp__{naming.SERVER}__.*", hooks=[self.after_tool])
         return {"PreToolUse": [before], "PostToolUse": [after]}
 
-    def open(self, turn: Turn) -> None:
+    def open(self, turn: ClaudeTurn) -> None:
         """Let calls through, for this turn."""
         self._turn = turn
         self._has_turn.set()
 
-    def close(self, turn: Turn) -> None:
+    def close(self, turn: ClaudeTurn) -> None:
         """End whatever still waits for a turn that is over."""
         turn.let_all_go(deny(_TURN_OVER))
         self._turn = None
@@ -138,14 +138,14 @@ class Gate:
             return PermissionResultAllow()
         return PermissionResultDeny(message=self._translator.reasons.get(call_id, _TURN_OVER))
 
-    async def _current(self) -> Turn:
+    async def _current(self) -> ClaudeTurn:
         """Return the running turn; a resumed CLI asks before there is one."""
         while self._turn is None:
             await self._has_turn.wait()
         return self._turn
 
     async def _orchestrate(
-        self, turn: Turn, call_id: str, name: str, arguments: Mapping[str, Any]
+        self, turn: ClaudeTurn, call_id: str, name: str, arguments: Mapping[str, Any]
     ) -> Json:
         """Run an orchestration call; the one that completes the agent settles all others."""
         ended = self._translator.begun(call_id)

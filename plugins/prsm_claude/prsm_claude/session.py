@@ -14,24 +14,21 @@ from prsm_claude.link import RESUME_FAILED
 from prsm_claude.messages import TurnResult
 from prsm_claude.prompt import GO_ON, turn_text
 from prsm_claude.tools import ToolServer
-from prsm_claude.turn import Turn
+from prsm_claude.turn import ClaudeTurn
 from prsm_claude.usage import UsageMeter
 from prsm_core import (
     AgentError,
     ErrorKind,
     Notice,
-    OrchestrationError,
     Provenance,
-    ProviderEvent,
-    ProviderSession,
     PrsmError,
     StopReason,
     TurnEnded,
     deadline,
 )
+from prsm_core.kit import TurnSession
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
@@ -44,14 +41,13 @@ if TYPE_CHECKING:
         SessionRequest,
     )
 
-_INTERRUPT_SECONDS = 2.0
 _PARK_SECONDS = 5.0
 _STOPPED = "it was stopped"
 _DEFERRED = "tool_deferred"
 _ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
 
 
-class ClaudeSession(ProviderSession):
+class ClaudeSession(TurnSession[ClaudeTurn]):
     """One agent; it runs one turn at a time."""
 
     def __init__(
@@ -63,8 +59,7 @@ class ClaudeSession(ProviderSession):
         program: tuple[str, ...],
         home: Path,
     ) -> None:
-        self._name = request.name
-        self._services = services
+        super().__init__(request.name, services)
         # The CLI reckons the cost by its own vendor's prices.
         meter = UsageMeter(Provenance.ESTIMATED if config.base_url else Provenance.REPORTED)
         self._translator = Translator(meter)
@@ -78,7 +73,6 @@ class ClaudeSession(ProviderSession):
             hooks=self._gate.hooks,
             verbatim_prompts=True,  # what other agents wrote is no command of the CLI
         )
-        self._turn: Turn | None = None
         self.resume_token = request.resume_token
 
     async def open(self) -> None:
@@ -87,8 +81,8 @@ class ClaudeSession(ProviderSession):
 
     async def close(self) -> None:
         """Interrupt what runs and end the CLI."""
-        if self._turn is not None:
-            await self._stop(self._turn)
+        if self.turn is not None:
+            await self.stop(self.turn)
         await self._conversation.close()
 
     def kill(self) -> None:
@@ -100,41 +94,24 @@ class ClaudeSession(ProviderSession):
         self.resume_token = self._conversation.id
         return link
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; see ProviderSession."""
-        if self._turn is not None:
-            raise OrchestrationError(f"{self._name}: a turn is running already")
-        turn = self._turn = Turn()
-        begin = self._services.start_soon(self._begin, turn, context, name="claude turn")
-        try:
-            while True:
-                event = await turn.next()
-                yield event
-                if isinstance(event, TurnEnded):
-                    return
-        finally:
-            turn.leave()
-            await self._stop(turn)
-            begin.cancel()
-            self._gate.close(turn)
-            self._turn = None
+    def new_turn(self) -> ClaudeTurn:
+        """Return what keeps a turn; see TurnSession."""
+        return ClaudeTurn()
 
-    async def _begin(self, turn: Turn, context: AssembledContext) -> None:
-        """Start the turn; whatever keeps it from starting ends it."""
-        try:
-            link = await self._ready()
-            self._translator.begin()
-            self._gate.open(turn)
-            turn.begun = True
-            await self._prompt(link, turn, context)
-            turn.takes_text = True
-        except PrsmError as error:
-            await self._refused(turn, error)
-        except Exception as error:
-            await self._refused(turn, PrsmError(f"{type(error).__name__}: {error}"))
-            raise
+    def closed(self, turn: ClaudeTurn) -> None:
+        """Let nothing through any more for a turn that is over."""
+        self._gate.close(turn)
 
-    async def _prompt(self, link: Link, turn: Turn, context: AssembledContext) -> None:
+    async def begin(self, turn: ClaudeTurn, context: AssembledContext) -> None:
+        """Start the turn; see TurnSession."""
+        link = await self._ready()
+        self._translator.begin()
+        self._gate.open(turn)
+        turn.sent = True
+        await self._prompt(link, turn, context)
+        turn.takes_text = True
+
+    async def _prompt(self, link: Link, turn: ClaudeTurn, context: AssembledContext) -> None:
         """Send the text of the turn; about a call that was let go of the CLI asks by itself."""
         text = self._conversation.with_lost(turn_text(context))
         deferred, self._conversation.deferred = self._conversation.deferred, None
@@ -142,7 +119,7 @@ class ClaudeSession(ProviderSession):
             return
         await self._conversation.send(link, text or GO_ON, turn.new_text())
 
-    async def _refused(self, turn: Turn, error: PrsmError) -> None:
+    async def refused(self, turn: ClaudeTurn, error: PrsmError) -> None:
         """End a turn that could not begin."""
         if error.code == RESUME_FAILED:
             self.resume_token, self.reusable = None, False  # to be rebuilt
@@ -153,7 +130,7 @@ class ClaudeSession(ProviderSession):
 
     async def steer(self, text: str) -> bool:
         """Put text into the running turn; see ProviderSession."""
-        turn, link = self._turn, self._conversation.link
+        turn, link = self.turn, self._conversation.link
         if turn is None or not turn.takes_text or turn.is_ending:
             return False
         if link is None or link.is_over:
@@ -161,62 +138,56 @@ class ClaudeSession(ProviderSession):
         await link.send(text, turn.new_text())
         return True
 
-    async def interrupt(self) -> None:
-        """End the running turn within two seconds; see ProviderSession."""
-        if self._turn is not None:
-            await self._stop(self._turn)
-
     async def park(self) -> bool:
         """Let go of the one waiting call; see ProviderSession.
 
         Of several the vendor would keep only the last, and with a text it would go on by itself.
         """
-        turn, link = self._turn, self._conversation.link
-        if turn is None or link is None or turn.is_ending or link.has_queued(turn.sent):
+        turn, link = self.turn, self._conversation.link
+        if turn is None or link is None or turn.is_ending or link.has_queued(turn.texts):
             return False
         turn.parked = turn.to_park
         if turn.parked is None:
             return False
         turn.let_go(turn.parked, DEFER)
         try:
-            async with deadline(self._services, _PARK_SECONDS):
+            async with deadline(self.services, _PARK_SECONDS):
                 await turn.over.wait()
         except TimeoutError:
-            await self._stop(turn)
+            await self.stop(turn)
             return False
         return True
 
-    async def _stop(self, turn: Turn) -> None:
-        """Interrupt a turn; end it ourselves where the CLI does not."""
+    async def ask_to_end(self, turn: ClaudeTurn) -> None:
+        """Interrupt a turn; see TurnSession."""
         link = self._conversation.link
-        if turn.over.is_set():
-            return
-        if not turn.begun or link is None:
-            await self._finish(turn, StopReason.ABORTED)
-            return
-        if not turn.interrupting:
-            turn.interrupting = True
-            self._services.start_soon(self._interrupt, turn, link, name="claude interrupt")
-        try:
-            async with deadline(self._services, _INTERRUPT_SECONDS):
-                await turn.over.wait()
-        except TimeoutError:
-            link.kill("it did not confirm the end of the turn")
-            notice = Notice("warning", "Claude did not confirm the end of the turn.")
-            await self._finish(turn, turn.stopped, None, notice)
+        if link is None:
+            await self.aborted(turn)
+        else:
+            self.services.start_soon(self._interrupt, turn, link, name="claude interrupt")
 
-    async def _interrupt(self, turn: Turn, link: Link) -> None:
+    async def aborted(self, turn: ClaudeTurn) -> None:
+        """End a turn that the CLI knows nothing of."""
+        await self._finish(turn, StopReason.ABORTED)
+
+    async def unconfirmed(self, turn: ClaudeTurn) -> None:
+        """End a turn that the CLI did not end, and the CLI with it."""
+        self._conversation.kill("it did not confirm the end of the turn")
+        notice = Notice("warning", "Claude did not confirm the end of the turn.")
+        await self._finish(turn, turn.stopped, None, notice)
+
+    async def _interrupt(self, turn: ClaudeTurn, link: Link) -> None:
         await self._withdraw(turn)
         await link.interrupt()
 
-    async def _withdraw(self, turn: Turn) -> None:
+    async def _withdraw(self, turn: ClaudeTurn) -> None:
         """Take back what was said too late for a turn that ends."""
         if self._conversation.link is not None:
-            await self._conversation.link.withdraw(turn.sent)
+            await self._conversation.link.withdraw(turn.texts)
 
     async def _finish(
         self,
-        turn: Turn,
+        turn: ClaudeTurn,
         reason: StopReason,
         error: AgentError | None = None,
         *notices: Notice,
@@ -227,7 +198,7 @@ class ClaudeSession(ProviderSession):
 
     async def on_message(self, link: Link, message: dict[str, Any]) -> None:
         """Translate a message into events of the running turn; a result ends it."""
-        turn = self._turn
+        turn = self.turn
         if turn is None:
             return
         if message.get("type") == "result":
@@ -237,8 +208,8 @@ class ClaudeSession(ProviderSession):
 
     async def on_ended(self, error: CliEndedError) -> None:
         """End the running turn so that the next one starts a new CLI; it resumes."""
-        turn = self._turn
-        if turn is None or not turn.begun or turn.over.is_set():
+        turn = self.turn
+        if turn is None or not turn.sent or turn.over.is_set():
             return
         notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         if turn.is_ending:
@@ -247,10 +218,10 @@ class ClaudeSession(ProviderSession):
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
         await self._finish(turn, StopReason.ERROR, failed, notice)
 
-    async def _ended(self, turn: Turn, link: Link, result: TurnResult) -> None:
+    async def _ended(self, turn: ClaudeTurn, link: Link, result: TurnResult) -> None:
         """End the turn, unless the CLI has a text that it has not given to the model yet."""
         self._conversation.arrived(link.taken)
-        if turn.sent - link.taken:
+        if turn.texts - link.taken:
             if not turn.is_ending:
                 await turn.put(self._translator.finish(result))
                 return
@@ -258,8 +229,10 @@ class ClaudeSession(ProviderSession):
         reason, error = self._outcome(turn, result)
         await self._finish(turn, reason, error, result=result)
 
-    def _outcome(self, turn: Turn, result: TurnResult) -> tuple[StopReason, AgentError | None]:
-        if turn.completing or turn.interrupting or result.terminal_reason in _ABORTED:
+    def _outcome(
+        self, turn: ClaudeTurn, result: TurnResult
+    ) -> tuple[StopReason, AgentError | None]:
+        if turn.completing or turn.stopping or result.terminal_reason in _ABORTED:
             return turn.stopped, None
         if result.terminal_reason == _DEFERRED:
             return StopReason.TOOL_USE, None
@@ -270,7 +243,7 @@ class ClaudeSession(ProviderSession):
 
     def _error(self, result: TurnResult) -> AgentError:
         resets = self._translator.resets_at
-        wait = None if resets is None else max(resets - self._services.clock.time(), 0.0)
+        wait = None if resets is None else max(resets - self.services.clock.time(), 0.0)
         return agent_error(
             result.text,
             reason=result.terminal_reason,

@@ -1,4 +1,4 @@
-"""One running turn: its bounded queue of events, its waiting calls, and how it ends."""
+"""One running turn of Claude: the texts it was given, its waiting calls, and how it ends."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core import (
-    ProviderEvent,
-    StopReason,
-    TurnEnded,
-)
+from prsm_core import StopReason
+from prsm_core.kit import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable
 
     Json = dict[str, Any]
 
 T = TypeVar("T")
-_MAX_EVENTS = 1000  # then the CLI waits for the reader
 
 
 @dataclass(slots=True, eq=False)
@@ -31,25 +27,21 @@ class _Waiting:
     instead: Json | None = None  # what it answers when it is told not to wait any longer
 
 
-class Turn:
+class ClaudeTurn(Turn):
     """State of one turn; the session decides, this keeps."""
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
+        super().__init__()
         self._waiting: dict[str, _Waiting] = {}
-        self._left = False
-        self.over = asyncio.Event()  # TurnEnded was put
-        self.begun = False  # the CLI may know of the turn
         self.takes_text = False  # its prompt has been sent
-        self.sent: set[str] = set()  # ids of the texts it was given
-        self.interrupting = False
+        self.texts: set[str] = set()  # ids of those that it was given
         self.completing: str | None = None  # the call that ends the turn, once it is answered
         self.parked: str | None = None  # the call that was let go of
 
     @property
     def is_ending(self) -> bool:
         """Whether it is over, or was told to end."""
-        marks = (self.over.is_set(), self.interrupting, self.completing, self.parked)
+        marks = (self.over.is_set(), self.stopping, self.completing, self.parked)
         return any(marks)
 
     @property
@@ -60,28 +52,8 @@ class Turn:
     def new_text(self) -> str:
         """Return the id of a text that is to be sent: the turn lasts until the model has it."""
         message_id = str(uuid.uuid4())
-        self.sent.add(message_id)
+        self.texts.add(message_id)
         return message_id
-
-    async def put(self, events: Iterable[ProviderEvent]) -> None:
-        """Queue events; wait while the reader is behind. What follows the end is dropped."""
-        for event in events:
-            if self.over.is_set():
-                return
-            if isinstance(event, TurnEnded):
-                self.over.set()
-            if not self._left:
-                await self._events.put(event)
-
-    async def next(self) -> ProviderEvent:
-        """Return the next event."""
-        return await self._events.get()
-
-    def leave(self) -> None:
-        """Read no further; nobody waits for the queue from now on."""
-        self._left = True
-        while not self._events.empty():
-            self._events.get_nowait()
 
     @property
     def to_park(self) -> str | None:

@@ -17,7 +17,7 @@ from prsm_core import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from prsm_codex.turn import Turn
+    from prsm_codex.turn import CodexTurn
     from prsm_core import (
         AgentHost,
         ProviderServices,
@@ -52,7 +52,7 @@ class ToolDecider:
         self._key = key
         self.allowed: dict[str, list[PermissionRequest]] = {}
 
-    async def decide(self, turn: Turn | None, payload: Mapping[str, Any]) -> str | None:
+    async def decide(self, turn: CodexTurn | None, payload: Mapping[str, Any]) -> str | None:
         """Return why a call may not run, None when it may."""
         if turn is None or not await self._is_of(turn, payload.get("turn_id")):
             return HAS_COMPLETED if turn is not None and turn.completing else _NO_TURN
@@ -70,7 +70,7 @@ class ToolDecider:
         self.allowed.setdefault(self._key(call_id, wanted), []).append(wanted)
         return None
 
-    async def _is_of(self, turn: Turn, turn_id: object) -> bool:
+    async def _is_of(self, turn: CodexTurn, turn_id: object) -> bool:
         """Return whether a call is one of a turn that still takes calls."""
         try:
             async with deadline(self._services, _KNOWN_SECONDS):

@@ -12,26 +12,31 @@ from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
 from prsm_codex.exec_events import ExecTranslator, allowed_key
 from prsm_codex.prompt import prompt_of, turn_text
-from prsm_codex.turn import Turn
+from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
     AssistantMessage,
     ErrorKind,
     Notice,
-    OrchestrationError,
     ProcessError,
     ProviderEvent,
-    ProviderSession,
     PrsmError,
     StopReason,
     TurnEnded,
     deadline,
     proxy_missing,
 )
-from prsm_core.kit import ended_how, read_object, readable_tail, wait_for_exit, was_killed
+from prsm_core.kit import (
+    TurnSession,
+    ended_how,
+    read_object,
+    readable_tail,
+    wait_for_exit,
+    was_killed,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from prsm_codex.config import CodexConfig
@@ -47,13 +52,12 @@ if TYPE_CHECKING:
         SessionRequest,
     )
 
-_INTERRUPT_SECONDS = 2.0
 _STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half
 _CONNECT_SECONDS = 10.0  # Codex has started the required server before it begins the turn
 _GO_ON = "Begin."
 
 
-class ExecSession(ProviderSession):
+class ExecSession(TurnSession[CodexTurn]):
     """One agent.
 
     Each turn tells again what was said before it; the outputs of earlier calls are lost, so that
@@ -70,15 +74,15 @@ class ExecSession(ProviderSession):
         gate: HookGate,
         endpoint: McpEndpoint | None,
     ) -> None:
+        super().__init__(request.name, services)
         self._request = request
         self._config = config
         self._features = features
-        self._services = services
         self._gate = gate
         self._endpoint = endpoint
         self._said: list[Said] = []
-        self._turn: Turn | None = None
         self._process: Process | None = None
+        self._translator = ExecTranslator()  # of the turn
         self._decider = ToolDecider(
             request,
             host,
@@ -87,35 +91,21 @@ class ExecSession(ProviderSession):
             key=lambda _, wanted: allowed_key(wanted.tool, wanted.arguments),
         )
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; see ProviderSession."""
-        if self._turn is not None:
-            raise OrchestrationError(f"{self._request.name}: a turn is running already")
-        turn = self._turn = Turn()
+    def new_turn(self) -> CodexTurn:
+        """Return what keeps a turn; see TurnSession."""
+        turn = CodexTurn()
         turn.begin("")  # what the process does is of this turn, whatever Codex calls it
-        text = turn_text(context, self._said) or _GO_ON
-        self._said += [(m.role, m.content) for m in context.history]
-        self._said += [("user", prompt)] if (prompt := prompt_of(context)) else []
-        work = self._services.start_soon(self._work, turn, text, name="codex exec turn")
-        try:
-            while True:
-                event = await turn.next()
-                if isinstance(event, AssistantMessage) and event.text:
-                    self._said.append(("assistant", event.text))
-                yield event
-                if isinstance(event, TurnEnded):
-                    return
-        finally:
-            if not turn.over.is_set():
-                await self._stop(turn)
-            work.cancel()
-            turn.leave()
-            self._turn = None
+        turn.sent = True
+        return turn
 
-    async def interrupt(self) -> None:
-        """End the running turn within two seconds; see ProviderSession."""
-        if self._turn is not None:
-            await self._stop(self._turn)
+    def passed(self, event: ProviderEvent) -> None:
+        """Keep what was said: the next turn tells it again."""
+        if isinstance(event, AssistantMessage) and event.text:
+            self._said.append(("assistant", event.text))
+
+    def closed(self, turn: CodexTurn) -> None:
+        """Let go of a turn; see TurnSession."""
+        turn.close()
 
     async def close(self) -> None:
         """End what runs."""
@@ -123,28 +113,31 @@ class ExecSession(ProviderSession):
 
     async def on_hook(self, event: Mapping[str, Any]) -> str:
         """Decide about a call of the running turn."""
-        return hooks.answer(await self._decider.decide(self._turn, {**event, "turn_id": None}))
+        return hooks.answer(await self._decider.decide(self.turn, {**event, "turn_id": None}))
 
-    async def _work(self, turn: Turn, text: str) -> None:
-        translator = ExecTranslator()
-        try:
-            if self._features.too_old:
-                await turn.put([Notice("warning", self._features.too_old_text)])
-            home, env = child_home(self._config, self._services)
-            with self._layer(home) as profile:
-                process = self._process = await self._start(home, env, profile)
-                try:
-                    if turn.interrupting:
-                        process.kill()
-                    await self._talk(turn, translator, process, text)
-                finally:
+    async def begin(self, turn: CodexTurn, context: AssembledContext) -> None:
+        """Run the process of a turn; see TurnSession."""
+        text = turn_text(context, self._said) or _GO_ON
+        self._said += [(m.role, m.content) for m in context.history]
+        self._said += [("user", prompt)] if (prompt := prompt_of(context)) else []
+        translator = self._translator = ExecTranslator()
+        if self._features.too_old:
+            await turn.put([Notice("warning", self._features.too_old_text)])
+        home, env = child_home(self._config, self.services)
+        with self._layer(home) as profile:
+            process = self._process = await self._start(home, env, profile)
+            try:
+                if turn.stopping:
                     process.kill()
-                    self._gate.dismiss(self)
-        except PrsmError as error:
-            await self._finish(turn, translator, _unknown(error.message))
-        except Exception as error:
-            await self._finish(turn, translator, _unknown(f"{type(error).__name__}: {error}"))
-            raise
+                await self._talk(turn, translator, process, text)
+            finally:
+                process.kill()
+                self._gate.dismiss(self)
+
+    async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
+        """End a turn whose process could not be started or talked with."""
+        why = AgentError(kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}")
+        await self._finish(turn, self._translator, why)
 
     @contextlib.contextmanager
     def _layer(self, home: Path) -> Iterator[str | None]:
@@ -168,10 +161,10 @@ class ExecSession(ProviderSession):
         argv = command.exec_argv(
             self._config, self._request, self._features, self._endpoint, profile
         )
-        return await self._services.start_process(argv, name="codex exec", cwd=str(home), env=env)
+        return await self.services.start_process(argv, name="codex exec", cwd=str(home), env=env)
 
     async def _talk(
-        self, turn: Turn, translator: ExecTranslator, process: Process, text: str
+        self, turn: CodexTurn, translator: ExecTranslator, process: Process, text: str
     ) -> None:
         with contextlib.suppress(ProcessError):  # how it ended says why it does not read
             await process.write(text.encode())
@@ -195,12 +188,14 @@ class ExecSession(ProviderSession):
 
         Raises ProcessError when it went on without having told an end.
         """
-        code = await wait_for_exit(process, self._services)
+        code = await wait_for_exit(process, self.services)
         if code is None and not translator.is_over:
             raise ProcessError("codex exec closed its output and went on running")
         return code or 0
 
-    async def _take(self, turn: Turn, translator: ExecTranslator, line: Mapping[str, Any]) -> None:
+    async def _take(
+        self, turn: CodexTurn, translator: ExecTranslator, line: Mapping[str, Any]
+    ) -> None:
         events = translator.feed(line)
         if self._features.hooked:
             self._require_leave(translator)
@@ -225,29 +220,26 @@ class ExecSession(ProviderSession):
         if self._endpoint is None:
             return
         try:
-            async with deadline(self._services, _CONNECT_SECONDS):
+            async with deadline(self.services, _CONNECT_SECONDS):
                 await self._endpoint.until_connected()
         except TimeoutError:
             raise proxy_missing("codex exec", _CONNECT_SECONDS) from None
 
-    async def _stop(self, turn: Turn) -> None:
-        if turn.over.is_set():
-            return
-        turn.interrupting = True
-        try:
-            async with deadline(self._services, _INTERRUPT_SECONDS):
-                if self._process is not None:
-                    await self._process.stop(_STOP_GRACE)
-                await turn.over.wait()
-        except TimeoutError:
-            await self._finish(turn, ExecTranslator(), None)
+    async def ask_to_end(self, turn: CodexTurn) -> None:
+        """End the process; see TurnSession."""
+        if self._process is not None:
+            await self._process.stop(_STOP_GRACE)
+
+    async def unconfirmed(self, turn: CodexTurn) -> None:
+        """End a turn whose process does not end."""
+        await self._finish(turn, ExecTranslator(), None)
 
     async def _finish(
-        self, turn: Turn, translator: ExecTranslator, error: AgentError | None
+        self, turn: CodexTurn, translator: ExecTranslator, error: AgentError | None
     ) -> None:
         """End the turn; whether the session can go on depends on what would be lost."""
         reason = StopReason.END_TURN
-        if turn.interrupting:
+        if turn.stopping:
             reason, error = StopReason.ABORTED, None
         elif turn.completing:
             error = None
@@ -271,7 +263,3 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
     how = f": {ended_how(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
     return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=was_killed(code))
-
-
-def _unknown(why: str) -> AgentError:
-    return AgentError(kind=ErrorKind.UNKNOWN, message=f"codex: {why}")

@@ -17,7 +17,7 @@ from prsm_core import (
 if TYPE_CHECKING:
     from prsm_codex.events import Translator
     from prsm_codex.features import Features
-    from prsm_codex.turn import Turn
+    from prsm_codex.turn import CodexTurn
     from prsm_core import (
         AgentHost,
         ProviderServices,
@@ -63,7 +63,7 @@ class Responder:
             approvals.USER_INPUT: self._user_input,
         }
 
-    async def respond(self, turn: Turn | None, request: ServerRequest) -> None:
+    async def respond(self, turn: CodexTurn | None, request: ServerRequest) -> None:
         """Answer a request; after task_complete, or outside its turn, with a refusal."""
         refusal = approvals.refusal(request.method, HAS_COMPLETED)
         if refusal is None:
@@ -73,7 +73,7 @@ class Responder:
         else:
             await self._work(turn, request, refusal)
 
-    async def _work(self, turn: Turn, request: ServerRequest, refusal: Json) -> None:
+    async def _work(self, turn: CodexTurn, request: ServerRequest, refusal: Json) -> None:
         turn.opened(request)
         try:
             handler = self._handlers.get(request.method)
@@ -84,7 +84,7 @@ class Responder:
         finally:
             turn.closed(request)
 
-    async def _call(self, turn: Turn, request: ServerRequest) -> None:
+    async def _call(self, turn: CodexTurn, request: ServerRequest) -> None:
         """Run an orchestration call; task_complete settles all others first."""
         call_id = str(request.params.get("callId"))
         arguments = request.params.get("arguments")

@@ -12,24 +12,21 @@ from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
 from prsm_codex.responder import Responder
 from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
-from prsm_codex.turn import Turn
+from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
     ErrorKind,
     Notice,
-    OrchestrationError,
     ProviderEvent,
     ProviderNotAvailableError,
-    ProviderSession,
     PrsmError,
     StopReason,
     TurnEnded,
-    deadline,
 )
-from prsm_core.kit import as_object
+from prsm_core.kit import TurnSession, as_object
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     )
 
 _THREAD_SECONDS = 120.0  # MCP servers start meanwhile
-_INTERRUPT_SECONDS = 2.0
 _HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
 _SIBLING_SECONDS = 0.05  # a call beside task_complete still runs: do not wait for it
@@ -51,7 +47,7 @@ _ASKED_ITEMS = frozenset({"commandExecution", "fileChange", "imageView", "mcpToo
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
 
 
-class CodexSession(ProviderSession):
+class CodexSession(TurnSession[CodexTurn]):
     """One agent's thread; `open_server` gives the running app-server or starts a new one."""
 
     def __init__(
@@ -63,15 +59,14 @@ class CodexSession(ProviderSession):
         services: ProviderServices,
         open_server: Callable[[], Awaitable[AppServer]],
     ) -> None:
+        super().__init__(request.name, services)
         self._request = request
         self._host = host
         self._config = config
         self._features = features
-        self._services = services
         self._open_server = open_server
         self._server: AppServer | None = None
         self._translator = Translator()
-        self._turn: Turn | None = None
         self._unsent: tuple[str, str] | None = None  # text and id of a prompt that may be lost
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._completed_before = False  # the last turn was ended by task_complete
@@ -118,8 +113,8 @@ class CodexSession(ProviderSession):
     async def close(self) -> None:
         """Interrupt what runs, end the commands it left behind, and leave the thread."""
         server, thread = self._server, self.resume_token
-        if self._turn is not None:
-            await self._stop(self._turn)
+        if self.turn is not None:
+            await self.stop(self.turn)
         if server is None or thread is None:
             return
         server.detach(thread)
@@ -168,53 +163,38 @@ class CodexSession(ProviderSession):
             await self._start_thread(server)  # the first turn never reached the disk
         return server
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; see ProviderSession."""
-        if self._turn is not None:
-            raise OrchestrationError(f"{self._request.name}: a turn is running already")
-        turn = self._turn = Turn()
-        begin = self._services.start_soon(self._begin, turn, context, name="codex turn")
-        try:
-            while True:
-                event = await turn.next()
-                yield event
-                if isinstance(event, TurnEnded):
-                    return
-        finally:
-            if not turn.over.is_set():
-                await self._stop(turn)
-            begin.cancel()
-            turn.leave()
-            self._turn = None
+    def new_turn(self) -> CodexTurn:
+        """Return what keeps a turn; see TurnSession."""
+        return CodexTurn()
 
-    async def _begin(self, turn: Turn, context: AssembledContext) -> None:
-        """Start the turn; whatever keeps it from starting ends it."""
-        try:
-            if self._features.too_old:
-                notice = Notice("warning", self._features.too_old_text)
-                await turn.put([notice] if self._is_news(notice) else [])
-            server = await self._ready()  # a resume tells whether the last prompt has arrived
-            text, message_id = self._prompt(context), str(uuid.uuid4())
-            self._unsent = (text, message_id) if text else None
-            params = command.turn_start(
-                self.resume_token or "", text, self._request, message_id, self._config
-            )
-            turn.sent = True
-            result = await server.rpc.request("turn/start", params)
-            turn.begin(_id_of(result, "turn"))
-        except RpcClosedError as error:
-            await self._ended_under(turn, error)
-        except PrsmError as error:
-            await self._refused(turn, error.message)
-        except Exception as error:
-            await self._refused(turn, f"{type(error).__name__}: {error}")
-            raise
+    def closed(self, turn: CodexTurn) -> None:
+        """Let go of a turn; see TurnSession."""
+        turn.close()
 
-    async def _refused(self, turn: Turn, why: str) -> None:
-        error = AgentError(
-            kind=ErrorKind.UNKNOWN, message=f"codex: {why}", retryable=not self.reusable
+    async def begin(self, turn: CodexTurn, context: AssembledContext) -> None:
+        """Start the turn; see TurnSession."""
+        if self._features.too_old:
+            notice = Notice("warning", self._features.too_old_text)
+            await turn.put([notice] if self._is_news(notice) else [])
+        server = await self._ready()  # a resume tells whether the last prompt has arrived
+        text, message_id = self._prompt(context), str(uuid.uuid4())
+        self._unsent = (text, message_id) if text else None
+        params = command.turn_start(
+            self.resume_token or "", text, self._request, message_id, self._config
         )
-        await turn.put([TurnEnded(StopReason.ERROR, error)])
+        turn.sent = True
+        result = await server.rpc.request("turn/start", params)
+        turn.begin(_id_of(result, "turn"))
+
+    async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
+        """End a turn that could not begin."""
+        if isinstance(error, RpcClosedError):
+            await self._ended_under(turn, error)
+            return
+        why = AgentError(
+            kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}", retryable=not self.reusable
+        )
+        await turn.put([TurnEnded(StopReason.ERROR, why)])
 
     def _prompt(self, context: AssembledContext) -> str | None:
         """Return the text to send: a prompt that was lost in a crash comes first."""
@@ -227,45 +207,36 @@ class CodexSession(ProviderSession):
 
     async def steer(self, text: str) -> bool:
         """Put text into the running turn; see ProviderSession."""
-        turn = self._turn
+        turn = self.turn
         if turn is None or turn.id is None or turn.over.is_set() or turn.completing:
             return False
         given = [{"type": "text", "text": text}]
         return await self._ask("turn/steer", expectedTurnId=turn.id, input=given)
 
-    async def interrupt(self) -> None:
-        """End the running turn within two seconds; see ProviderSession."""
-        if self._turn is not None:
-            await self._stop(self._turn)
+    async def ask_to_end(self, turn: CodexTurn) -> None:
+        """Interrupt a turn; see TurnSession."""
+        self.services.start_soon(self._interrupt, turn, name="codex interrupt")
 
-    async def _stop(self, turn: Turn) -> None:
-        """Interrupt a turn; end it ourselves where Codex does not."""
-        if turn.over.is_set():
-            return
-        if not turn.sent:
-            await self._finish(turn, StopReason.ABORTED, None)
-            return
-        if not turn.interrupting:
-            turn.interrupting = True
-            self._services.start_soon(self._interrupt, turn, name="codex interrupt")
-        try:
-            async with deadline(self._services, _INTERRUPT_SECONDS):
-                await turn.over.wait()
-        except TimeoutError:
-            self.reusable = False  # Codex may still be in that turn
-            notice = Notice("warning", "Codex did not confirm the end of the turn.")
-            await self._finish(turn, self._stopped(turn), None, notice)
+    async def aborted(self, turn: CodexTurn) -> None:
+        """End a turn that Codex knows nothing of."""
+        await self._finish(turn, StopReason.ABORTED, None)
 
-    async def _interrupt(self, turn: Turn) -> None:
+    async def unconfirmed(self, turn: CodexTurn) -> None:
+        """End a turn that Codex did not end."""
+        self.reusable = False  # Codex may still be in that turn
+        notice = Notice("warning", "Codex did not confirm the end of the turn.")
+        await self._finish(turn, self._stopped(turn), None, notice)
+
+    async def _interrupt(self, turn: CodexTurn) -> None:
         await turn.known.wait()
         if turn.id is not None:
             await self._ask("turn/interrupt", timeout_s=_HUNG_SECONDS, turnId=turn.id)
 
-    def _stopped(self, turn: Turn) -> StopReason:
+    def _stopped(self, turn: CodexTurn) -> StopReason:
         return StopReason.END_TURN if turn.completing else StopReason.ABORTED
 
     async def _finish(
-        self, turn: Turn, reason: StopReason, error: AgentError | None, *notices: Notice
+        self, turn: CodexTurn, reason: StopReason, error: AgentError | None, *notices: Notice
     ) -> None:
         self._completed_before = turn.completing is not None
         ended = TurnEnded(reason, error)
@@ -289,7 +260,7 @@ class CodexSession(ProviderSession):
         if self._features.hooked and (call := self._unasked(method, params)):
             self._hang_up(call)
             return
-        turn = self._turn
+        turn = self.turn
         ours = turn is not None and turn.concerns(_turn_of(method, params))
         if turn is not None and ours and turn.completing:
             await self._watch_completion(turn, method, params)
@@ -306,7 +277,7 @@ class CodexSession(ProviderSession):
 
     async def refusal_of(self, payload: Mapping[str, Any]) -> str | None:
         """Decide about a call of the running turn."""
-        return await self._decider.decide(self._turn, payload)
+        return await self._decider.decide(self.turn, payload)
 
     def _unasked(self, method: str, params: Mapping[str, Any]) -> str | None:
         """Return what Codex runs without leave, if this says that it does."""
@@ -327,10 +298,10 @@ class CodexSession(ProviderSession):
 
     async def on_closed(self, error: RpcClosedError) -> None:
         """End the running turn; one that has not been sent yet finds out by itself."""
-        if self._turn is not None and self._turn.sent:
-            await self._ended_under(self._turn, error)
+        if self.turn is not None and self.turn.sent:
+            await self._ended_under(self.turn, error)
 
-    async def _ended_under(self, turn: Turn, error: RpcClosedError) -> None:
+    async def _ended_under(self, turn: CodexTurn, error: RpcClosedError) -> None:
         """End a turn so that the next one starts a new process and resumes the thread."""
         if turn.over.is_set():
             return
@@ -350,7 +321,7 @@ class CodexSession(ProviderSession):
         self._told.add(event)
         return not known
 
-    async def _turn_completed(self, turn: Turn, ended: Mapping[str, Any]) -> None:
+    async def _turn_completed(self, turn: CodexTurn, ended: Mapping[str, Any]) -> None:
         self._unsent = None
         self._kept = True
         status = ended.get("status")
@@ -362,7 +333,9 @@ class CodexSession(ProviderSession):
         else:
             await self._finish(turn, StopReason.END_TURN, None)
 
-    async def _watch_completion(self, turn: Turn, method: str, params: Mapping[str, Any]) -> None:
+    async def _watch_completion(
+        self, turn: CodexTurn, method: str, params: Mapping[str, Any]
+    ) -> None:
         """Interrupt once task_complete's output is in the thread and no request follows yet.
 
         Earlier the output is lost, a few milliseconds later the model is asked once more: so this
@@ -371,22 +344,22 @@ class CodexSession(ProviderSession):
         if method == "item/completed" and params["item"].get("id") == turn.completing:
             turn.completed = True
             late = _SIBLING_SECONDS if self._translator.open_calls else _USAGE_SECONDS
-            turn.timer = self._services.start_soon(
+            turn.timer = self.services.start_soon(
                 self._stop_after, turn, late, name="codex completion"
             )
-        elif self._server and not turn.interrupting and _is_recorded(turn, method, params):
-            turn.interrupting = True
+        elif self._server and not turn.stopping and _is_recorded(turn, method, params):
+            turn.stopping = True
             wanted = {"threadId": self.resume_token, "turnId": turn.id}
             await self._server.rpc.post("turn/interrupt", wanted)
-            self._services.start_soon(self._stop, turn, name="codex completion")
+            self.services.start_soon(self.stop, turn, name="codex completion")
 
-    async def _stop_after(self, turn: Turn, seconds: float) -> None:
-        await self._services.clock.sleep(seconds)
-        await self._stop(turn)
+    async def _stop_after(self, turn: CodexTurn, seconds: float) -> None:
+        await self.services.clock.sleep(seconds)
+        await self.stop(turn)
 
     async def on_request(self, request: ServerRequest) -> None:
         """Answer a request of the thread."""
-        await self._responder.respond(self._turn, request)
+        await self._responder.respond(self.turn, request)
 
 
 def _turn_of(method: str, params: Mapping[str, Any]) -> object:
@@ -396,7 +369,7 @@ def _turn_of(method: str, params: Mapping[str, Any]) -> object:
     return None if method == "turn/started" else params.get("turnId")
 
 
-def _is_recorded(turn: Turn, method: str, params: Mapping[str, Any]) -> bool:
+def _is_recorded(turn: CodexTurn, method: str, params: Mapping[str, Any]) -> bool:
     """Whether this says that the output of the call that ends the turn is in the thread.
 
     The raw item says so, some milliseconds later the usage; a resumed thread has no raw items.

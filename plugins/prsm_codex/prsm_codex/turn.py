@@ -1,4 +1,4 @@
-"""One running turn: its bounded queue of events, its pending requests, and how it ends."""
+"""One running turn of Codex: its id, its pending requests and decisions, and how it ends."""
 
 from __future__ import annotations
 
@@ -7,33 +7,24 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from prsm_codex import approvals
-from prsm_core import (
-    ProviderEvent,
-    TurnEnded,
-)
+from prsm_core.kit import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from prsm_codex.rpc import ServerRequest
     from prsm_core import BackgroundTask
 
-_MAX_EVENTS = 1000  # then the app-server waits for the reader
 
-
-class Turn:
+class CodexTurn(Turn):
     """State of one turn; the session decides, this keeps."""
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[ProviderEvent] = asyncio.Queue(_MAX_EVENTS)
+        super().__init__()
         self._requests: dict[ServerRequest, asyncio.Task[object] | None] = {}
         self._hooked: set[asyncio.Task[object]] = set()  # decide about calls of the vendor
-        self._left = False
         self.id: str | None = None
         self.known = asyncio.Event()  # the id is known, or nobody needs it any more
-        self.over = asyncio.Event()  # TurnEnded is in the queue
-        self.sent = False  # the vendor may know of the turn
-        self.interrupting = False
         self.timer: BackgroundTask | None = None
         self.completing: str | None = None  # the call that ends the turn, once it is answered
         self.completed = False  # that call has an output in the thread
@@ -54,29 +45,10 @@ class Turn:
         """Return whether a request of the vendor is still to be worked on."""
         return self.concerns(turn_id) and not (self.over.is_set() or self.completing)
 
-    async def put(self, events: Iterable[ProviderEvent]) -> None:
-        """Queue events; wait while the reader is behind. What follows the end is dropped."""
-        for event in events:
-            if self._left or self.over.is_set():
-                return
-            ends = isinstance(event, TurnEnded)
-            if ends:
-                self.over.set()
-            await self._events.put(event)
-            if ends:  # not earlier: the end may come from a task that is cancelled here
-                self._cancel_work()
-
-    async def next(self) -> ProviderEvent:
-        """Return the next event."""
-        return await self._events.get()
-
-    def leave(self) -> None:
-        """Read no further; nobody waits for the queue from now on."""
-        self._left = True
+    def close(self) -> None:
+        """Let go of whoever waits for a turn that nobody reads any more."""
         self.known.set()  # whoever waits for the id of a turn that never began
-        self._cancel_work()
-        while not self._events.empty():
-            self._events.get_nowait()
+        self.ended()
 
     def opened(self, request: ServerRequest) -> None:
         """Note a request that the current task works on."""
@@ -113,7 +85,7 @@ class Turn:
                 task.cancel()
         self._hooked.clear()
 
-    def _cancel_work(self) -> None:
+    def ended(self) -> None:
         """End whoever works for a turn that is over: the vendor does not say so."""
         self.cancel_decisions()
         if self.timer is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -181,6 +182,18 @@ async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path)
     assert "did not confirm" in only(Notice, events)[-1].text
 
 
+async def test_who_leaves_while_more_comes_than_was_read_ends_the_turn(tmp_path):
+    async with open_session(tmp_path, clock=FakeClock()) as (session, codex), asyncio.timeout(30):
+        async with aclosing(session.run_turn(turn_context("Hello."))) as events:
+            first = asyncio.ensure_future(anext(events))
+            await codex.sent("turn/start")
+            for _ in range(1500):
+                codex.tell("item/agentMessage/delta", itemId="m", delta="a")
+            assert isinstance(await first, TextDelta)
+        codex.complete("interrupted")
+        assert "turn/interrupt" in [message.get("method") for message in codex.received]
+
+
 async def test_a_dead_process_ends_the_turn_with_the_end_of_its_stderr(tmp_path):
     async with open_session(tmp_path) as (session, codex):
         turn = start(session)
@@ -325,7 +338,7 @@ async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path):
             codex.tell("item/agentMessage/delta", itemId="m", delta="x")
         await first
         await codex.sent("turn/interrupt")
-        running: Any = session._turn
+        running: Any = session.turn
         await until(running.over.is_set)
         rest: list[Any] = [event async for event in stream]
     assert rest[-1].stop_reason is StopReason.END_TURN

@@ -94,6 +94,7 @@ def build_runtime(
     settings = config.settings
     sandbox = _sandbox(config)
     providers = _providers(config, background)
+    budgets = BudgetLedger(on_alert=alert_teller(journal))
     rules = RuleKeeper(config.own_rules, config.broker, background, journal)
     return Runtime(
         settings=settings,
@@ -108,11 +109,13 @@ def build_runtime(
         slots=Slots(settings.engine.max_concurrent_agents),
         providers=providers,
         listings=Listings(providers, settings, config.clock, config.state_dir / "models.json"),
-        enforcement=Enforcement(providers, settings, journal, background, config.clock),
+        enforcement=Enforcement(
+            providers, settings, journal, background, config.clock, budgets.parts_of
+        ),
         breakers=Breakers(config.clock),
         broker=config.broker,
         desk=HumanDesk(config.human, config.clock, journal, control, rules, config.workspace),
-        budgets=BudgetLedger(on_alert=alert_teller(journal)),
+        budgets=budgets,
         launcher=config.launcher,
         gates=_gates(config, sandbox),
         tools=config.tools,

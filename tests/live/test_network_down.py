@@ -59,10 +59,11 @@ async def until_told(prsm, argv):
         stderr=asyncio.subprocess.DEVNULL,
         limit=2**20,
     )
-    begun = None
+    begun, output = None, process.stdout
+    assert output is not None
     try:
         async with asyncio.timeout(WITHIN_SECONDS):
-            async for line in process.stdout:
+            async for line in output:
                 event = json.loads(line)
                 if event["type"] == "turn_started":
                     begun = event

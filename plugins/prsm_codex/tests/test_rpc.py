@@ -147,7 +147,7 @@ async def test_a_server_that_dies_fails_all_who_wait_with_its_reason(tmp_path):
 @pytest.mark.parametrize("vital", [True, False])
 async def test_a_request_that_is_never_answered_ends_a_server_that_it_is_vital_for(tmp_path, vital):
     async with connected(tmp_path) as (rpc, _, process):
-        with pytest.raises(RpcError, match="did not answer forget within 0.2 s") as caught:
+        with pytest.raises(RpcError, match=r"did not answer forget within 0\.2 s") as caught:
             await rpc.request("forget", {}, timeout_s=0.2, vital=vital)
         assert isinstance(caught.value, RpcClosedError) is vital
         if vital:

@@ -187,7 +187,12 @@ class AgentManager:
             depth=descriptor.depth,
             prompt=descriptor.prompt,
         )
-        step = self.build(SpawnStep, record, agent=descriptor, events=(spawned,))
+        late = self.runtime.enforcement.tell_parts(descriptor.provider, descriptor.agent_id)
+        notices = [
+            self.runtime.journal.event("notice", descriptor.agent_id, level="warning", text=line)
+            for line in late
+        ]
+        step = self.build(SpawnStep, record, agent=descriptor, events=(spawned, *notices))
         try:
             await self.commit(step, then=lambda: self._begin_life(record))
         except PrsmError:  # nothing was written, so there is no such agent

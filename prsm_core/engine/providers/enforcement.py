@@ -18,7 +18,7 @@ from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.config.schema import PermissionSettings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.spending.purses import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 
@@ -128,7 +129,9 @@ class Enforcement:
         journal: Journal,
         background: Background,
         clock: Clock,
+        parts_of: Callable[[str], Sequence[Part]] = lambda _: (),
     ) -> None:
+        self._parts_of = parts_of  # the subtrees around an agent with a budget of their own
         self._providers = providers
         self._settings = settings
         self._permissions = settings.permissions
@@ -139,6 +142,7 @@ class Enforcement:
         self._mode = PermissionMode.DEFAULT
         self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
         self._told: set[str] = set()
+        self._told_parts: set[tuple[str, str]] = set()  # whose budget, and which provider
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
     async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
@@ -151,6 +155,7 @@ class Enforcement:
         """
         self._mode = mode
         self._told.clear()
+        self._told_parts.clear()
         installed = self._providers.names
         names = ModelNames(settings=self._settings, providers=installed)
         used = {master, *providers_of_run(choice, names)}
@@ -172,8 +177,29 @@ class Enforcement:
             await self._learn((name,))
             for line in self._tell(name):
                 await self._journal.fact("notice", agent_id, level="warning", text=line)
+        for line in self.tell_parts(name, agent_id):
+            await self._journal.fact("notice", agent_id, level="warning", text=line)
         if name in self.refused:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
+
+    def tell_parts(self, name: str, agent_id: str) -> list[str]:
+        """Return what is to be told of the budgets that an agent of a provider may pass.
+
+        They are those of subtrees that it is in, each told once in a run.
+        """
+        new = [p for p in self._parts_of(agent_id) if (p.agent_id, name) not in self._told_parts]
+        if not new or not self._is_available(name):
+            return []
+        self._told_parts.update((part.agent_id, name) for part in new)
+        return [line for part in new if (line := self._describe_part(name, part))]
+
+    def describe_budget(self, name: str, agent_id: str) -> str:
+        """Return what the provider of an agent may spend beyond the budget that it was given."""
+        own = [part for part in self._parts_of(agent_id) if part.agent_id == agent_id]
+        return self._describe_part(name, own[0]) if own and self._is_available(name) else ""
+
+    def _describe_part(self, name: str, part: Part) -> str:
+        return describe_metering(name, part.limits, self._providers.capabilities(name), part.name)
 
     @property
     def usable_now(self) -> frozenset[str]:
@@ -244,7 +270,7 @@ class Enforcement:
         capabilities = self._providers.capabilities(name)
         lines = (
             describe_ignored(name, self._settings, capabilities),
-            describe_metering(name, self._settings.budgets, capabilities),
+            describe_metering(name, self._settings.budgets.to_budget(), capabilities),
         )
         return [line for line in lines if line]
 

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.usage import Provenance, Spent, total
-from prsm_core.engine.spending.purses import METERED, Hold, Purse, from_units, to_limits, to_units
+from prsm_core.engine.spending.purses import (
+    METERED,
+    Hold,
+    Part,
+    Purse,
+    from_units,
+    to_limits,
+    to_units,
+)
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
@@ -226,6 +234,10 @@ class BudgetLedger:
             kind.value: from_units(kind, room) for kind, room in rooms.items() if room is not None
         }
         return Budget(**left)
+
+    def parts_of(self, agent_id: str) -> list[Part]:
+        """Return the subtrees around an agent that have a budget of their own, its own first."""
+        return list(self._purse(agent_id).parts())
 
     def report(self, agent_id: str) -> dict[str, Any]:
         """Return the numbers of the run and of the agent's subtree, as JSON values.

@@ -35,6 +35,15 @@ def to_limits(budget: Budget) -> dict[BudgetKind, int]:
     return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A subtree with a budget of its own: that of an agent and all below it."""
+
+    agent_id: str
+    name: str
+    limits: Budget
+
+
 def _zeroes() -> dict[BudgetKind, int]:
     return dict.fromkeys(BudgetKind, 0)
 
@@ -61,6 +70,15 @@ class Purse:
         while purse is not None:
             yield purse
             purse = purse.parent
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the subtrees of the path that have limits of their own, the nearest first."""
+        for purse in self.path():
+            if purse.scope is not None and purse.limits:
+                amounts: dict[str, Any] = {
+                    kind.value: from_units(kind, limit) for kind, limit in purse.limits.items()
+                }
+                yield Part(agent_id=purse.scope, name=purse.name, limits=Budget(**amounts))
 
     def limited(self, kind: BudgetKind) -> Iterator[tuple[Purse, int]]:
         """Yield the purses of the path that have a limit of this kind, with that limit."""

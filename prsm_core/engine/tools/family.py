@@ -47,7 +47,7 @@ async def spawn_children_parallel(call: Call) -> Reply:
     children = []
     for arguments in wanted:
         child, reused = await _spawn_or_reuse(call, arguments, taken=taken)
-        children.append(describe(child, reused=reused))
+        children.append(_described(call, child, reused=reused))
     return Reply({"children": children})
 
 
@@ -62,7 +62,7 @@ async def restart_child(call: Call) -> Reply:
 
 async def _answer(call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
     """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
-    data = describe(child, reused=reused)
+    data = _described(call, child, reused=reused)
     call.spawned_session_label = child.label
     if not call.args.get("wait", False):
         return Reply(data)
@@ -112,6 +112,13 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
         "state": child.state.value,
         "reused": reused,
     }
+
+
+def _described(call: Call, child: AgentRecord, *, reused: bool) -> dict[str, Any]:
+    """Return `describe`, and a note where the child may pass the budget that it was given."""
+    provider = child.descriptor.provider
+    note = call.manager.runtime.enforcement.describe_budget(provider, child.agent_id)
+    return {**describe(child, reused=reused), **({"note": note} if note else {})}
 
 
 async def learn_models(call: Call, texts: Iterable[str | None]) -> None:

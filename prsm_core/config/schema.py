@@ -375,7 +375,9 @@ class JsonlSettings(Section):
 class Settings(Section):
     """The whole configuration."""
 
-    engine: EngineSettings = Field(default=EngineSettings(), description="Limits and clocks.")
+    engine: EngineSettings = Field(
+        default=EngineSettings.unset(), description="Limits and clocks."
+    )
     providers: Mapping[Text, ProviderSection] = Field(
         default_factory=dict, description="Settings of providers, by name."
     )
@@ -383,7 +385,7 @@ class Settings(Section):
         default_factory=dict, description="Short names for models."
     )
     defaults: DefaultSettings = Field(
-        default=DefaultSettings(), description="What holds when a run says nothing else."
+        default=DefaultSettings.unset(), description="What holds when a run says nothing else."
     )
     experts: Mapping[Text, ExpertSettings] = Field(
         default_factory=dict, description="Experts, workers and reviewers, by id."
@@ -392,7 +394,7 @@ class Settings(Section):
         default_factory=dict, description="MCP servers, by name."
     )
     plugins: PluginSettings = Field(
-        default=PluginSettings(),
+        default=PluginSettings.unset(),
         description="Plugins that stay off.",
     )
     sinks: Mapping[Text, PluginEntry] = Field(
@@ -411,19 +413,19 @@ class Settings(Section):
         default_factory=dict, description="What is known of models, by model id."
     )
     permissions: PermissionSettings = Field(
-        default=PermissionSettings(), description="Rules on commands and tools."
+        default=PermissionSettings.unset(), description="Rules on commands and tools."
     )
     sandbox: Annotated[SandboxSettings, BeforeValidator(_mode_alone)] = Field(
-        default=SandboxSettings(), description="What shell commands and gates can reach."
+        default=SandboxSettings.unset(), description="What shell commands and gates can reach."
     )
     stuck: StuckSettings = Field(
-        default=StuckSettings(), description="When an agent counts as stuck."
+        default=StuckSettings.unset(), description="When an agent counts as stuck."
     )
     gates: Mapping[Text, GateSettings] = Field(
         default_factory=dict, description="Commands that results have to pass, by name."
     )
     budgets: BudgetSettings = Field(
-        default=BudgetSettings(),
+        default=BudgetSettings.unset(),
         description="What one run may use up; each run of a session has all of it.",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -98,9 +98,18 @@ def none_is_empty(value: Any) -> Any:
 
 
 class Values(BaseModel):
-    """A frozen mapping in which an empty (null) value means the default."""
+    """A frozen mapping in which an empty (null) value means the default.
 
-    model_config = ConfigDict(frozen=True)
+    What checks one is built when the first is read: a part of a larger one never needs its own,
+    and every start of `prsm run` would build them all.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    @classmethod
+    def unset(cls) -> Self:
+        """Return what an empty mapping means, which needs no check."""
+        return cls.model_construct()
 
     @model_validator(mode="before")
     @classmethod

@@ -375,9 +375,7 @@ class JsonlSettings(Section):
 class Settings(Section):
     """The whole configuration."""
 
-    engine: EngineSettings = Field(
-        default=EngineSettings.unset(), description="Limits and clocks."
-    )
+    engine: EngineSettings = Field(default=EngineSettings.unset(), description="Limits and clocks.")
     providers: Mapping[Text, ProviderSection] = Field(
         default_factory=dict, description="Settings of providers, by name."
     )

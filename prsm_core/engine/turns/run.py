@@ -168,16 +168,7 @@ class TurnRun:
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
             events.append(self._message_event(current))
-        context = assemble_context(
-            record,
-            self._prompt.history,
-            current,
-            tools=session.tools.specs,
-            settings=manager.runtime.settings,
-            run_id=journal.run_id,
-            workspace=manager.runtime.workspace,
-            window=self._known_window(),
-        )
+        context = self._assemble(current)
         changes: tuple[Any, ...] = ()
         if record.state is not AgentState.RUNNING:
             changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
@@ -210,6 +201,19 @@ class TurnRun:
             self._enter(TurnPhase.NEW)
             raise
         return context
+
+    def _assemble(self, current: AgentMessage | None) -> AssembledContext:
+        runtime = self._session.manager.runtime
+        return assemble_context(
+            self._session.record,
+            self._prompt.history,
+            current,
+            tools=self._session.tools.specs,
+            settings=runtime.settings,
+            run_id=runtime.journal.run_id,
+            workspace=runtime.workspace,
+            window=self._known_window(),
+        )
 
     def _known_window(self) -> int | None:
         """Return the size of the model's window in tokens, as far as it was known before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Any, cast
 
 import pytest
 
@@ -148,7 +149,7 @@ async def test_what_is_lost_before_and_after_a_late_event_is_told_in_two_parts()
     late, last = asyncio.Event(), asyncio.Event()
     seen, failed = [], []
     async with Background(lambda task, error: failed.append(error)) as background:
-        feed = Feed(Source(), background)
+        feed: Any = Feed(cast("Any", Source()), background)
         async with aclosing(feed.events(SESSION)) as source:
             async for given in source:
                 seen.append(given)

@@ -283,7 +283,9 @@ class AgentSession:
     async def _run_turn(self, turn: TurnRun) -> TurnResult:
         """Run a turn if the budget has room for it; BudgetExceededError leaves the last one."""
         budgets = self.manager.runtime.budgets
-        used_up = None if self.is_outside else turn.use_up  # nobody here ends a client's turn
+        used_up = (
+            None if self.is_outside else turn.limits.use_up
+        )  # nobody here ends a client's turn
         budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
         self.turn = turn
         try:

@@ -1,13 +1,14 @@
 """Turns: from a prompt to what the provider made of it.
 
-run         one turn: opened in the ledger, streamed, closed
-fold        what its events add up to; `live_texts` tells what is said while it is
-stop        how it ends before its time
-context     what the model is given
-rebuild     what a thread that is lost is told again
-host        what the provider may ask of the engine in a turn
-calls       orchestration calls; `long_calls` those that outlive a client's patience
-watch       deadlines of all open turns; `silence` tells of a provider that does not answer
-repeats     the vendor's own calls, told to the broker
-stuck       does an agent do the same again and again; `stuck_watch` acts on it
+run           one turn: opened in the ledger, streamed, closed
+fold          what its events add up to; `live_texts` tells what is said while it is
+phase         how far it is, as a table
+limits        what ends it before its own end, and `stop` how
+context       what the model is given
+rebuild       what a thread that is lost is told again
+host          what the provider may ask of the engine in a turn
+calls         orchestration calls; `long_calls` those that outlive a client's patience
+watch         deadlines of all open turns; `silence` tells of a provider that does not answer
+vendor_calls  the vendor's own calls, told to the broker
+stuck         does an agent do the same again and again; `stuck_watch` acts on it
 """

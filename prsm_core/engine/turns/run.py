@@ -32,6 +32,7 @@ from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
 from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
+from prsm_core.engine.turns.limits import TurnLimits
 from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.engine.turns.long_calls import LongCalls
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.turns.calls import Call
-    from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.provider import ProviderSession
 
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
@@ -97,26 +97,30 @@ class TurnRun:
         self.stop = TurnStop(
             runtime.background, runtime.clock, provider, record.descriptor.name, session.give_up
         )
-        self._allowance = Allowance(runtime.clock)
-        self._watched: int | None = None  # under this number
+        self.limits = TurnLimits(
+            self,
+            self.clock,
+            self._silence,
+            Allowance(runtime.clock),
+            stop=self.stop,
+            watch=runtime.watch,
+        )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(runtime.journal, record.agent_id)
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
         self.stop.begin(asyncio.current_task())
-        watch = self._session.manager.runtime.watch
         try:
             context = await self._open()
-            self._watched = watch.add(self)
+            self.limits.begin()
             await self._stream(context)
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
-            if self._watched is not None:
-                watch.discard(self._watched)
+            self.limits.end()
             self.stop.over()
 
     def _enter(self, phase: TurnPhase) -> None:
@@ -292,11 +296,11 @@ class TurnRun:
             case UsageReported():
                 self._session.manager.runtime.budgets.meter(self.turn_id, self.fold.spent)
             case StepEnded():
-                self._rest(self._has_open_call)  # else the next response streams already
+                self._rest(self.has_open_call)  # else the next response streams already
                 await self._session.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
-        self._heed_budget(event)
+        self.limits.heed(event)
 
     def _contradicts(self, event: ProviderEvent) -> bool:
         """Whether a vendor's call begins a second time, or ends without having begun."""
@@ -306,14 +310,14 @@ class TurnRun:
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
-        if self._has_open_call:
+        if self.has_open_call:
             return
         self._stream_goes_on()
-        if self._allowance.answered(is_calling=False):
-            self._end_over_budget()
+        self.limits.answered()
 
     @property
-    def _has_open_call(self) -> bool:
+    def has_open_call(self) -> bool:
+        """Whether a call, the vendor's or ours, has not been answered."""
         vendor = any(call.completed_at is None for call in self.fold.calls.values())
         return vendor or bool(self.calls.open)
 
@@ -332,15 +336,11 @@ class TurnRun:
     def _stream_goes_on(self) -> None:
         self._rest(False)
         self.clock.touch()  # silence counts from now
-        self._hurry()
-
-    def _hurry(self) -> None:
-        if self._watched is not None:
-            self._session.manager.runtime.watch.hurry(self._watched)
+        self.limits.hurry()
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
-        self._hurry()
+        self.limits.hurry()
         await self._vendor_calls.started(event)
         await self._session.model_streams()
 
@@ -350,55 +350,23 @@ class TurnRun:
         await self._vendor_calls.ended(event)
         await self._session.calls_changed()
 
-    def use_up(self, error: BudgetExceededError) -> None:
-        """Take note that a budget is used up: the turn ends at the model's next step.
+    @property
+    def calls_begun(self) -> int:
+        """How many calls, the vendor's and ours, have begun so far."""
+        return self.fold.calls_begun
 
-        One that only waits for other agents ends now: an answer would be the model's next step.
-        """
-        self._allowance.use_up(error)
-        if self.is_blocked():
-            self._end_over_budget()
+    @property
+    def is_completing(self) -> bool:
+        """Whether task_complete was accepted, or is about to be."""
+        return self.calls.is_completing
 
-    def _heed_budget(self, event: ProviderEvent) -> None:
-        calls, is_calling = self.fold.calls_begun, self._has_open_call
-        if self._allowance.take(event, calls=calls, is_calling=is_calling):
-            self._end_over_budget()
-        elif self._allowance.error is not None:
-            self._hurry()
+    def fall_quiet(self) -> None:
+        """Take it that the model's response is complete."""
+        self._rest(True)
+        record, launch = self._session.record, self._session.manager.runtime.background.launch
+        launch(self._session.calls_changed(), name=f"silence of {record.descriptor.name}")
 
-    def _end_over_budget(self) -> None:
-        if not self.calls.is_completing:  # else it ends by itself, and well
-            self.stop.over_budget = self._allowance.error
-            self.stop.ask()
-
-    def look_in(self) -> float:
-        """Return the seconds until a clock may have run out, or silence means something."""
-        told = max(0.0, min(self._allowance.remaining(), self._silence.remaining()))
-        return min(self.clock.remaining(), self._quiet_in(), told)
-
-    def look(self) -> bool:
-        """End the turn when a clock has run out; note the silence of a provider without StepEnded.
-
-        Returns whether to look again.
-        """
-        if self._quiet_in() <= 0:
-            self._rest(True)
-            name, launch = (
-                self._session.record.label,
-                self._session.manager.runtime.background.launch,
-            )
-            launch(self._session.calls_changed(), name=f"silence of {name}")
-        if self._allowance.remaining() <= 0:
-            self._end_over_budget()
-            return False
-        self.stop.expired = self.clock.expired()
-        if self.stop.expired is None:
-            self._silence.look()
-            return True
-        self.stop.ask()
-        return False
-
-    def _quiet_in(self) -> float:
+    def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
         if self._phase is not TurnPhase.STREAMING:
             return math.inf

@@ -1,0 +1,130 @@
+"""What ends one turn before its own end: a clock that has run out, a budget that is used up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.clocks import TurnClock
+    from prsm_core.engine.spending.allowance import Allowance
+    from prsm_core.engine.turns.silence import Silence
+    from prsm_core.engine.turns.stop import TurnStop
+    from prsm_core.engine.turns.watch import TurnWatch
+    from prsm_core.errors import BudgetExceededError
+
+
+class Limited(Protocol):
+    """What the limits need to know of their turn."""
+
+    @property
+    def calls_begun(self) -> int:
+        """How many calls, the vendor's and ours, have begun so far."""
+        ...
+
+    @property
+    def has_open_call(self) -> bool:
+        """Whether one of them has not been answered."""
+        ...
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether task_complete was accepted, or is about to be."""
+        ...
+
+    def is_blocked(self) -> bool:
+        """Whether the model's response is complete and all that runs waits for other agents."""
+        ...
+
+    def quiet_in(self) -> float:
+        """Return the seconds until silence means that the model's response is complete."""
+        ...
+
+    def fall_quiet(self) -> None:
+        """Take it so."""
+        ...
+
+
+class TurnLimits:
+    """Owns when a turn is looked at, and has it stopped."""
+
+    def __init__(
+        self,
+        turn: Limited,
+        clock: TurnClock,
+        silence: Silence,
+        allowance: Allowance,
+        *,
+        stop: TurnStop,
+        watch: TurnWatch,
+    ) -> None:
+        self._turn = turn
+        self._clock = clock
+        self._silence = silence
+        self._allowance = allowance
+        self._stop = stop
+        self._watch = watch
+        self._number: int | None = None  # with the watch
+
+    def begin(self) -> None:
+        """Have the turn looked at from now on."""
+        self._number = self._watch.add(self)
+
+    def end(self) -> None:
+        """Have it looked at no more."""
+        if self._number is not None:
+            self._watch.discard(self._number)
+
+    def hurry(self) -> None:
+        """Ask anew when to look: it may be sooner than was said."""
+        if self._number is not None:
+            self._watch.hurry(self._number)
+
+    def use_up(self, error: BudgetExceededError) -> None:
+        """Take note that a budget is used up: the turn ends at the model's next step.
+
+        One that only waits for other agents ends now: an answer would be the model's next step.
+        """
+        self._allowance.use_up(error)
+        if self._turn.is_blocked():
+            self._end_over_budget()
+
+    def heed(self, event: ProviderEvent) -> None:
+        """Heed an event of the turn: it may be the model's next step."""
+        calls, is_calling = self._turn.calls_begun, self._turn.has_open_call
+        if self._allowance.take(event, calls=calls, is_calling=is_calling):
+            self._end_over_budget()
+        elif self._allowance.error is not None:
+            self.hurry()
+
+    def answered(self) -> None:
+        """Heed that the last open call was answered."""
+        if self._allowance.answered(is_calling=False):
+            self._end_over_budget()
+
+    def look_in(self) -> float:
+        """Return the seconds until a clock may have run out, or silence means something."""
+        told = max(0.0, min(self._allowance.remaining(), self._silence.remaining()))
+        return min(self._clock.remaining(), self._turn.quiet_in(), told)
+
+    def look(self) -> bool:
+        """End the turn when a clock has run out; note the silence of a provider without StepEnded.
+
+        Returns whether to look again.
+        """
+        if self._turn.quiet_in() <= 0:
+            self._turn.fall_quiet()
+        if self._allowance.remaining() <= 0:
+            self._end_over_budget()
+            return False
+        self._stop.expired = self._clock.expired()
+        if self._stop.expired is None:
+            self._silence.look()
+            return True
+        self._stop.ask()
+        return False
+
+    def _end_over_budget(self) -> None:
+        if not self._turn.is_completing:  # else it ends by itself, and well
+            self._stop.over_budget = self._allowance.error
+            self._stop.ask()

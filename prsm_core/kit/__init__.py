@@ -8,6 +8,8 @@ known_version … kept until the program changes         npm  … told by its pa
 programs      a program as a person can type it
 starting      what keeps a program from beginning its work
 reading       what a program writes: any of it may be missing or odd
+homes         a private home, with the user's login linked in
+keys          which key a program is given
 turns         events of a turn for who reads them, and a session that runs turns
 terminal      what a program says, made harmless       endings  how it ended, in words
 deadlines     waiting by the engine's clock
@@ -23,7 +25,9 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 if TYPE_CHECKING:
     from prsm_core.kit.deadlines import deadline
     from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
+    from prsm_core.kit.homes import link_login, make_private, write_private
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
+    from prsm_core.kit.keys import find_key, require_key
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
     from prsm_core.kit.reading import as_object, read_object, token_count
@@ -56,6 +60,9 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "as_object",
     "deadline",
     "ended_how",
+    "find_key",
+    "link_login",
+    "make_private",
     "numbers_of",
     "one_line",
     "parse_argv",
@@ -73,11 +80,13 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "read_section",
     "readable_tail",
     "require_folder",
+    "require_key",
     "runnable",
     "token_count",
     "version_in",
     "wait_for_exit",
     "was_killed",
+    "write_private",
 ]
 
 _HOMES = {
@@ -102,6 +111,8 @@ _HOMES = {
     "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
     "prsm_core.kit.terminal": ("one_line", "readable_tail"),
     "prsm_core.kit.turns": ("Turn", "TurnSession"),
+    "prsm_core.kit.homes": ("link_login", "make_private", "write_private"),
+    "prsm_core.kit.keys": ("find_key", "require_key"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from prsm_core.kit import make_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +37,8 @@ async def prepare(launch: Launch, home: Path) -> None:
 
 
 def _prepare(launch: Launch, home: Path) -> None:
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path, text in launch.files.items():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
+    make_private(home)
+    write_private(launch.files)
 
 
 async def discard(home: Path) -> None:

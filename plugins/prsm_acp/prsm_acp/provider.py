@@ -26,6 +26,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderStatus,
 )
+from prsm_core.kit import require_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -125,7 +126,7 @@ class AcpProvider(Provider):
             env[manifest.secret_variable] = secrets.token_urlsafe(_SECRET_BYTES)
         if config.api_key_env is not None:
             variable = manifest.key_variable or config.api_key_env
-            env[variable] = self._key(config.api_key_env)
+            env[variable] = require_key(config.api_key_env, config.env, os.environ)
         if config.base_url is not None:
             if manifest.url_variable is None:
                 raise ConfigError(
@@ -231,15 +232,6 @@ class AcpProvider(Provider):
 
     def _home(self, name: str) -> Path:
         return self.services.state_dir / "agents" / name
-
-    def _key(self, variable: str) -> str:
-        key = os.environ.get(variable)
-        if not key:
-            raise ProviderNotAvailableError(
-                f"the environment variable {variable} is not set",
-                hint=f"Set {variable} to the API key, or change `api_key_env`.",
-            )
-        return key
 
 
 class _Mute:

@@ -175,6 +175,13 @@ async def test_a_settings_file_is_written_and_named_and_a_password_made(services
     assert kept.env["OPENCODE_CONFIG"] == "/mine"
 
 
+async def test_a_key_in_the_sections_own_env_is_a_key(services, monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    given = {"agent": "gemini", "api_key_env": "MY_KEY", "env": {"MY_KEY": "s3cret"}}
+    launch = launched(services, given)
+    assert launch.env["GEMINI_API_KEY"] == "s3cret"
+
+
 async def test_a_key_that_is_not_set_is_told(services, monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(ProviderNotAvailableError, match="MY_KEY is not set"):

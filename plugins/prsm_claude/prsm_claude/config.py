@@ -15,6 +15,7 @@ from prsm_core import (
     parse_url,
     read_section,
 )
+from prsm_core.kit import find_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +59,7 @@ class ClaudeConfig:
 
     def key(self, environ: Mapping[str, str]) -> str | None:
         """Return the key of that variable, which `env` may hold; None where it is not set."""
-        name = self.api_key_env
-        return (self.env.get(name) or environ.get(name) or None) if name else None
+        return find_key(self.api_key_env, self.env, environ)
 
 
 _PARSERS: dict[str, Parser] = {

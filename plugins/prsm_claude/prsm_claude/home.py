@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import link_login, make_private, require_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -22,11 +22,8 @@ LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAU
 
 def check_key(config: ClaudeConfig, environ: Mapping[str, str]) -> None:
     """Raise ProviderNotAvailableError when the configured key variable is not set."""
-    if config.api_key_env and not config.key(environ):
-        raise ProviderNotAvailableError(
-            f"the environment variable {config.api_key_env} is not set",
-            hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
-        )
+    if config.api_key_env:
+        require_key(config.api_key_env, config.env, environ)
 
 
 def user_login(environ: Mapping[str, str]) -> Path:
@@ -51,20 +48,11 @@ def is_logged_in(config: ClaudeConfig, environ: Mapping[str, str]) -> bool | Non
 
 def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, str]) -> Path:
     """Make the home, with the user's login linked in where it is private and to be used."""
-    home = Path(config.home).expanduser() if config.home else state_dir / "claude-home"
-    if not home.is_dir():
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if config.home:
-        return home
-    link, wanted = home / _LOGIN, None
-    if not config.custom_server and (login := user_login(environ)).exists():
-        wanted = login.resolve()
-    if link.is_symlink():
-        if link.readlink() == wanted:
-            return home  # it is never away, not for a moment: other CLIs may read it just now
-        link.unlink()
-    if wanted is not None and not link.exists():
-        link.symlink_to(wanted)
+    home = make_private(
+        Path(config.home).expanduser() if config.home else state_dir / "claude-home"
+    )
+    if not config.home:
+        link_login(home / _LOGIN, None if config.custom_server else user_login(environ))
     return home
 
 

@@ -14,6 +14,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     deadline,
 )
+from prsm_core.kit import link_login, make_private, require_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -207,11 +208,8 @@ class AppServer:
 
 def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:
     """Raise ProviderNotAvailableError when the configured key variable is not set."""
-    if config.api_key_env and not config.key(environ):
-        raise ProviderNotAvailableError(
-            f"the environment variable {config.api_key_env} is not set",
-            hint=f"Set {config.api_key_env} to the API key, or change `api_key_env`.",
-        )
+    if config.api_key_env:
+        require_key(config.api_key_env, config.env, environ)
 
 
 def user_login(config: CodexConfig, environ: Mapping[str, str]) -> Path:
@@ -226,22 +224,13 @@ def child_home(config: CodexConfig, services: ProviderServices) -> tuple[Path, d
     Raises ProviderNotAvailableError when the configured key is not set.
     """
     home = prepare_home(services.state_dir, config)
-    temp = services.state_dir / "tmp"
-    temp.mkdir(mode=0o700, exist_ok=True)
+    temp = make_private(services.state_dir / "tmp")
     check_key(config, os.environ)
     return home, command.child_env(config, os.environ, home=home, temp=temp)
 
 
 def prepare_home(state_dir: Path, config: CodexConfig) -> Path:
     """Make the private CODEX_HOME, with the user's login linked in where it is to be used."""
-    home = state_dir / "codex-home"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    login, link = user_login(config, os.environ), home / "auth.json"
-    wanted = login.resolve() if not config.custom_server and login.exists() else None
-    if link.is_symlink():
-        if link.readlink() == wanted:
-            return home  # it is never away, not for a moment: a Codex may read it just now
-        link.unlink()
-    if wanted is not None and not link.exists():
-        link.symlink_to(wanted)
+    home = make_private(state_dir / "codex-home")
+    link_login(home / "auth.json", None if config.custom_server else user_login(config, os.environ))
     return home

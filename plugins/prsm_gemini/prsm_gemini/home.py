@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from prsm_core import (
     HOOK_COMMAND,
     ProviderNotAvailableError,
 )
+from prsm_core.kit import link_login, make_private, require_key, write_private
 from prsm_gemini.policy import policy
 from prsm_gemini.tools import COMPLETE, SERVER, offered
 
@@ -102,13 +102,7 @@ def api_key(config: GeminiConfig, environ: Mapping[str, str]) -> str | None:
     if name is None:
         users = None if config.home else environ.get(_KEY)
         return config.env.get(_KEY) or users or None
-    key = config.env.get(name) or environ.get(name)
-    if not key:
-        raise ProviderNotAvailableError(
-            f"the environment variable {name} is not set",
-            hint=f"Set {name} to the API key, or change `api_key_env`.",
-        )
-    return key
+    return require_key(name, config.env, environ)
 
 
 def auth_type(config: GeminiConfig, environ: Mapping[str, str]) -> str:
@@ -247,21 +241,14 @@ async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> 
 
 def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
     for folder in (home.root, home.vendor, home.temp):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path, text in texts.items():
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-    link_login(home, login)
+        make_private(folder)
+    write_private(texts)
+    link_logins(home, login)
 
 
-def link_login(home: Home, login: Path | None) -> None:
+def link_logins(home: Home, login: Path | None) -> None:
     """Link the files of a login into a home, and take away the links of another one."""
-    for folder in (home.root, home.vendor):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(home.root)
+    make_private(home.vendor)
     for name in _LOGIN_FILES:
-        link = home.vendor / name
-        if link.is_symlink():
-            link.unlink()
-        if login is not None and (login / name).exists() and not link.exists():
-            link.symlink_to((login / name).resolve())
+        link_login(home.vendor / name, login / name if login else None)

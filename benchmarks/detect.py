@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Finding
 from benchmarks.team import DONE, open_team
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.messaging.deadlock import SWEEP_SECONDS
 from prsm_core.store import SqliteStore
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Finding, compared
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.doubles import RecordingHost
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.toolserver.server import load_mcp

@@ -18,12 +18,12 @@ from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
 from prsm_core.engine.assembly import EngineConfig
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
 from prsm_core.testing.memory_store import MemoryStore
 

@@ -20,8 +20,6 @@ from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.assembly import EngineConfig
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.engine import OrchestrationEngine
@@ -39,6 +37,8 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import LateStore
 from prsm_core.toolserver.bridge import Bridge

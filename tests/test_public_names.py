@@ -34,6 +34,8 @@ PUBLIC_ROOMS = {
 PRIVATE_VALUES = {
     "prsm_core.domain.ids",
     "prsm_core.domain.steps",
+    "prsm_core.kit.background",
+    "prsm_core.kit.clocks",
     "prsm_core.kit.local_socket",
 }
 
@@ -149,7 +151,7 @@ FAKES = "prsm_core.testing.odd_faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
-    "prsm_codex": {"engine.background", "engine.clocks", "toolserver.bridge"},
+    "prsm_codex": {"kit.background", "kit.clocks", "toolserver.bridge"},
     "prsm_gemini": {"engine.processes.launcher"},
 }
 UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}

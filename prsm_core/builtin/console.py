@@ -19,9 +19,9 @@ from prsm_core.builtin.render import hanging
 from prsm_core.builtin.screen import LineScreen, columns_of
 from prsm_core.builtin.text import escape_prose, format_duration
 from prsm_core.builtin.worktree import describe_changes, look_at
-from prsm_core.engine.clocks import SystemClock, first_of
 from prsm_core.engine.views import build_tree
 from prsm_core.interfaces.frontend import Frontend
+from prsm_core.kit.clocks import SystemClock, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence

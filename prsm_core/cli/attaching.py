@@ -16,8 +16,8 @@ from prsm_core.builtin.text import escape_exact, escape_prose, one_line
 from prsm_core.cli.control import GONE, open_running
 from prsm_core.cli.ledger import open_session
 from prsm_core.domain.usage import Spent
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ControlError
+from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

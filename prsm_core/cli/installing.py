@@ -20,9 +20,9 @@ import click
 
 from prsm_core.builtin.text import escape_exact, escape_prose
 from prsm_core.cli.logs import configure_logging
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import ConfigError, ProcessError
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins.own import (
     OWN_PACKAGES,

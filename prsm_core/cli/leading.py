@@ -17,9 +17,9 @@ from prsm_core.cli.running import PRIVATE, ending_signals, run_log
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.turns.calls import with_notice
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.kit.outcomes import with_notice
 from prsm_core.loop.run import run_to_end
 from prsm_core.toolserver.stdio import client_processes, serve_stdio, take_stdio
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.background import Background
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 
 

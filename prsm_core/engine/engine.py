@@ -23,8 +23,6 @@ from prsm_core.domain.steps import ControlStep
 from prsm_core.engine.agents.external import describe_outside
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.assembly import EngineConfig, build_runtime
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.engine.feed import Feed
 from prsm_core.engine.journal import Journal
@@ -50,6 +48,8 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -10,8 +10,8 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.intake import fit
 from prsm_core.errors import FencedError, PrsmError, StoreError
+from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def keepable(value: object, redact: Callable[[Any], Any]) -> str:
     if not isinstance(value, str):
         return "" if value is None else f"[a {type(value).__name__}, which is no text]"
     try:
-        return str.__str__(redact(fit(str.__str__(value))))
+        return str.__str__(redact(sanitize(str.__str__(value))))
     except Exception as error:  # noqa: BLE001 - it is not kept, and that is told
         return f"[left out: its secrets could not be taken out ({type(error).__name__})]"
 

@@ -15,8 +15,8 @@ from prsm_core.domain.events import LIVE_TYPES, Event
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from prsm_core.engine.background import Background
     from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
 
 READER_LIMIT = 1000  # events buffered for one reader
 

@@ -21,8 +21,8 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance, TokenUsage
-from prsm_core.engine.intake import MAX_DEPTH
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+from prsm_core.kit.sanitize import MAX_DEPTH
 from prsm_core.plugins.values import (
     FLAG,
     NUMBER,

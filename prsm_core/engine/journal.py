@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.steps import Committed, Step
-    from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
     from prsm_core.permissions import Redactor
     from prsm_core.permissions.redaction import StreamRedactor
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.agents.slots import Slots
-    from prsm_core.engine.background import Background
     from prsm_core.engine.evidence.gates import GateRunner
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.views import ConversationStore
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.scorer import ModelScorerSpec
+    from prsm_core.kit.background import Background
     from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
 

@@ -10,8 +10,8 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import PluginError
+from prsm_core.kit.clocks import first_of
 from prsm_core.plugins.guard import Guest, TooLateError
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.events import Event
-    from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+    from prsm_core.kit.background import Background
 
     OnDrop = Callable[[str, int], None]  # a sink's name, and how many events it did not get
     OnFault = Callable[[str], None]  # what went wrong, once a sink

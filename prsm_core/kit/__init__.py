@@ -16,6 +16,11 @@ deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
+
+Of no name here, for the rooms above:
+
+background    the tasks of an engine      clocks    the system's clock
+sanitize      what can be kept            outcomes  answers to calls
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import prsm_core
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.run import run_to_end
 from prsm_core.sim.outcome import Outcome
 from prsm_core.sim.world import simulate

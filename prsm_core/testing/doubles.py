@@ -24,10 +24,10 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -31,7 +31,6 @@ from prsm_core.domain.turns import (
     TurnEnded,
 )
 from prsm_core.engine.assembly import EngineConfig
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
@@ -43,6 +42,7 @@ from prsm_core.interfaces.provider import (
     ProviderSpec,
     ProviderStatus,
 )
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.lifecycle.agent import RESTART, validate_transition
 from prsm_core.permissions import build_broker
 from prsm_core.store import SqliteStore

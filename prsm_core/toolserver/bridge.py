@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from prsm_core.domain.tools import McpEndpoint
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ControlError, LineTooLongError
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import first_of
 from prsm_core.kit.local_socket import peer_credentials
 from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
 from prsm_core.toolserver.server import load_mcp, patience_in_force, serve

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.engine.clocks import SystemClock, first_of
 from prsm_core.engine.turns.long_calls import WAIT_TOOL
 from prsm_core.errors import ControlError, LineTooLongError, ToolCallTimeoutError
+from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.kit.local_socket import short_name
 from prsm_core.toolserver.wire import LINE_LIMIT, TCP_PREFIX, LineReader, encode
 from prsm_core.version import __version__

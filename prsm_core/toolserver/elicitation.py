@@ -13,8 +13,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.engine.turns.calls import failure
 from prsm_core.errors import OrchestrationError
+from prsm_core.kit.outcomes import failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

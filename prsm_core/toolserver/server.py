@@ -11,10 +11,10 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.engine.intake import fit
-from prsm_core.engine.turns.calls import failure
 from prsm_core.engine.turns.long_calls import WAIT_TOOL
 from prsm_core.errors import OrchestrationError, PrsmError
+from prsm_core.kit.outcomes import failure
+from prsm_core.kit.sanitize import sanitize
 from prsm_core.toolserver.elicitation import Elicitation, can_elicit, ended, outcome_of
 from prsm_core.version import __version__
 
@@ -127,7 +127,7 @@ def _build_server(
             outcome = await _call_apart(calls, params.name, run)
         if isinstance(outcome, mcp_types.InputRequiredResult):
             return outcome
-        content = mcp_types.TextContent(type="text", text=fit(outcome.text))
+        content = mcp_types.TextContent(type="text", text=sanitize(outcome.text))
         return mcp_types.CallToolResult(content=[content], is_error=outcome.is_error)
 
     return Server(

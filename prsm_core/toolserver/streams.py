@@ -7,8 +7,8 @@ import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.intake import fit
 from prsm_core.errors import LineTooLongError
+from prsm_core.kit.sanitize import sanitize
 from prsm_core.toolserver.wire import encode
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _decode(line: bytes) -> SessionMessage | None:
     with suppress(ValueError):
         return SessionMessage(adapter.validate_json(line, by_name=False))
     with suppress(ValueError, RecursionError):
-        return SessionMessage(adapter.validate_python(fit(json.loads(line)), by_name=False))
+        return SessionMessage(adapter.validate_python(sanitize(json.loads(line)), by_name=False))
     return None
 
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from prsm_core.builtin.worktree import describe_changes, look_at
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.kit.clocks import SystemClock
 
 CLOCK = SystemClock()
 

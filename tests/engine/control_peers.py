@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.server import OPERATIONS, ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import encode_request
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.local_socket import short_name
 
 DEADLINE = 20  # seconds; a test that needs them has failed

@@ -29,7 +29,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.assembly import EngineConfig
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
@@ -41,6 +40,7 @@ from prsm_core.interfaces.provider import (
     ProviderSpec,
     ProviderStatus,
 )
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock

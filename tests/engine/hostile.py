@@ -40,7 +40,7 @@ LEAVES = "sys.exit(9)\n"
 
 ENGINE = """
 import asyncio, sys
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 
 async def main():

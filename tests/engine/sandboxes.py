@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.shell import run_shell
+from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from prsm_core.engine.processes.launcher import ProcessLauncher

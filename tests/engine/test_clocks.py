@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.engine.agents.prompting import prompt_agent
-from prsm_core.engine.clocks import SystemClock, TurnClock, first_of
+from prsm_core.engine.turns.clock import TurnClock
+from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 

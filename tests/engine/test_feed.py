@@ -10,8 +10,8 @@ import pytest
 
 from prsm_core.domain.events import Event
 from prsm_core.domain.turns import ThinkingDelta
-from prsm_core.engine.background import Background
 from prsm_core.engine.feed import Feed
+from prsm_core.kit.background import Background
 from tests.engine.harness import DEADLINE, SESSION
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.engine.spawn.plan import choose_alias
-from prsm_core.engine.turns.calls import failure, success
 from prsm_core.engine.turns.context import build_role_prompt, render_messages, render_repeat
 from prsm_core.engine.turns.rebuild import rebuilt_history
 from prsm_core.errors import AgentSpawnError, OrchestrationError
+from prsm_core.kit.outcomes import failure, success
 from prsm_core.kit.quotation import MARK, RULE, unquote
 
 ENDS = ("\n", "\n\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029")

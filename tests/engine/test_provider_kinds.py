@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.config import Settings
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 
 
 class Plain(Provider):

@@ -6,8 +6,6 @@ import pytest
 
 from prsm_core.config import load_settings, resolve_paths
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.errors import ProviderNotAvailableError
@@ -17,6 +15,8 @@ from prsm_core.interfaces.provider import (
     ProviderSpec,
     ProviderStatus,
 )
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 
 CONFIG = """
 providers:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from prsm_core.engine.background import Background
 from prsm_core.engine.turns.watch import TurnWatch
+from prsm_core.kit.background import Background
 from prsm_core.testing.fake_clock import FakeClock
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.deadlines import deadline
 from prsm_core.testing.doubles import open_services
 from prsm_core.testing.fake_clock import FakeClock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,7 +17,7 @@ from prsm_core import (
 )
 from prsm_core.kit import Turn, TurnSession
 from prsm_core.kit.turns import MAX_EVENTS
-from prsm_core.testing import RushClock, open_services, reason, run_turn, turn_context, until
+from prsm_core.testing import RushClock, open_services, reason, run_turn, streaming, until
 
 END = TurnEnded(StopReason.END_TURN)
 
@@ -143,7 +143,7 @@ async def test_a_vendor_that_does_not_end_its_turn_is_given_up_after_two_seconds
 
 async def test_who_leaves_early_stops_the_vendor(tmp_path):
     async with speaking(tmp_path) as (session, _):
-        async with aclosing(session.run_turn(turn_context("Hello."))) as events:
+        async with streaming(session, "Hello.") as events:
             first = asyncio.ensure_future(anext(events))
             turn = await begun(session)
             await turn.put([TextDelta("a")])
@@ -156,7 +156,7 @@ async def test_who_leaves_early_stops_the_vendor(tmp_path):
 async def test_who_leaves_a_full_queue_keeps_nobody_waiting(tmp_path, obeys):
     """Neither who tells of more, nor who ends the turn."""
     async with speaking(tmp_path, obeys=obeys) as (session, clock), asyncio.TaskGroup() as group:
-        async with aclosing(session.run_turn(turn_context("Hello."))) as events:
+        async with streaming(session, "Hello.") as events:
             first = group.create_task(anext(events))
             turn = await begun(session)
             many = group.create_task(turn.put([TextDelta("x")] * (2 * MAX_EVENTS)))

@@ -12,8 +12,8 @@ from prsm_core.app import open_app
 from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
 from prsm_core.toolserver.bridge import Bridge
 from tests import scripted_plugin

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.doubles import answers
 from prsm_core.toolserver.bridge import PROXY, Bridge
 from prsm_core.toolserver.proxy import Pump

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex.provider import CodexProvider, build
 
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.toolserver.bridge import Bridge
 
 if TYPE_CHECKING:

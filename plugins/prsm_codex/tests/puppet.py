@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex.provider import build
 from prsm_codex.session import CodexSession
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import ProcessError
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.hook_gate import HOOK_COMMAND
 from prsm_core.testing.doubles import RecordingHost, open_background, session_request, until
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from prsm_codex.provider import CodexProvider
 
-    from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
 
 THREAD = "thread-1"
 TURN = "turn-1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from prsm_core.testing.doubles import (
     until,
 )
 from prsm_core.testing.fake_clock import FakeClock
+from prsm_core.testing.provider_scene import streaming
 
 
 def start(session, text="hi"):
@@ -184,7 +184,7 @@ async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path)
 
 async def test_who_leaves_while_more_comes_than_was_read_ends_the_turn(tmp_path):
     async with open_session(tmp_path, clock=FakeClock()) as (session, codex), asyncio.timeout(30):
-        async with aclosing(session.run_turn(turn_context("Hello."))) as events:
+        async with streaming(session, "Hello.") as events:
             first = asyncio.ensure_future(anext(events))
             await codex.sent("turn/start")
             for _ in range(1500):

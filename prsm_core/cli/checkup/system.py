@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.distributions import CORE, GROUP, Packaged, packaged
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.processes.table import find_lineage
 from prsm_core.errors import StoreError
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins.pins import core_pins, core_version, satisfies
 from prsm_core.store.connection import sqlite_version

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from prsm_core.domain.agents import AgentResult
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import AgentSpawnError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
     from typing import Any
 
-    from prsm_core.engine.background import Background
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
 
 _log = logging.getLogger("prsm.engine")
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.domain.permissions import Answer
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.control.peers import Peer, why_no_person
 from prsm_core.engine.control.wire import (
     PROTOCOL,
@@ -26,6 +25,7 @@ from prsm_core.engine.control.wire import (
     too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
+from prsm_core.kit.clocks import first_of
 from prsm_core.kit.local_socket import bind_private
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from signal import SIGCONT, SIGTERM, SIGUSR1
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.processes.io import ByteHead, ByteTail, LineBuffer, ProcessWire, StdinPipe
 from prsm_core.engine.processes.table import kill_family
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.processes.sandbox import Confined
 from prsm_core.errors import ProcessError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config.layers import dotted
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ModelNotAvailableError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.config.document import KeyPath
-    from prsm_core.engine.background import Background
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
 
 WAIT_SECONDS = 10.0  # how long a run waits for lists of models that its first one does not need
 DEFAULT_PROVIDER = ("defaults", "provider")

@@ -10,25 +10,25 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.providers.model_choice import resolve_model
 from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.engine.spending.metering import describe_metering
 from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.config.schema import PermissionSettings
-    from prsm_core.engine.background import Background
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.purses import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+    from prsm_core.kit.background import Background
 
 _REACH = {  # each level reaches further than the one before it
     "none": "its own tools run as it likes",

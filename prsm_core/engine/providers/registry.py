@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
-    from prsm_core.engine.background import Background
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         ProviderSpec,
         ProviderStatus,
     )
+    from prsm_core.kit.background import Background
 
 _log = logging.getLogger("prsm.engine")
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.steps import HumanRequest, Resolution
-from prsm_core.engine.clocks import first_of
 from prsm_core.errors import ConfigError
+from prsm_core.kit.clocks import first_of
 from prsm_core.permissions.before import WorkspaceFiles
 from prsm_core.permissions.edits import find_change
 

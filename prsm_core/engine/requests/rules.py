@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.permissions import Ask
-    from prsm_core.engine.background import Background
     from prsm_core.engine.journal import Journal
+    from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 
     Words = tuple[str, ...]

@@ -11,8 +11,9 @@ from prsm_core.domain.steps import CallCloseStep, ControlStep
 from prsm_core.engine.evidence.evidence import Level
 from prsm_core.engine.requests.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
 from prsm_core.engine.tools.communication import describe_message
-from prsm_core.engine.turns.calls import Reply, success
+from prsm_core.engine.turns.calls import Reply
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
+from prsm_core.kit.outcomes import success
 from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:

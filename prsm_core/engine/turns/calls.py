@@ -8,17 +8,17 @@ the turn ends; what a provider says about them later is ignored.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
-from prsm_core.engine.clocks import first_of
 from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.errors import OrchestrationError, PrsmError
-from prsm_core.kit.quotation import encode_data
+from prsm_core.kit.clocks import first_of
+from prsm_core.kit.outcomes import failure, success
 from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
@@ -200,26 +200,9 @@ class Call:
         )
 
 
-def success(data: Mapping[str, Any], *, ends_turn: bool = False) -> ToolOutcome:
-    """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
-    return ToolOutcome(text=encode_data(data), data=dict(data), ends_turn=ends_turn)
-
-
-def failure(error: PrsmError) -> ToolOutcome:
-    """Return the outcome of an error: what happened and what to do."""
-    data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    return ToolOutcome(text=encode_data(data), data=data, is_error=True)
-
-
 def turn_over() -> ToolOutcome:
     """Return the outcome of a call that has no turn any more."""
     return failure(OrchestrationError(_ENDED, code="turn_over"))
-
-
-def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
-    """Return an answer that tells the agent one thing more."""
-    data = {**outcome.data, "notice": notice}
-    return replace(outcome, text=encode_data(data), data=data)
 
 
 class TurnCalls:

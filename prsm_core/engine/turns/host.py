@@ -14,7 +14,6 @@ from prsm_core.domain.permissions import (
     PermissionContext,
     PermissionRequest,
 )
-from prsm_core.engine.intake import fit
 from prsm_core.engine.requests.human import (
     ALLOWING,
     NO_ANSWER,
@@ -25,6 +24,7 @@ from prsm_core.engine.requests.human import (
 )
 from prsm_core.engine.turns.calls import turn_over
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -94,12 +94,14 @@ class SessionHost:
         if name != "task_complete" and await turn.stop.hold():
             return turn_over()
         if patience_s is not None:
-            outcome = await turn.long_calls.run(fit(name), fit(arguments), fit(call_id), patience_s)
+            outcome = await turn.long_calls.run(
+                sanitize(name), sanitize(arguments), sanitize(call_id), patience_s
+            )
             is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
             if is_pending and turn.is_running:
                 await turn.model_speaks()  # it goes on, while the call still waits
             return outcome
-        return await turn.calls.run(fit(name), fit(arguments), fit(call_id))
+        return await turn.calls.run(sanitize(name), sanitize(arguments), sanitize(call_id))
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks."""
@@ -136,7 +138,7 @@ class SessionHost:
         if self._session.is_over or (turn is not None and await turn.stop.hold()):
             return Deny(_WHY_NOT["agent_ended"])
         async with self._session.busy():
-            return await self._decide(fit(request), sandboxed=sandboxed)
+            return await self._decide(sanitize(request), sandboxed=sandboxed)
 
     async def _decide(self, request: PermissionRequest, *, sandboxed: bool) -> Allow | Deny:
         """Decide by the leases that hold when it is over: one may begin while a person thinks."""
@@ -201,7 +203,9 @@ class SessionHost:
             return Answer(text=ENDED)
         runtime, record = self._session.manager.runtime, self._session.record
         async with self._session.busy():
-            answer, by = await runtime.desk.question(record, runtime.ids.request(), fit(question))
+            answer, by = await runtime.desk.question(
+                record, runtime.ids.request(), sanitize(question)
+            )
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:

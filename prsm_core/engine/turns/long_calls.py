@@ -15,17 +15,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.clocks import first_of
-from prsm_core.engine.turns.calls import Wait, success
+from prsm_core.engine.turns.calls import Wait
 from prsm_core.errors import MessageRoutingError, OrchestrationError
+from prsm_core.kit.clocks import first_of
+from prsm_core.kit.outcomes import success
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.background import Background
     from prsm_core.engine.turns.calls import Call, TurnCalls
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
 
 WAIT_TOOL = "wait_for_message"
 

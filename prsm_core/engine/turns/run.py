@@ -25,11 +25,10 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.engine.clocks import TurnClock
 from prsm_core.engine.failing import describe, is_unfit
-from prsm_core.engine.intake import fit
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
+from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
 from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
 from prsm_core.engine.turns.limits import TurnLimits
@@ -40,6 +39,7 @@ from prsm_core.engine.turns.silence import Silence, silence_teller
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.errors import PrsmError
+from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -263,7 +263,7 @@ class TurnRun:
             if not self._phase.is_live:
                 return
             self.clock.touch()
-            await self._take(fit(event))
+            await self._take(sanitize(event))
             if isinstance(event, TurnEnded):
                 return
 
@@ -405,7 +405,7 @@ class TurnRun:
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
         token = self._provider.resume_token
-        record.resume_token = fit(token) if isinstance(token, str) else None
+        record.resume_token = sanitize(token) if isinstance(token, str) else None
         try:
             return await self._write_end()
         except Exception as error:

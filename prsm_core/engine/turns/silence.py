@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.clocks import TurnClock
     from prsm_core.engine.journal import Journal
+    from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.interfaces.clock import Clock
 
 FIRST_ANSWER_SECONDS = 10.0  # of a turn

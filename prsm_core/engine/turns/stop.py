@@ -10,10 +10,10 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from prsm_core.engine.background import Background
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSession
+    from prsm_core.kit.background import Background
 
 STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
 LET_GO_SECONDS = 60.0  # how long one that was cancelled may; then its agent fails without it

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.turns.calls import with_notice
 from prsm_core.engine.turns.stuck import StuckDetector
+from prsm_core.kit.outcomes import with_notice
 from prsm_core.permissions.polling import looks_up
 from prsm_core.store.codec import encode_canonical
 

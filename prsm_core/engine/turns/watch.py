@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
 
-    from prsm_core.engine.background import Background
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
 
 _MARGIN_SECONDS = 0.001  # a clock that is asked too early has not run out yet
 _SLACK = 64  # looks in the heap that no plan names, beside as many as there are turns

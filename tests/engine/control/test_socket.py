@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prsm_core.engine.background import Background
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer, Operation
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.local_socket import short_name
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.kit.clocks import SystemClock
 from tests.engine.hostile import gone, until
 
 RETRY = "mend it, then call task_complete again"

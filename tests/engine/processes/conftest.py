@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from prsm_core.config.schema import SandboxSettings
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.kit.clocks import SystemClock
 from tests.engine.sandboxes import Shell
 
 

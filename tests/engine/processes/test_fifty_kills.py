@@ -18,7 +18,7 @@ HOLDS_THE_PIPE = DAEMON + "import sys; sys.stdout.flush()\n" + LEAVES
 
 ENGINE = """
 import asyncio, sys
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 
 async def main():

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import (
     GIT_SETTINGS,
     ProcessLauncher,
@@ -24,6 +23,7 @@ from prsm_core.engine.processes.launcher import (
     process_identity,
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.kit.clocks import SystemClock
 from tests.engine.hostile import (
     DAEMON,
     DEADLINE,
@@ -134,7 +134,7 @@ async def test_a_child_starts_with_three_files_a_pipe_for_input_and_no_terminal(
 
 LOOKS_FROM_A_TERMINAL = """
 import asyncio, os
-from prsm_core.engine.clocks import SystemClock
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 
 async def main():

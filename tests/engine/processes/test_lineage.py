@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.table import find_lineage, find_marks, process_identity
+from prsm_core.kit.clocks import SystemClock
 
 DEADLINE = 20
 # Says its pid and, from an orphan in a session of its own, the orphan's; ends with its stdin.

@@ -9,8 +9,8 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.domain.turns import ToolCallFinished, cut_result
 from prsm_core.engine.agents.prompting import prompt_agent
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.engine.tools.table import ToolTable
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed

@@ -22,18 +22,18 @@ MAX_DEPTH = 64  # of nested values; what writes them recurses
 CUT = "… [cut by prsm: nested too deep]"
 
 
-def fit(value: T) -> T:
+def sanitize(value: T) -> T:
     """Return an event, a request or JSON values with whatever cannot be kept replaced.
 
     Half a surrogate pair becomes a replacement character, a number that is none becomes None,
     which means unknown, and what is no JSON its type's name. What is fit already is returned as it
     is.
     """
-    kept: T = _fit(value, 0)
+    kept: T = _sanitized(value, 0)
     return kept
 
 
-def _fit(value: Any, depth: int) -> Any:
+def _sanitized(value: Any, depth: int) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
@@ -47,9 +47,9 @@ def _fit(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping | list | tuple) and depth >= MAX_DEPTH:
         return CUT
     if isinstance(value, Mapping):
-        return {_key(key): _fit(inner, depth + 1) for key, inner in value.items()}
+        return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        items = [_fit(inner, depth + 1) for inner in value]
+        items = [_sanitized(inner, depth + 1) for inner in value]
         return items if isinstance(value, list) else tuple(items)
     return value if isinstance(value, frozenset) else f"[a {type(value).__name__}]"
 
@@ -71,7 +71,7 @@ def _text(text: str) -> str:
 
 
 def _record(record: Any, depth: int) -> Any:
-    kept = {f.name: _fit(getattr(record, f.name), depth) for f in fields(record)}
+    kept = {f.name: _sanitized(getattr(record, f.name), depth) for f in fields(record)}
     if isinstance(record, TokenUsage):
         kept = {name: _count(count) for name, count in kept.items()}
     elif isinstance(record, UsageReported):

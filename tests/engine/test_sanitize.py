@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.turns import TextDelta, UsageReported
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.intake import CUT, MAX_COUNT, MAX_DEPTH, fit
+from prsm_core.kit.sanitize import CUT, MAX_COUNT, MAX_DEPTH, sanitize
 from prsm_core.store.codec import encode
 from tests.engine.harness import failed
 
@@ -27,22 +27,22 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_every_value_can_be_written_afterwards(value):
-    kept = fit(value)
+    kept = sanitize(value)
     assert json.loads(encode(kept).encode()) == kept
-    assert fit(kept) == kept
+    assert sanitize(kept) == kept
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists))
 def test_what_is_fit_already_stays_as_it_is(value):
-    assert fit(value) == value
+    assert sanitize(value) == value
     delta = TextDelta(str(value))
-    assert fit(delta) is delta
+    assert sanitize(delta) is delta
 
 
 def test_half_a_pair_is_replaced_and_a_whole_one_is_kept():
-    assert fit("a\ud83db") == "a\ufffdb"
-    assert fit("\ud83d\ude00") == "\N{GRINNING FACE}"
-    assert fit(Question(text="\ud83d?", options=("\ude00",))) == Question(
+    assert sanitize("a\ud83db") == "a\ufffdb"
+    assert sanitize("\ud83d\ude00") == "\N{GRINNING FACE}"
+    assert sanitize(Question(text="\ud83d?", options=("\ude00",))) == Question(
         text="\ufffd?", options=("\ufffd",)
     )
 
@@ -51,7 +51,7 @@ def test_what_is_nested_too_deep_is_cut():
     deep: list = []
     for _ in range(500):
         deep = [deep]
-    text = encode(fit(deep))
+    text = encode(sanitize(deep))
     assert text.count("[") == MAX_DEPTH + CUT.count("[")
     assert "nested too deep" in text
 
@@ -59,12 +59,12 @@ def test_what_is_nested_too_deep_is_cut():
 @pytest.mark.parametrize("count", [-1, MAX_COUNT + 1, 10**30])
 def test_a_count_that_is_none_is_unknown(count):
     usage = TokenUsage(input_tokens=7, total_tokens=count)
-    assert fit(UsageReported(usage)) == UsageReported(TokenUsage(input_tokens=7))
+    assert sanitize(UsageReported(usage)) == UsageReported(TokenUsage(input_tokens=7))
 
 
 @pytest.mark.parametrize("cost", [-0.5, math.nan, math.inf])
 def test_a_cost_that_is_none_is_unknown(cost):
-    assert fit(UsageReported(TokenUsage(), cost)) == UsageReported(TokenUsage())
+    assert sanitize(UsageReported(TokenUsage(), cost)) == UsageReported(TokenUsage())
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS)
@@ -102,7 +102,7 @@ async def test_an_odd_error_of_a_provider_fails_its_agent_alone(opened, text):
 
         result = await team.run("do it", master=master, odd=odd)
         assert result.status == "completed"
-        assert result.summary == fit(text)
+        assert result.summary == sanitize(text)
 
 
 async def test_a_failed_agent_s_reason_holds_no_secret(opened):

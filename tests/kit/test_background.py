@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from prsm_core.engine.background import Background
+from prsm_core.kit.background import Background
 from prsm_core.testing.fake_clock import FakeClock
 
 DEADLINE = 10.0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.clocks import TurnClock
     from prsm_core.engine.spending.allowance import Allowance
+    from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.silence import Silence
     from prsm_core.engine.turns.stop import TurnStop
     from prsm_core.engine.turns.watch import TurnWatch

@@ -283,9 +283,8 @@ class AgentSession:
     async def _run_turn(self, turn: TurnRun) -> TurnResult:
         """Run a turn if the budget has room for it; BudgetExceededError leaves the last one."""
         budgets = self.manager.runtime.budgets
-        used_up = (
-            None if self.is_outside else turn.limits.use_up
-        )  # nobody here ends a client's turn
+        # nobody here ends a client's turn
+        used_up = None if self.is_outside else turn.limits.use_up
         budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
         self.turn = turn
         try:

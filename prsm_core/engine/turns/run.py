@@ -57,7 +57,6 @@ class TurnRun:
 
     def __init__(self, session: AgentSession, provider: ProviderSession, prompt: Prompt) -> None:
         runtime, record = session.manager.runtime, session.record
-        engine = runtime.settings.engine
         self._session = session
         self._provider = provider
         self._prompt = prompt
@@ -80,13 +79,7 @@ class TurnRun:
             journal=runtime.journal,
         )
         self.is_outside = session.is_outside
-        self.clock = TurnClock(
-            runtime.clock,
-            agent_seconds=math.inf if self.is_outside else engine.agent_timeout_seconds,
-            idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
-            tool_seconds=engine.tool_timeout_seconds,
-            used=record.reasoning_used,
-        )
+        self.clock = self._clock()
         self._silence = Silence(
             runtime.clock,
             self.clock,
@@ -107,6 +100,17 @@ class TurnRun:
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(runtime.journal, record.agent_id)
+
+    def _clock(self) -> TurnClock:
+        runtime = self._session.manager.runtime
+        engine = runtime.settings.engine
+        return TurnClock(
+            runtime.clock,
+            agent_seconds=math.inf if self.is_outside else engine.agent_timeout_seconds,
+            idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
+            tool_seconds=engine.tool_timeout_seconds,
+            used=self._session.record.reasoning_used,
+        )
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""

@@ -1,6 +1,6 @@
 """Budgets of a run and of each subtree: reserved before a launch, settled at the end.
 
-budgets    what may still be spent, and by whom       purses    one limit, its holds and its use
+budgets    what may still be spent, and by whom       scopes    one scope, its holds and its use
 allowance  when a turn ends whose budget is used up   metering  what a provider may spend beyond it
 alerts     tells when much is spent, and when all is
 """

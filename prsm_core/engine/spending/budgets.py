@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.usage import Provenance, Spent, total
-from prsm_core.engine.spending.purses import (
+from prsm_core.engine.spending.scopes import (
     METERED,
+    BudgetScope,
     Hold,
     Part,
-    Purse,
     from_units,
     to_limits,
     to_units,
@@ -94,10 +94,11 @@ class BudgetLedger:
 
         With `let_turns_finish` no turn is told that what it draws on is used up.
         """
-        self.run = Purse(limits=to_limits(limits))
+        self.run = BudgetScope(limits=to_limits(limits))
         self._lets_finish = let_turns_finish
-        self._purses: dict[str, Purse] = {}
-        self._launches: dict[str, tuple[Hold, Purse | None]] = {}  # by agent, until its first turn
+        self._scopes: dict[str, BudgetScope] = {}
+        # By agent, until its first turn: what it holds, and whose spawn it is.
+        self._launches: dict[str, tuple[Hold, BudgetScope | None]] = {}
         self._turns: dict[str, _Turn] = {}  # those that run, by their id
         self._ended: dict[str, UsedByTurn] = {}  # each agent's last, until its next one
         self._last: dict[tuple[str, BudgetKind], int] = {}  # an agent's last measured turn
@@ -117,14 +118,17 @@ class BudgetLedger:
         Raises BudgetExceededError, and then nothing is reserved. An agent that began before in
         this run keeps its limits and what it has used.
         """
-        parent = self._purse(parent_id)
+        parent = self._scope(parent_id)
         spawner = None if parent_id is None else parent
-        purse = self._purses.get(agent_id) or self._open(agent_id, name, parent, limits)
+        known = self._scopes.get(agent_id)
+        scope = known or self._open(agent_id, name, parent, limits)
         if spawner is not None:
             self._require(spawner, BudgetKind.SPAWNS, 1)
-        self._check_turn(purse, 1, agent_id)
-        self._purses[agent_id] = purse
-        self._launches[agent_id] = self._reserve(purse, agent_id), spawner
+        self._check_turn(scope, 1, agent_id)
+        if known is None:
+            self._scopes[agent_id] = scope
+            parent.children.append(scope)
+        self._launches[agent_id] = self._reserve(scope, agent_id), spawner
         if spawner is not None:
             self._count(spawner, BudgetKind.SPAWNS)
 
@@ -141,7 +145,7 @@ class BudgetLedger:
 
     def check_launches(self, parent_id: str, count: int) -> None:
         """Raise BudgetExceededError unless that many children could be launched right now."""
-        parent = self._purse(parent_id)
+        parent = self._scope(parent_id)
         self._require(parent, BudgetKind.SPAWNS, count)
         self._check_turn(parent, count, "")
 
@@ -151,8 +155,8 @@ class BudgetLedger:
         if hold is None:
             return
         hold.give_back()
-        for purse in spawner.path() if spawner is not None else ():
-            purse.used[BudgetKind.SPAWNS] -= 1
+        for scope in spawner.counting(BudgetKind.SPAWNS) if spawner is not None else ():
+            scope.used[BudgetKind.SPAWNS] -= 1
 
     def release(self, agent_id: str) -> None:
         """Give back what an agent that has ended still holds; its open turn settles by itself."""
@@ -166,20 +170,20 @@ class BudgetLedger:
         `used_up(error)` is called, once for each scope and kind, when tokens or dollars that the
         turn draws on are used up while it runs, by whichever turn.
         """
-        purse = self._purse(agent_id)
+        own = self._scope(agent_id)
         self.release(agent_id)
         for kind in METERED:  # what others merely reserve does not stop an agent that lives
-            for scope, _ in purse.limited(kind):
+            for scope, _ in own.limited(kind):
                 if scope.is_used_up(kind):
                     self._refuse_turn(scope, kind)
-        for scope, limit in purse.limited(BudgetKind.TURNS):
+        for scope, limit in own.limited(BudgetKind.TURNS):
             if scope.used[BudgetKind.TURNS] + scope.reserved[BudgetKind.TURNS] >= limit:
                 self._refuse_turn(scope, BudgetKind.TURNS)
-        hold = self._reserve(purse, agent_id)
+        hold = self._reserve(own, agent_id)
         self._turns[turn_id] = _Turn(agent_id, hold, used_up)
         self._ended.pop(agent_id, None)
         hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
-        self._warn(purse, BudgetKind.TURNS)
+        self._warn(own, BudgetKind.TURNS)
 
     def meter(self, turn_id: str, spent: Spent) -> None:
         """Charge a turn that runs with what it has used in all so far."""
@@ -191,7 +195,7 @@ class BudgetLedger:
         for kind, told, source in _told(spent):
             if told is not None and told > hold.used[kind]:
                 hold.charge(kind, told - hold.used[kind], source)
-                self._charged(hold.purse, kind)
+                self._charged(hold.scope, kind)
 
     def close_turn(self, turn_id: str, spent: Spent) -> None:
         """Settle a turn, once: what it used is charged, the rest of its estimate given back.
@@ -204,14 +208,13 @@ class BudgetLedger:
             return
         hold = turn.hold
         self._ended[turn.agent_id] = UsedByTurn(turn.agent_id, turn_id, spent)
-        for purse in hold.purse.path():
-            purse.spent += spent
+        hold.scope.add_spent(spent)
         for kind, told, source in _told(spent):
             if told is None:
                 self._settle_untold(hold, kind)
                 continue
-            for purse in hold.purse.path():  # a turn that told zero is known too
-                purse.sources.setdefault(kind, source)
+            for scope in hold.scope.counting(kind):  # a turn that told zero is known too
+                scope.sources.setdefault(kind, source)
             self._last[turn.agent_id, kind] = told
             self._measured[kind] += 1
             self._totals[kind] += told
@@ -224,12 +227,12 @@ class BudgetLedger:
             return
         hold = turn.hold
         hold.give_back()
-        for purse in hold.purse.path():
-            purse.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
+        for scope in hold.scope.counting(BudgetKind.TURNS):
+            scope.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
 
     def room(self, agent_id: str | None = None) -> Budget:
         """Return what is neither used nor reserved; None where nothing limits the agent."""
-        rooms = {kind: self._purse(agent_id).room(kind) for kind in BudgetKind}
+        rooms = {kind: self._scope(agent_id).room(kind) for kind in BudgetKind}
         left: dict[str, Any] = {
             kind.value: from_units(kind, room) for kind, room in rooms.items() if room is not None
         }
@@ -237,16 +240,16 @@ class BudgetLedger:
 
     def parts_of(self, agent_id: str) -> list[Part]:
         """Return the subtrees around an agent that have a budget of their own, its own first."""
-        return list(self._purse(agent_id).parts())
+        return list(self._scope(agent_id).parts())
 
     def report(self, agent_id: str) -> dict[str, Any]:
         """Return the numbers of the run and of the agent's subtree, as JSON values.
 
         `spent` tells in words what either has used, and what of it is unknown.
         """
-        scopes = {"run": self.run, "subtree": self._purse(agent_id)}
-        spent = {name: self._spent(purse).text for name, purse in scopes.items()}
-        return {**{name: purse.report() for name, purse in scopes.items()}, "spent": spent}
+        scopes = {"run": self.run, "subtree": self._scope(agent_id)}
+        spent = {name: self._spent(scope).text for name, scope in scopes.items()}
+        return {**{name: scope.report() for name, scope in scopes.items()}, "spent": spent}
 
     @property
     def spent(self) -> Spent:
@@ -262,106 +265,106 @@ class BudgetLedger:
         )
         return (*running, *self._ended.values())
 
-    def _spent(self, purse: Purse) -> Spent:
+    def _spent(self, scope: BudgetScope) -> Spent:
         """Return what was used in a scope, by turns that have ended and by those that run."""
-        return total([purse.spent, *(turn.hold.spent for turn in self._within(purse))])
+        return total([scope.spent_in_all(), *(turn.hold.spent for turn in self._within(scope))])
 
-    def _within(self, scope: Purse) -> list[_Turn]:
+    def _within(self, scope: BudgetScope) -> list[_Turn]:
         """Return the turns that run and draw on a scope."""
-        return [turn for turn in self._turns.values() if scope in turn.hold.purse.path()]
+        return [turn for turn in self._turns.values() if scope in turn.hold.scope.path()]
 
-    def _purse(self, agent_id: str | None) -> Purse:
-        return self.run if agent_id is None else self._purses.get(agent_id, self.run)
+    def _scope(self, agent_id: str | None) -> BudgetScope:
+        return self.run if agent_id is None else self._scopes.get(agent_id, self.run)
 
-    def _open(self, agent_id: str, name: str, parent: Purse, limits: Budget) -> Purse:
+    def _open(self, agent_id: str, name: str, parent: BudgetScope, limits: Budget) -> BudgetScope:
         """Return a new scope; a limit that one around it undercuts would only warn twice."""
         own = {
             kind: limit
             for kind, limit in to_limits(limits).items()
             if all(limit < other for _, other in parent.limited(kind))
         }
-        return Purse(scope=agent_id, name=name, parent=parent, limits=own)
+        return BudgetScope(agent_id=agent_id, name=name, parent=parent, limits=own)
 
-    def _check_turn(self, purse: Purse, count: int, agent_id: str) -> None:
+    def _check_turn(self, scope: BudgetScope, count: int, agent_id: str) -> None:
         """Raise BudgetExceededError unless there is room for that many first turns."""
-        self._require(purse, BudgetKind.TURNS, count)
+        self._require(scope, BudgetKind.TURNS, count)
         for kind in METERED:
-            self._require(purse, kind, (count - 1) * self._estimate(purse, kind, agent_id)[0] + 1)
+            self._require(scope, kind, (count - 1) * self._estimate(scope, kind, agent_id)[0] + 1)
 
-    def _require(self, purse: Purse, kind: BudgetKind, amount: int) -> None:
-        for scope, limit in purse.limited(kind):
+    def _require(self, own: BudgetScope, kind: BudgetKind, amount: int) -> None:
+        for scope, limit in own.limited(kind):
             if limit - scope.used[kind] - scope.reserved[kind] < amount:
                 self._refuse(scope, kind, _DEVISE)
 
-    def _reserve(self, purse: Purse, agent_id: str) -> Hold:
+    def _reserve(self, scope: BudgetScope, agent_id: str) -> Hold:
         """Hold a turn and what it is expected to use, as far as there is room for it."""
-        hold = Hold(purse)
+        hold = Hold(scope)
         hold.reserve(BudgetKind.TURNS, 1)
         for kind in METERED:
-            room = purse.room(kind)
-            amount, is_measured = self._estimate(purse, kind, agent_id)
+            room = scope.room(kind)
+            amount, is_measured = self._estimate(scope, kind, agent_id)
             if is_measured:
                 hold.expected[kind] = amount
             if room is not None:
                 hold.reserve(kind, min(room, amount))
         return hold
 
-    def _estimate(self, purse: Purse, kind: BudgetKind, agent_id: str) -> tuple[int, bool]:
+    def _estimate(self, scope: BudgetScope, kind: BudgetKind, agent_id: str) -> tuple[int, bool]:
         """Return what a turn may use, and whether measured turns say so."""
         last = self._last.get((agent_id, kind))
         if last is not None:
             return last, True
         if self._measured[kind]:
             return self._totals[kind] // self._measured[kind], True
-        tenths = [limit // 10 for _, limit in purse.limited(kind)]
+        tenths = [limit // 10 for _, limit in scope.limited(kind)]
         return min([FIRST_TURN[kind], *tenths]), False
 
     def _settle_untold(self, hold: Hold, kind: BudgetKind) -> None:
-        scopes = [scope for scope, _ in hold.purse.limited(kind)]
+        scopes = [scope for scope, _ in hold.scope.limited(kind)]
         if scopes and kind in hold.expected and not hold.used[kind]:
             hold.charge(kind, hold.expected[kind], Provenance.ESTIMATED)
-            self._charged(hold.purse, kind)
+            self._charged(hold.scope, kind)
         else:
-            for purse in hold.purse.path():
-                purse.unknown[kind] += 1
+            for scope in hold.scope.counting(kind):
+                scope.unknown[kind] += 1
         for scope in scopes:
             self._tell("unmetered", scope, kind)
 
-    def _count(self, purse: Purse, kind: BudgetKind) -> None:
-        for scope in purse.path():
-            scope.used[kind] += 1
-        self._warn(purse, kind)
+    def _count(self, scope: BudgetScope, kind: BudgetKind) -> None:
+        for each in scope.counting(kind):
+            each.used[kind] += 1
+        self._warn(scope, kind)
 
-    def _charged(self, purse: Purse, kind: BudgetKind) -> None:
+    def _charged(self, own: BudgetScope, kind: BudgetKind) -> None:
         """Tell of tokens or dollars that are nearly used up, or all used up."""
-        self._warn(purse, kind)
-        for scope, _ in purse.limited(kind):
+        self._warn(own, kind)
+        for scope, _ in own.limited(kind):
             is_new = scope.is_used_up(kind) and kind not in scope.stopped
             if is_new and not self._lets_finish:
                 scope.stopped.add(kind)
                 self._tell("exceeded", scope, kind)
                 self._stop(scope, kind)
 
-    def _stop(self, scope: Purse, kind: BudgetKind) -> None:
+    def _stop(self, scope: BudgetScope, kind: BudgetKind) -> None:
         """Tell the turns that draw on a scope that it is used up."""
         error = BudgetExceededError(_why(scope, kind), hint=_hint(scope, kind))
         for turn in self._within(scope):
             if turn.used_up is not None:
                 turn.used_up(error)
 
-    def _warn(self, purse: Purse, kind: BudgetKind) -> None:
-        for scope, limit in purse.limited(kind):
+    def _warn(self, own: BudgetScope, kind: BudgetKind) -> None:
+        for scope, limit in own.limited(kind):
             if scope.used[kind] * 100 >= limit * WARN_PERCENT:
                 self._tell("warned", scope, kind)
 
-    def _tell(self, what: str, scope: Purse, kind: BudgetKind) -> None:
+    def _tell(self, what: str, scope: BudgetScope, kind: BudgetKind) -> None:
         if (what, kind) in scope.told:
             return
         scope.told.add((what, kind))
         alert = BudgetAlert(
             what=what,
             kind=kind,
-            scope=scope.scope,
+            scope=scope.agent_id,
             used=scope.used_amount(kind),
             reserved=from_units(kind, scope.reserved[kind]),
             limit=from_units(kind, scope.limits[kind]),
@@ -369,10 +372,10 @@ class BudgetLedger:
         )
         self._on_alert(alert)
 
-    def _refuse_turn(self, scope: Purse, kind: BudgetKind) -> NoReturn:
+    def _refuse_turn(self, scope: BudgetScope, kind: BudgetKind) -> NoReturn:
         self._refuse(scope, kind, _hint(scope, kind))
 
-    def _refuse(self, scope: Purse, kind: BudgetKind, hint: str) -> NoReturn:
+    def _refuse(self, scope: BudgetScope, kind: BudgetKind, hint: str) -> NoReturn:
         self._tell("exceeded", scope, kind)
         raise BudgetExceededError(_why(scope, kind), hint=hint)
 
@@ -384,12 +387,12 @@ def _told(spent: Spent) -> tuple[tuple[BudgetKind, int | None, Provenance], ...]
     return (BudgetKind.TOKENS, tokens, spent.tokens_from), (BudgetKind.USD, usd, spent.cost_from)
 
 
-def _hint(scope: Purse, kind: BudgetKind) -> str:
-    return _RAISE[kind] if scope.scope is None else f"give {scope.name} more when it is spawned"
+def _hint(scope: BudgetScope, kind: BudgetKind) -> str:
+    return _RAISE[kind] if scope.agent_id is None else f"give {scope.name} more when it is spawned"
 
 
-def _why(scope: Purse, kind: BudgetKind) -> str:
-    whose = "the run" if scope.scope is None else f"{scope.name} and its children"
+def _why(scope: BudgetScope, kind: BudgetKind) -> str:
+    whose = "the run" if scope.agent_id is None else f"{scope.name} and its children"
     limit, used = _amount(kind, scope.limits[kind]), _amount(kind, scope.used[kind])
     text = f"the budget of {whose} is used up: {used} of {limit} used"
     held = scope.reserved[kind]

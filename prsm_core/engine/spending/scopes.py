@@ -1,0 +1,224 @@
+"""What one scope of a budget, the run or an agent with all below it, has and has used.
+
+Amounts are whole numbers, tokens or billionths of a dollar, so that what was reserved is given
+back to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.budgets import Budget, BudgetKind
+from prsm_core.domain.usage import Provenance, Spent, total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NANO = 1_000_000_000
+METERED = (BudgetKind.TOKENS, BudgetKind.USD)  # known only as far as a provider tells
+
+
+def to_units(kind: BudgetKind, amount: float) -> int:
+    """Return an amount as the whole number that is counted with."""
+    return round(amount * NANO) if kind is BudgetKind.USD else int(amount)
+
+
+def from_units(kind: BudgetKind, units: int) -> int | float:
+    """Return what `to_units` was made of."""
+    return units / NANO if kind is BudgetKind.USD else units
+
+
+def to_limits(budget: Budget) -> dict[BudgetKind, int]:
+    """Return the limits of a budget by kind; a kind without one is left out."""
+    limits = budget.to_dict()
+    return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A subtree with a budget of its own: that of an agent and all below it."""
+
+    agent_id: str
+    name: str
+    limits: Budget
+
+
+def _zeroes() -> dict[BudgetKind, int]:
+    return dict.fromkeys(BudgetKind, 0)
+
+
+@dataclass(slots=True, eq=False)
+class BudgetScope:
+    """One scope: its own limits, what is used and reserved of them, and the scope around it.
+
+    An act counts in the scope of its agent, in those around it that limit what it uses, and in the
+    run: nothing else is walked. Such a scope holds the numbers of all below it, any other one
+    those of its own agent alone; what is below is added to them when somebody looks.
+    """
+
+    agent_id: str | None = None  # None is the run
+    name: str = ""  # of that agent, for people
+    parent: BudgetScope | None = None
+    limits: Mapping[BudgetKind, int] = field(default_factory=dict)
+    used: dict[BudgetKind, int] = field(default_factory=_zeroes)
+    reserved: dict[BudgetKind, int] = field(default_factory=_zeroes)
+    unknown: dict[BudgetKind, int] = field(default_factory=_zeroes)  # turns that told nothing
+    sources: dict[BudgetKind, Provenance] = field(default_factory=dict)
+    told: set[tuple[str, BudgetKind]] = field(default_factory=set)  # alerts, each given once
+    stopped: set[BudgetKind] = field(default_factory=set)  # used up, and who runs was told
+    spent: Spent = field(default_factory=Spent)  # by turns that have ended
+    children: list[BudgetScope] = field(default_factory=list)
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        around = self.parent._summing if self.parent is not None else dict.fromkeys(BudgetKind, ())
+        is_plain = self.parent is not None and not self.limits
+        self._summing = around if is_plain else {k: self._sums(k, around[k]) for k in BudgetKind}
+
+    def _sums(self, kind: BudgetKind, around: tuple[BudgetScope, ...]) -> tuple[BudgetScope, ...]:
+        return (self, *around) if self.is_summing(kind) else around
+
+    def is_summing(self, kind: BudgetKind) -> bool:
+        """Whether the numbers of a kind are those of all below this scope too."""
+        return self.parent is None or kind in self.limits
+
+    def counting(self, kind: BudgetKind) -> tuple[BudgetScope, ...]:
+        """Return the scopes in which an act of this one's agent counts, the run's last."""
+        around = self._summing[kind]
+        return around if self.is_summing(kind) else (self, *around)
+
+    def path(self) -> Iterator[BudgetScope]:
+        """Yield the scope and those around it, the run's last."""
+        scope: BudgetScope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the subtrees of the path that have limits of their own, the nearest first."""
+        for scope in self.path():
+            if scope.agent_id is not None and scope.limits:
+                amounts: dict[str, Any] = {
+                    kind.value: from_units(kind, limit) for kind, limit in scope.limits.items()
+                }
+                yield Part(agent_id=scope.agent_id, name=scope.name, limits=Budget(**amounts))
+
+    def below(self) -> Iterator[BudgetScope]:
+        """Yield the scope and all below it."""
+        rest = [self]
+        while rest:
+            scope = rest.pop()
+            yield scope
+            rest += scope.children
+
+    def summands(self, kind: BudgetKind) -> Iterator[BudgetScope]:
+        """Yield the scopes whose numbers of a kind add up to those of this one."""
+        rest = [self]
+        while rest:
+            scope = rest.pop()
+            yield scope
+            if not scope.is_summing(kind):
+                rest += scope.children
+
+    def limited(self, kind: BudgetKind) -> Iterator[tuple[BudgetScope, int]]:
+        """Yield this scope and those around it that have a limit of this kind, with that limit."""
+        for scope in self._summing[kind]:
+            limit = scope.limits.get(kind)
+            if limit is not None:
+                yield scope, limit
+
+    def add_spent(self, spent: Spent) -> None:
+        """Note what a turn of this scope's agent has used in all."""
+        self.spent += spent
+        run = self._summing[BudgetKind.TURNS][-1]
+        if run is not self:
+            run.spent += spent
+
+    def spent_in_all(self) -> Spent:
+        """Return what turns used that have ended, of this scope and of all below it."""
+        return self.spent if self.parent is None else total(scope.spent for scope in self.below())
+
+    def room(self, kind: BudgetKind) -> int | None:
+        """Return what is neither used nor reserved on the whole path; None without a limit."""
+        rooms = [limit - p.used[kind] - p.reserved[kind] for p, limit in self.limited(kind)]
+        return max(0, min(rooms)) if rooms else None
+
+    def is_used_up(self, kind: BudgetKind) -> bool:
+        """Whether this very scope has a limit of this kind that is reached."""
+        return kind in self.limits and self.used[kind] >= self.limits[kind]
+
+    def source(self, kind: BudgetKind) -> Provenance:
+        """Return where the number used comes from; that nothing was used yet is a fact."""
+        sources = [each.sources[kind] for each in self.summands(kind) if kind in each.sources]
+        if sources:
+            return reduce(Provenance.combine, sources)
+        return Provenance.UNKNOWN if self.unknown_turns(kind) else Provenance.MEASURED
+
+    def unknown_turns(self, kind: BudgetKind) -> int:
+        """Return how many turns told nothing of this kind."""
+        return sum(each.unknown[kind] for each in self.summands(kind))
+
+    def used_amount(self, kind: BudgetKind) -> int | float | None:
+        """Return what is used, None when all of it is unknown."""
+        known = self.source(kind) is not Provenance.UNKNOWN
+        used = sum(each.used[kind] for each in self.summands(kind))
+        return from_units(kind, used) if known else None
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """Return what is used, reserved, left and allowed by kind, as JSON values.
+
+        `left` heeds the scopes around this one too. Limits that there are not are left out.
+        """
+        return {kind.value: self._report(kind) for kind in BudgetKind}
+
+    def _report(self, kind: BudgetKind) -> dict[str, Any]:
+        reserved = from_units(kind, sum(each.reserved[kind] for each in self.summands(kind)))
+        line: dict[str, Any] = {"used": self.used_amount(kind), "reserved": reserved}
+        left = self.room(kind)
+        if left is not None:
+            line["left"] = from_units(kind, left)
+        if kind in self.limits:
+            line["limit"] = from_units(kind, self.limits[kind])
+        if kind in METERED:
+            line["from"] = self.source(kind).value
+        if unknown := self.unknown_turns(kind):
+            line["unknown_turns"] = unknown
+        return line
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """What a launch, or a turn that runs, holds of a scope and of those around it."""
+
+    scope: BudgetScope
+    reserved: dict[BudgetKind, int] = field(default_factory=_zeroes)
+    used: dict[BudgetKind, int] = field(default_factory=_zeroes)  # told so far
+    expected: dict[BudgetKind, int] = field(default_factory=dict)  # reckoned from measured turns
+    spent: Spent = field(default_factory=Spent)  # by the turn so far
+
+    def reserve(self, kind: BudgetKind, amount: int) -> None:
+        """Set aside that much more, in every scope in which it counts."""
+        for scope in self.scope.counting(kind):
+            scope.reserved[kind] += amount
+        self.reserved[kind] += amount
+
+    def charge(self, kind: BudgetKind, amount: int, source: Provenance) -> None:
+        """Count that much as used where it counts; it comes off what is reserved."""
+        freed = min(amount, self.reserved[kind])
+        self.reserved[kind] -= freed
+        self.used[kind] += amount
+        for scope in self.scope.counting(kind):
+            scope.reserved[kind] -= freed
+            scope.used[kind] += amount
+            known = scope.sources.get(kind)
+            scope.sources[kind] = source if known is None else known.combine(source)
+
+    def give_back(self) -> None:
+        """Let go of all that is still reserved."""
+        for kind, amount in self.reserved.items():
+            if amount:
+                for scope in self.scope.counting(kind):
+                    scope.reserved[kind] -= amount
+                self.reserved[kind] = 0

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from prsm_core.kit.deadlines import expiring
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -37,28 +39,18 @@ async def first_of(
 ) -> bool:
     """Await `wait()` for at most `seconds` of the clock; return whether it ended in time.
 
-    None means no deadline. The loser is cancelled and has ended when this returns. An error of
-    `wait()` is raised as it is.
+    None means no deadline. What came too late is cancelled and has ended when this returns. An
+    error of `wait()` is raised as it is, a TimeoutError of its own too.
     """
     if seconds is None:
         await wait()
         return True
-    done = False
-
-    async def run() -> None:
-        nonlocal done
-        await wait()
-        done = True
-        timer.cancel()
-
-    async def sleep() -> None:
-        await clock.sleep(seconds)
-        runner.cancel()
-
+    scope: asyncio.Timeout | None = None
     try:
-        async with asyncio.TaskGroup() as group:
-            runner = group.create_task(run())
-            timer = group.create_task(sleep())
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return done
+        async with expiring(clock, seconds) as scope:
+            await wait()
+    except TimeoutError:
+        if scope is None or not scope.expired():
+            raise
+        return False
+    return True

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderServices
 
 
 @asynccontextmanager
 async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[None]:
     """Cancel the body after `seconds` of the engine's clock; TimeoutError is raised then."""
+    async with expiring(services.clock, seconds):
+        yield
+
+
+@asynccontextmanager
+async def expiring(clock: Clock, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """Do as `deadline` does; what it gives tells whether it was this that expired."""
     is_over = False
 
     def expire() -> None:
@@ -22,9 +30,9 @@ async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[
             scope.reschedule(asyncio.get_running_loop().time())
 
     async with asyncio.timeout(None) as scope:
-        timer = services.clock.call_later(seconds, expire)
+        timer = clock.call_later(seconds, expire)
         try:
-            yield
+            yield scope
         finally:
             is_over = True
             timer.cancel()

@@ -325,11 +325,53 @@ async def test_first_of_tells_which_came_first():
     assert clock.now() == 20
 
 
-async def test_first_of_raises_the_error_itself():
+@pytest.mark.parametrize("error", [OSError, TimeoutError])
+async def test_first_of_raises_the_error_itself(error):
     async def wait():
-        raise OSError("broken")
+        raise error("broken")
 
-    with pytest.raises(OSError, match="broken"):
+    with pytest.raises(error, match="broken"):
+        await first_of(FakeClock(), 10, wait)
+
+
+async def test_first_of_starts_no_task():
+    clock = FakeClock()
+    running = []
+
+    async def wait():
+        running.append((asyncio.current_task(), asyncio.all_tasks()))
+        await clock.sleep(5)
+
+    before = asyncio.current_task(), asyncio.all_tasks()
+    assert await first_of(clock, 10, wait)
+    assert not await first_of(clock, 3, wait)
+    assert running == [before, before]
+
+
+async def test_first_of_lets_itself_be_cancelled():
+    clock = FakeClock()
+    started = asyncio.Event()
+
+    async def wait():
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(first_of(clock, 10, wait))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert clock.now() == 0
+
+
+async def test_first_of_raises_what_ends_in_its_stead():
+    async def wait():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise OSError("it would not stop") from None
+
+    with pytest.raises(OSError, match="it would not stop"):
         await first_of(FakeClock(), 10, wait)
 
 

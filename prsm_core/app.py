@@ -40,7 +40,7 @@ from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
-from prsm_core.store import LateStore
+from prsm_core.store import SqliteStore
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
 
@@ -286,7 +286,7 @@ class _Owned(NamedTuple):
     """What the owner of a session holds open while its engine runs."""
 
     lock: SessionLock
-    store: LateStore
+    store: SqliteStore
     launcher: ProcessLauncher
     bridge: Bridge
 
@@ -301,7 +301,7 @@ async def _open_owned(
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            await LateStore.open(_ledger(paths)) as store,
+            await SqliteStore.open(_ledger(paths), late=True) as store,
             ProcessLauncher(clock, on_start=processes.add) as launcher,
             Bridge(paths.state / "bridge" / f"{session}.sock", clock) as bridge,
         ):

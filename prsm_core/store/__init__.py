@@ -6,14 +6,12 @@ writer      the writer thread                 reader      the reading thread
 doorbell    from that thread to the loop      known       what the writer need not ask again
 tail        followers of the event log        limits      bounds of queue, waits, log
 codec       JSON                              inspection  a look that changes nothing
-late        a ledger made by its first step
 agents · ledger · inbox · requests · runs · event_log own the tables of their names; agent_rows
 reads agents back.
 """
 
 from prsm_core.store.codec import arguments_hash
-from prsm_core.store.late import LateStore
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.sqlite import SqliteStore
 
-__all__ = ["LateStore", "SqliteStore", "StoreLimits", "arguments_hash"]
+__all__ = ["SqliteStore", "StoreLimits", "arguments_hash"]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
+from prsm_core.config import private_dir
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import apply_step
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.reader import Reader
-from prsm_core.store.tail import Tail
+from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    import sqlite3
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -23,36 +26,49 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Threads(NamedTuple):
+    """What an open ledger runs."""
+
+    reader: Reader
+    writer: Writer | None  # None: it is open for reading only
+
 
 class SqliteStore(Store):
     """A ledger file, opened by `SqliteStore.open`; also an async context manager."""
 
-    def __init__(self, reader: Reader, writer: Writer | None, tail: Tail) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._tail = tail
+    def __init__(self, path: Path, limits: StoreLimits) -> None:
+        self._path = path
+        self._limits = limits
+        self._threads: _Threads | None = None  # of a late one until its first step
+        self._tail = Tail(self._data_version, limits.poll_s)
+        self._closing = False
+        self._turn = asyncio.Lock()  # fair, hence steps stay in the order they were given in
 
     @classmethod
     async def open(
-        cls, path: Path, *, read_only: bool = False, limits: StoreLimits | None = None
+        cls,
+        path: Path,
+        *,
+        read_only: bool = False,
+        late: bool = False,
+        limits: StoreLimits | None = None,
     ) -> Self:
         """Open the ledger at `path`; made or upgraded unless `read_only`.
+
+        With `late` a ledger that is not there is made by the first step, its folder too: a run
+        that never begins leaves none. Until then reading finds nothing, and what is raised here
+        otherwise is raised by that step.
 
         Raises StoreError, with a hint, when it is missing (read only), not a ledger, newer than
         this program, locked, or cannot be read.
         """
-        limits = limits or StoreLimits()
-        reader = Reader(path, limits)
-        tail = Tail(reader, limits.poll_s)
-        writer = None if read_only else Writer(path, limits, on_commit=tail.bump)
-        store = cls(reader, writer, tail)
-        try:
-            if writer is not None:
-                await writer.start()
-            await reader.start()
-        except BaseException:
-            await store.aclose()
-            raise
+        store = cls(path, limits or StoreLimits())
+        if not late or store._lies_there():
+            store._threads = await store._start(read_only=read_only)
         return store
 
     async def __aenter__(self) -> Self:
@@ -74,11 +90,11 @@ class SqliteStore(Store):
         `boot_id`; run_finished `status` and whatever else is to be kept; resume_token `token`;
         grant anything.
         """
-        return await self._writing().submit(partial(apply_step, step=step))
+        return await (await self._writer()).submit(partial(apply_step, step=step))
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes, numbered and durable."""
-        return await self._writing().submit(partial(event_log.append, events=events))
+        return await (await self._writer()).submit(partial(event_log.append, events=events))
 
     async def events(
         self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
@@ -88,7 +104,7 @@ class SqliteStore(Store):
             raise closed_error()
         while not self._tail.closed:
             count = self._tail.count
-            page = await self._reader.run(event_log.read_page, session_id, after, agent)
+            page = await self._read(event_log.read_page, session_id, after, agent)
             for event in page:
                 yield event
                 after = event.seq or after
@@ -100,42 +116,94 @@ class SqliteStore(Store):
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
-        return await self._reader.run(runs.read_sessions)
+        return await self._read(runs.read_sessions)
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
-        return await self._reader.run(agent_rows.read_agents, session_id)
+        return await self._read(agent_rows.read_agents, session_id)
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
-        return await self._reader.run(inbox.read_unconsumed, session_id)
+        return await self._read(inbox.read_unconsumed, session_id)
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
-        return await self._reader.run(requests.read_open, session_id)
+        return await self._read(requests.read_open, session_id)
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
-        return await self._reader.run(agent_rows.read_calls, agent_id)
+        return await self._read(agent_rows.read_calls, agent_id)
 
     async def grants(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         """Return what the session's grant steps stored: agent_id, data, created_at."""
-        return await self._reader.run(runs.read_grants, session_id)
+        return await self._read(runs.read_grants, session_id)
 
     async def ancestry(self, turn_id: str) -> Sequence[str]:
         """Return the turns from the root of the thread to `turn_id`."""
-        return await self._reader.run(agent_rows.read_ancestry, turn_id)
+        return await self._read(agent_rows.read_ancestry, turn_id)
 
     async def aclose(self) -> None:
         """Finish what was submitted, end the followers, close; a second call does nothing."""
-        if self._writer is not None:
-            await self._writer.finish()
-        self._tail.close()
-        await self._reader.aclose()
-        if self._writer is not None:
-            await self._writer.aclose()
+        self._closing = True
+        async with self._turn:  # an opening that is under way
+            threads = self._threads
+        if threads is None:
+            self._tail.close()
+        else:
+            await self._stop(threads)
 
-    def _writing(self) -> Writer:
-        if self._writer is None:
+    def _lies_there(self) -> bool:
+        return self._path.exists()
+
+    async def _start(self, *, read_only: bool = False) -> _Threads:
+        on_commit = self._tail.bump
+        writer = None if read_only else Writer(self._path, self._limits, on_commit=on_commit)
+        threads = _Threads(Reader(self._path, self._limits), writer)
+        try:
+            if writer is not None:
+                await writer.start()
+            await threads.reader.start()
+        except BaseException:
+            await self._end(threads)
+            raise
+        return threads
+
+    async def _stop(self, threads: _Threads) -> None:
+        if threads.writer is not None:
+            await threads.writer.finish()
+        self._tail.close()
+        await self._end(threads)
+
+    async def _end(self, threads: _Threads) -> None:
+        await threads.reader.aclose()
+        if threads.writer is not None:
+            await threads.writer.aclose()
+
+    async def _writer(self) -> Writer:
+        """Return what writes; the first step of a late ledger makes it."""
+        async with self._turn:
+            if self._threads is None:
+                if self._closing:
+                    raise closed_error()
+                private_dir(self._path.parent)
+                self._threads = await self._start()
+                self._tail.bump()
+        if self._threads.writer is None:
             raise StoreError("the ledger is open for reading only", code="read_only")
-        return self._writer
+        return self._threads.writer
+
+    async def _read(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], Sequence[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Sequence[T]:
+        """Return what a query finds: nothing in a ledger that is yet to be made."""
+        if self._threads is not None:
+            return await self._threads.reader.run(query, *args, **kwargs)
+        if self._tail.closed:
+            raise closed_error()
+        return ()
+
+    async def _data_version(self) -> int:
+        return NEVER if self._threads is None else await self._threads.reader.run(data_version)

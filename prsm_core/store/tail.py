@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Awaitable, Callable
 
-    from prsm_core.store.reader import Reader
+NEVER = -1  # no reading connection has such a version
 
 
 class Tail:
     """Counts changes of the ledger. A follower remembers the count, reads, then waits for more."""
 
-    def __init__(self, reader: Reader, poll_s: float) -> None:
-        self._reader = reader
+    def __init__(self, version: Callable[[], Awaitable[int]], poll_s: float) -> None:
+        self._version = version
         self._poll_s = poll_s
         self._changed = asyncio.Event()
-        self._data_version = -1  # of the reading connection; the first poll always differs
+        self._seen = NEVER  # version of the ledger; the first poll of one always differs
         self._polling = False
         self.count = 0
         self.closed = False
@@ -48,14 +49,15 @@ class Tail:
             return  # another follower asks already, and wakes this one too
         self._polling = True
         try:
-            version = await self._reader.run(_data_version)
+            version = await self._version()
         finally:
             self._polling = False
-        if version != self._data_version:
-            self._data_version = version
+        if version != self._seen:
+            self._seen = version
             self.bump()
 
 
-def _data_version(conn: sqlite3.Connection) -> int:
+def data_version(conn: sqlite3.Connection) -> int:
+    """Return a number that differs once another connection has changed the ledger."""
     (version,) = conn.execute("PRAGMA data_version").fetchone()
     return int(version)

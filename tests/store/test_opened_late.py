@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.errors import ConfigError, StoreError
-from prsm_core.store import LateStore
+from prsm_core.store import SqliteStore
 from prsm_core.testing.steps import Steps
 from prsm_core.testing.store_contract import StoreContract
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 DEADLINE = 30.0
 
 
-class TestLateStore(StoreContract):
-    async def open_store(self, tmp_path: Path) -> LateStore:
-        return await LateStore.open(tmp_path / "folder" / "ledger.db")
+class TestOpenedLate(StoreContract):
+    async def open_store(self, tmp_path: Path) -> SqliteStore:
+        return await SqliteStore.open(tmp_path / "folder" / "ledger.db", late=True)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def all_of(events):
 
 
 async def test_reading_makes_no_file(path):
-    async with await LateStore.open(path) as store:
+    async with await SqliteStore.open(path, late=True) as store:
         assert [*await store.sessions(), *await store.agents("s"), *await store.calls("a")] == []
         assert [*await store.inbox("s"), *await store.open_requests("s")] == []
         assert await all_of(store.events("s")) == []
@@ -43,7 +43,7 @@ async def test_reading_makes_no_file(path):
 
 async def test_the_first_step_makes_the_file_and_those_who_follow_see_it(path):
     steps = Steps()
-    async with await LateStore.open(path) as store, asyncio.TaskGroup() as group:
+    async with await SqliteStore.open(path, late=True) as store, asyncio.TaskGroup() as group:
         follower = group.create_task(all_of(store.events(steps.session, follow=True)))
         begun = steps.run_started()
         await store.commit(begun)
@@ -59,7 +59,7 @@ async def test_who_follows_a_ledger_that_is_never_made_is_let_go(path):
         begun.set()
         return await all_of(store.events("s", follow=True))
 
-    async with asyncio.TaskGroup() as group, await LateStore.open(path) as store:
+    async with asyncio.TaskGroup() as group, await SqliteStore.open(path, late=True) as store:
         follower = group.create_task(follow(store))
         await begun.wait()
     assert follower.result() == []
@@ -69,7 +69,7 @@ async def test_who_follows_a_ledger_that_is_never_made_is_let_go(path):
 async def test_steps_given_while_the_file_is_made_stay_in_order(path):
     steps = Steps()
     given = [steps.run_started(), steps.spawn("master"), *(steps.spawn(n, "master") for n in "abc")]
-    async with await LateStore.open(path) as store:
+    async with await SqliteStore.open(path, late=True) as store:
         async with asyncio.TaskGroup() as group:
             for step in given:
                 _ = group.create_task(store.commit(step))
@@ -78,7 +78,7 @@ async def test_steps_given_while_the_file_is_made_stay_in_order(path):
 
 
 async def test_a_store_that_was_closed_takes_nothing_and_makes_nothing(path):
-    store = await LateStore.open(path)
+    store = await SqliteStore.open(path, late=True)
     await store.aclose()
     await store.aclose()
     for refused in (
@@ -93,14 +93,27 @@ async def test_a_store_that_was_closed_takes_nothing_and_makes_nothing(path):
 
 async def test_a_ledger_that_cannot_be_made_is_told_by_the_first_step(path):
     path.parent.parent.write_text("")
-    async with await LateStore.open(path) as store:
+    async with await SqliteStore.open(path, late=True) as store:
         with pytest.raises(ConfigError, match="cannot be created"):
             await store.commit(Steps().run_started())
+
+
+async def test_a_ledger_that_could_not_be_made_is_made_by_the_next_step(path):
+    obstacle = path.parent.parent
+    obstacle.write_text("")
+    steps = Steps()
+    async with await SqliteStore.open(path, late=True) as store:
+        with pytest.raises(ConfigError):
+            await store.commit(steps.run_started())
+        assert await store.sessions() == ()
+        obstacle.unlink()
+        await store.commit(steps.run_started())
+        assert [each.session_id for each in await store.sessions()] == [steps.session]
 
 
 async def test_what_lies_there_and_is_no_ledger_is_told_at_once(path):
     path.parent.mkdir(parents=True)
     path.write_text("a diary")
     with pytest.raises(StoreError):
-        await LateStore.open(path)
+        await SqliteStore.open(path, late=True)
     assert path.read_text() == "a diary"

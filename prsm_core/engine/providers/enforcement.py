@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.spending.purses import Part
+    from prsm_core.engine.spending.scopes import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
     from prsm_core.kit.background import Background

@@ -70,9 +70,12 @@ class BudgetScope:
     stopped: set[BudgetKind] = field(default_factory=set)  # used up, and who runs was told
     spent: Spent = field(default_factory=Spent)  # by turns that have ended
     children: list[BudgetScope] = field(default_factory=list)
-    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)
+    _limiting: tuple[BudgetScope, ...] = field(init=False)  # of the path, the nearest first
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)  # those that sum
 
     def __post_init__(self) -> None:
+        limiting = self.parent._limiting if self.parent is not None else ()
+        self._limiting = (self, *limiting) if self.limits else limiting
         around = self.parent._summing if self.parent is not None else dict.fromkeys(BudgetKind, ())
         is_plain = self.parent is not None and not self.limits
         self._summing = around if is_plain else {k: self._sums(k, around[k]) for k in BudgetKind}
@@ -98,8 +101,8 @@ class BudgetScope:
 
     def parts(self) -> Iterator[Part]:
         """Yield the subtrees of the path that have limits of their own, the nearest first."""
-        for scope in self.path():
-            if scope.agent_id is not None and scope.limits:
+        for scope in self._limiting:
+            if scope.agent_id is not None:
                 amounts: dict[str, Any] = {
                     kind.value: from_units(kind, limit) for kind, limit in scope.limits.items()
                 }

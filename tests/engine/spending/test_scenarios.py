@@ -32,6 +32,7 @@ async def test_a_run_launches_nothing_more_when_its_tokens_are_used_up(opened):
             await agent.use(total_tokens=850)
             seen["warned"] = await team.seen("budget_warned")
             await agent.use(total_tokens=200)
+            await team.seen("agent_state_changed", "a", to="completed")  # it reports until then
             before = team.ledger.written()
             outcome = await agent.outcome("spawn_child", {"prompt": "one more", "name": "b"})
             seen["error"] = outcome.data["error"]

@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from prsm_core.builtin.closing import what_is_asked
 from prsm_core.builtin.screen import Shown
 from prsm_core.builtin.text import one_line
 from prsm_core.domain.permissions import Answer
@@ -170,7 +171,10 @@ class Desk:
     async def _ask(self, listed: Sequence[Event]) -> None:
         first = listed[0]
         is_permission = first.type == PERMISSION
-        shown = [Shown(event.data["request"], self._describe(event)) for event in listed]
+        shown = [
+            Shown(event.data["request"], self._describe(event), what_is_asked(event.data))
+            for event in listed
+        ]
         self._reader.begin_answer()
         try:
             self._screen.show_requests(shown, again=_AGAIN_HINT if is_permission else "")

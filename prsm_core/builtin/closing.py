@@ -91,8 +91,13 @@ def subject(asked: Mapping[str, Any]) -> str:
     """Return in one line what a request is about; `asked` has the fields of its event."""
     if asked.get("question"):
         return escape_command(str(asked["question"]).replace("\n", " "))
-    what = asked.get("command") or ", ".join(asked.get("paths") or ()) or asked.get("reason") or ""
-    return f"{escape_exact(str(asked.get('tool')))}: {escape_command(str(what))}"
+    what = what_is_asked(asked) or escape_command(str(asked.get("reason") or ""))
+    return f"{escape_exact(str(asked.get('tool')))}: {what}"
+
+
+def what_is_asked(asked: Mapping[str, Any]) -> str:
+    """Return the command or the files that a permission is asked for, in one line."""
+    return escape_command(str(asked.get("command") or ", ".join(asked.get("paths") or ())))
 
 
 def names_of(tree: Mapping[str, Any]) -> dict[str, str]:

@@ -73,6 +73,10 @@ class ConsoleFrontend(Frontend):
         self._before: WorkTree | None = None
         self._folder = "."
 
+    def write_to(self, out: TextIO) -> None:
+        """Let results go to this stream, which leads to the command's stdout."""
+        self._out = out
+
     async def run(self, app: AppHandle) -> int:
         """Start the task, show it, and return the run's exit code."""
         self._folder = app.options.workspace

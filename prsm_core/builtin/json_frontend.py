@@ -28,6 +28,10 @@ class JsonFrontend(Frontend):
         self._run: RunHandle | None = None
         self._last_seq = 0
 
+    def write_to(self, out: TextIO) -> None:
+        """Let results go to this stream, which leads to the command's stdout."""
+        self._out = out
+
     async def run(self, app: AppHandle) -> int:
         """Start the task and print until `run_finished`, which is the last line."""
         self._run = await start_task(app)

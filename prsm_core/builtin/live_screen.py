@@ -195,7 +195,7 @@ class LiveScreen(Screen):
             if shown.request in self._printed or len(block) > left - _HEAD * after:
                 new += [] if shown.request in self._printed else [shown]
                 again = "  all of it stands above" + (self._again and f"; {self._again}")
-                block = [cut(shown.lines[0], width), cut(again, width)]
+                block = [cut(shown.head, width), cut(again, width)]
             left -= len(block)
             blocks.append(block)
         rows = [row for block in (*blocks[1:], *blocks[:1]) for row in block]

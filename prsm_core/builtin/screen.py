@@ -15,6 +15,12 @@ class Shown(NamedTuple):
 
     request: str  # its id
     lines: Sequence[str]
+    what: str = ""  # the command, the file or the like, where its first line does not say
+
+    @property
+    def head(self) -> str:
+        """Its first line, with what it is about."""
+        return f"{self.lines[0]}: {self.what}" if self.what else self.lines[0]
 
 
 class Screen(ABC):

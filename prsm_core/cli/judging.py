@@ -12,9 +12,10 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_broker
 from prsm_core.permissions.policy import Judgement
+from prsm_core.plugins.printing import stdout_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from prsm_core.cli.setup import Setup
     from prsm_core.domain.permissions import Verdict
@@ -37,7 +38,7 @@ def judge_command(
         cwd=setting.cwd,
         command=command,
     )
-    verdict = run_to_end(_broker(setup, store).reconsider(request, _context(setup, setting)))
+    verdict = _judged(_broker(setup, store).reconsider(request, _context(setup, setting)))
     # Where both say the same, the policy says it more exactly.
     is_same = type(verdict) is type(judgement.verdict) and check_of(verdict) is None
     return judgement if is_same else Judgement(verdict=verdict)
@@ -54,8 +55,8 @@ def judge_tool(
     broker, context = _broker(setup, store), _context(setup, setting)
     request = PermissionRequest(agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd)
     if tool not in _OWN_TOOLS:
-        return Judgement(verdict=run_to_end(broker.reconsider(request, context)))
-    verdict = run_to_end(broker.judge_call(request, context))
+        return Judgement(verdict=_judged(broker.reconsider(request, context)))
+    verdict = _judged(broker.judge_call(request, context))
     command = arguments.get("command")
     if isinstance(verdict, Allow) and tool == _SHELL_CALL and isinstance(command, str):
         return judge_command(command, setup, store, setting)
@@ -65,6 +66,11 @@ def judge_tool(
 def check_of(verdict: Verdict) -> str | None:
     """Return the name of the check that gave a verdict, None for a rule of PRSM's own."""
     return verdict.check if isinstance(verdict, Ask | Deny) else None
+
+
+def _judged(work: Coroutine[Any, Any, Verdict]) -> Verdict:
+    with stdout_kept():
+        return run_to_end(work)
 
 
 def _broker(setup: Setup, store: CommandPolicyStore) -> PermissionBroker:

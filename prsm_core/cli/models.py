@@ -202,8 +202,10 @@ def _print_found(
 def _ranking(setup: Setup, known: Iterable[ModelCapability], task: TaskProfile) -> Ranking:
     from prsm_core.catalog.ranking import rank_models
     from prsm_core.interfaces.scorer import ModelScorerSpec
+    from prsm_core.plugins.printing import stdout_kept
 
-    return rank_models(known, task, setup.plugins.collect(ModelScorerSpec).values())
+    with stdout_kept():
+        return rank_models(known, task, setup.plugins.collect(ModelScorerSpec).values())
 
 
 def _print_ranked(

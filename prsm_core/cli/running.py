@@ -21,6 +21,7 @@ from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
+from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import PrsmError, StoreError
@@ -29,6 +30,7 @@ from prsm_core.loop.interrupts import note_interrupt
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest
+from prsm_core.plugins.printing import stdout_kept, stdout_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +151,32 @@ class GuardedFrontend(Frontend):
 
 
 async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
-    """Run the frontend on an engine of its own and return the exit code."""
+    """Run the frontend on an engine of its own and return the exit code.
+
+    What plugins print meanwhile does not get to stdout.
+    """
+    with _stdout_of(frontend):
+        return await _drive(setup, options, spec, frontend)
+
+
+@contextmanager
+def _stdout_of(frontend: Frontend) -> Iterator[None]:
+    """Keep stdout for a frontend."""
+    shown = _inner(frontend)
+    if isinstance(shown, JsonFrontend | ConsoleFrontend):
+        with stdout_kept() as out:
+            shown.write_to(out)
+            yield
+    else:
+        with stdout_shared(distribution_of(type(shown).__module__)):
+            yield
+
+
+def _inner(frontend: Frontend) -> Frontend:
+    return frontend.inner if isinstance(frontend, GuardedFrontend) else frontend
+
+
+async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
     try:
         with run_log(setup):
             async with open_app(
@@ -164,7 +191,7 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
             ) as app:
                 return await frontend.run(app)
     except asyncio.CancelledError:
-        shown = frontend.inner if isinstance(frontend, GuardedFrontend) else frontend
+        shown = _inner(frontend)
         if isinstance(shown, JsonFrontend | ConsoleFrontend):
             await _print_rest(shown, options.workspace)
         raise

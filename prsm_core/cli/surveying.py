@@ -11,6 +11,7 @@ from prsm_core.config.secrets import known_secrets
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
+from prsm_core.plugins.printing import stdout_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +33,10 @@ def ask_providers(
     """Look at the providers, or at one; see app.survey_providers."""
     redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
     install_child_watcher()
-    return run_to_end(
-        survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
-    )
+    with stdout_kept():
+        return run_to_end(
+            survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
+        )
 
 
 def ask_for_names(
@@ -43,4 +45,5 @@ def ask_for_names(
     """Look at the names of providers and models in the settings; see app.check_set_names."""
     redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
     install_child_watcher()
-    return run_to_end(check_set_names(settings, plugins, paths=paths))
+    with stdout_kept():
+        return run_to_end(check_set_names(settings, plugins, paths=paths))

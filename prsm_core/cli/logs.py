@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Redact = Callable[[str], str]  # takes the secrets out of a text
 
 _TRACED = "prsm_core.plugins"
+_TOLD = "prsm.told"  # what people are to know, though nothing is wrong
 
 
 class BriefFormatter(logging.Formatter):
@@ -32,7 +33,8 @@ class BriefFormatter(logging.Formatter):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             text += f": {type(error).__name__}: {error}"
-        return f"prsm: {record.levelname.lower()}: {one_line(self._redact(text), 500)}"
+        level = "" if record.name == _TOLD else f"{record.levelname.lower()}: "
+        return f"prsm: {level}{one_line(self._redact(text), 500)}"
 
 
 class FullFormatter(logging.Formatter):
@@ -67,7 +69,8 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
     def _is_shown(self, record: logging.LogRecord) -> bool:
         is_wanted = self._debug or record.name.startswith(_TRACED)
-        return record.levelno >= logging.WARNING or (is_wanted and is_ours(record))
+        is_for_people = record.levelno >= logging.WARNING or record.name == _TOLD
+        return is_for_people or (is_wanted and is_ours(record))
 
 
 def configure_logging(*, debug: bool) -> None:
@@ -77,6 +80,7 @@ def configure_logging(*, debug: bool) -> None:
     """
     level = logging.DEBUG if debug else logging.WARNING
     logging.basicConfig(handlers=[_Stderr(debug=debug)], level=level)
+    logging.getLogger(_TOLD).setLevel(min(level, logging.INFO))
     if os.environ.get("PRSM_TRACE_PLUGINS") == "1":
         logging.getLogger(_TRACED).setLevel(logging.INFO)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 PLUGIN = """
+import asyncio
 from pathlib import Path
 from echo_plugin import EchoProvider
 from prsm_core import ModelInfo, ProviderSpec, hookimpl
@@ -21,8 +22,13 @@ class Lister(EchoProvider):
     async def knows_model(self, model):
         return model == "big-model-2026"
 
+class Slow(EchoProvider):
+    async def list_models(self):
+        await asyncio.Event().wait()
+
 @hookimpl
 def prsm_providers():
+    yield ProviderSpec(name="dally", summary="Never lists.", factory=Slow)
     yield ProviderSpec(name="lister", summary="Lists.", factory=Lister)
     yield ProviderSpec(name="mute", summary="Lists nothing.", factory=EchoProvider)
 """
@@ -105,3 +111,13 @@ def test_a_provider_that_is_not_installed_is_told(prsm_process):
     assert (done.code, done.out) == (3, "")
     assert "needs provider 'codex', which is not installed" in done.err
     assert "lister, mute" in done.err
+
+
+@pytest.mark.requirement("E64")
+@pytest.mark.parametrize(
+    "args", [("run", "say hello", "--model", "dally/x", "--json"), ("providers", "--json")]
+)
+def test_what_waits_for_a_list_of_models_names_whose_it_is(start_prsm, args):
+    process = start_prsm(*args)
+    lines = iter(process.stderr.readline, b"")
+    assert any(line == b"prsm: waiting for dally's list of models (up to 20 s)\n" for line in lines)

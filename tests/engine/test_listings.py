@@ -151,3 +151,52 @@ async def test_a_file_that_cannot_be_written_is_not_fatal(place):
     provider = Asked(FULL)
     assert await takes(place.make(provider), "m")
     assert not await takes(place.make(provider), "nope")
+
+
+class Slow(Asked):
+    """A provider that takes its time, in virtual seconds."""
+
+    def __init__(self, clock, seconds, *models):
+        super().__init__(*models)
+        self.clock, self.seconds = clock, seconds
+
+    async def list_models(self):
+        await self.clock.sleep(self.seconds)
+        return await super().list_models()
+
+    async def knows_model(self, model):
+        await self.clock.sleep(self.seconds)
+        return model == "hidden"
+
+
+def told(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "prsm.told"]
+
+
+@pytest.mark.requirement("E64")
+async def test_a_provider_that_is_slow_to_list_its_models_is_named_within_a_second(place, caplog):
+    clock = FakeClock()
+    caplog.set_level("INFO", "prsm.told")
+    begun, times = clock.now(), []
+    caplog.handler.addFilter(lambda record: times.append(clock.now() - begun) or True)
+    assert await takes(place.make(Slow(clock, 5, FULL), clock=clock), "hidden")
+    assert told(caplog) == [
+        "waiting for codex's list of models (up to 20 s)",
+        "waiting for codex to say whether it has model 'hidden' (up to 20 s)",
+    ]
+    assert times[0] < 1
+    assert times[1] < 6
+
+
+async def test_a_provider_that_lists_its_models_at_once_is_not_spoken_of(place, caplog):
+    caplog.set_level("INFO", "prsm.told")
+    clock = FakeClock()
+    assert await takes(place.make(Slow(clock, 0.2, FULL), clock=clock), "m")
+    await clock.sleep(100)
+    assert told(caplog) == []
+
+
+async def test_a_provider_that_never_lists_its_models_is_given_up_by_name(place, caplog):
+    clock = FakeClock()
+    assert not await takes(place.make(Slow(clock, 1e6, FULL), clock=clock), "m")
+    assert "provider codex lists no models: no answer within 20 s" in caplog.text

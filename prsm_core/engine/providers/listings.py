@@ -96,7 +96,8 @@ class Listings:
         listing = self._heard.get(provider)
         if listing is None or listing.has(model):
             return
-        if await ask_whether_known(self._registry, provider, model, DISCOVERY_SECONDS):
+        clock, seconds = self._clock, DISCOVERY_SECONDS
+        if await ask_whether_known(self._registry, provider, model, seconds, clock):
             listing = self._heard[provider]  # which may have grown meanwhile
             self._heard[provider] = replace(listing, others=listing.others | {model})
             self._keep(provider, self._heard[provider])
@@ -106,7 +107,7 @@ class Listings:
         async with self._turns.setdefault(provider, asyncio.Lock()):
             if provider in self._asked:
                 return
-            models, problem = await ask_models(self._registry, provider, seconds)
+            models, problem = await ask_models(self._registry, provider, seconds, self._clock)
             self._asked.add(provider)
             if problem is not None:
                 self._problems[provider] = problem

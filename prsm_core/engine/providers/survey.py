@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 from prsm_core.plugins.guard import Guest, TooLateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.interfaces.clock import Clock
 
 _log = logging.getLogger("prsm.engine")
+_told = logging.getLogger("prsm.told")  # what people are to know, though nothing is wrong
 
+SOON_SECONDS = 0.7  # what is waited for longer is told
 DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list models
 
 
@@ -76,20 +81,27 @@ async def _look(registry: ProviderRegistry, name: str, patience: float | None) -
     capabilities = registry.capabilities(name)
     if patience is None or not status.available:
         return ProviderReport(status=status, capabilities=capabilities)
-    models, problem = await ask_models(registry, name, patience)
+    models, problem = await ask_models(registry, name, patience, SystemClock())
     return ProviderReport(
         status=status, capabilities=capabilities, models=models, models_problem=problem
     )
 
 
 async def ask_models(
-    registry: ProviderRegistry, name: str, seconds: float
+    registry: ProviderRegistry, name: str, seconds: float, clock: Clock
 ) -> tuple[tuple[ModelInfo, ...], str | None]:
-    """Return the models that a provider lists, and why it lists none within so many seconds."""
+    """Return the models that a provider lists, and why it lists none within so many seconds.
+
+    Who waits for it is told which provider is slow.
+    """
     try:
         provider = await registry.get(name)
         guest, call = Guest("provider", name), provider.list_models
-        return tuple(await guest.within(seconds, "list_models", call, passes=(PrsmError,))), None
+        with _announced(f"{name}'s list of models", seconds, clock):
+            listed = await guest.within(
+                seconds, "list_models", call, clock=clock, passes=(PrsmError,)
+            )
+        return tuple(listed), None
     except TooLateError:
         return (), f"no answer within {seconds:g} s"
     except PrsmError as error:
@@ -97,13 +109,27 @@ async def ask_models(
 
 
 async def ask_whether_known(
-    registry: ProviderRegistry, name: str, model: str, seconds: float
+    registry: ProviderRegistry, name: str, model: str, seconds: float, clock: Clock
 ) -> bool:
     """Return whether a provider takes a model that it does not list; also where it cannot say."""
     try:
         provider = await registry.get(name)
         guest, call = Guest("provider", name), partial(provider.knows_model, model)
-        return await guest.within(seconds, "knows_model", call, passes=(PrsmError,))
+        with _announced(f"{name} to say whether it has model {model!r}", seconds, clock):
+            return await guest.within(
+                seconds, "knows_model", call, clock=clock, passes=(PrsmError,)
+            )
     except PrsmError as error:  # the vendor may still take the model
         _log.warning("provider %s cannot say whether it knows a model: %s", name, error)
         return True
+
+
+@contextmanager
+def _announced(what: str, seconds: float, clock: Clock) -> Iterator[None]:
+    """Say what is waited for, once that is not over soon."""
+    text = f"waiting for {what} (up to {seconds:g} s)"
+    soon = clock.call_later(SOON_SECONDS, lambda: _told.info(text))
+    try:
+        yield
+    finally:
+        soon.cancel()

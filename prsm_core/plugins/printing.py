@@ -11,13 +11,13 @@ import sys
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from prsm_core.plugins.blame import place_of_frame
+from prsm_core.loop.blame import place_of_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
 
-    from prsm_core.plugins.blame import Place
+    from prsm_core.loop.blame import Place
 
 STDOUT, STDERR = 1, 2
 SHOWN = 2000  # characters of a line

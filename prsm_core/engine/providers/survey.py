@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.clocks import SystemClock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins.guard import Guest, TooLateError
 
 if TYPE_CHECKING:

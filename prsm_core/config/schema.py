@@ -66,6 +66,11 @@ class EngineSettings(Section):
         description="Silence of a provider while no tool runs, after which the agent fails. It is "
         "told before: a turn without an answer after 10 seconds, later silence after 30.",
     )
+    open_timeout_seconds: Seconds = Field(
+        default=300,
+        description="How long a provider may take to open a session, until its program and the "
+        "program's tools are there; then the agent fails.",
+    )
     human_timeout_seconds: Seconds = Field(
         default=3600,
         description="How long a question to a person stays open; then the answer is no.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from prsm_core.interfaces.provider import Provider, ProviderCapabilities, Provid
 from prsm_core.plugins.values import first_problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
@@ -27,13 +28,27 @@ if TYPE_CHECKING:
     from prsm_core.plugins.guard import Guest
 
 PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
-STEER_SECONDS = 10.0  # how long a vendor may take to answer what is said within a turn
-INTERRUPT_SECONDS = 10.0
 CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
 ANSWERS = (PrsmError,)  # errors that a provider may raise, as its interface says
 NOTHING = ProviderCapabilities(supports_master=False, resume="none")
 
 _log = logging.getLogger("prsm.engine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long each call into a provider may take, in seconds; a turn has clocks of its own.
+
+    models: Of `list_models` and `knows_model`; whoever surveys many waits less.
+    open: To open a session: `engine.open_timeout_seconds`.
+    end: To end one.
+    vendor: Of what a vendor answers at once: `steer`, `interrupt`, `park`.
+    """
+
+    models: float = 30.0
+    open: float = 300.0
+    end: float = 30.0
+    vendor: float = 10.0
 
 
 class GuardedProvider(Provider):
@@ -42,13 +57,16 @@ class GuardedProvider(Provider):
     Raises PluginFaultError for what is no provider.
     """
 
-    def __init__(self, provider: Provider, guest: Guest, clock: Clock) -> None:
+    def __init__(
+        self, provider: Provider, guest: Guest, clock: Clock, limits: Limits | None = None
+    ) -> None:
         if not callable(getattr(provider, "open_session", None)):
             what = f"gave a {type(provider).__name__}, which is no Provider"
             raise guest.wrong("its factory", what)
         self.inner = provider
         self._guest = guest
         self._clock = clock
+        self._limits = limits or Limits()
         self._capabilities()  # wrong ones are told now
 
     @property
@@ -88,14 +106,16 @@ class GuardedProvider(Provider):
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Ask for the models; see Provider."""
-        with self._guest.calling("list_models", ANSWERS):
-            found = await self.inner.list_models()
+        call = self.inner.list_models
+        found = await self._guest.within(self._limits.models, "list_models", call, passes=ANSWERS)
         return self._models("list_models", found)
 
     async def knows_model(self, model: str) -> bool:
         """Return whether the vendor takes a model that it does not list; see Provider."""
-        with self._guest.calling("knows_model", ANSWERS):
-            found = await self.inner.knows_model(model)
+        call = partial(self.inner.knows_model, model)
+        found: object = await self._guest.within(
+            self._limits.models, "knows_model", call, passes=ANSWERS
+        )
         if not isinstance(found, bool):
             raise self._guest.wrong(
                 "knows_model", f"gave a {type(found).__name__}, not True or False"
@@ -112,22 +132,33 @@ class GuardedProvider(Provider):
 
     @asynccontextmanager
     async def open_session(
-        self, request: SessionRequest, host: AgentHost
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        on_stuck: Callable[[], object] | None = None,
     ) -> AsyncIterator[ProviderSession]:
-        """Open an agent's session; see Provider."""
-        guest = self._guest
-        with guest.calling("open_session", ANSWERS):
+        """Open an agent's session, and end it; see Provider.
+
+        Both are done in the caller's task, as context managers need it. What does not mind that it
+        is late, and cancelled, cannot be left behind there: `on_stuck` is called then.
+        """
+        guest, limits = self._guest, self._limits
+        begin = guest.here(limits.open, "open_session", self._clock, on_stuck, passes=ANSWERS)
+        async with begin:
             manager = self.inner.open_session(request, host)
             inner = await manager.__aenter__()
         error: BaseException | None = None
         try:
-            yield GuardedSession(inner, guest)
+            begin.check()
+            yield GuardedSession(inner, guest, limits)
         except BaseException as raised:
             error = raised
             raise
         finally:
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
-            with guest.calling("the end of its session", (*ANSWERS, *_same(error))):
+            answers: tuple[type[Exception], ...] = (*ANSWERS, *_same(error))
+            what = "the end of its session"
+            async with guest.here(limits.end, what, self._clock, on_stuck, passes=answers):
                 await manager.__aexit__(kind, error, trace)
 
     async def aclose(self) -> None:
@@ -138,13 +169,16 @@ class GuardedProvider(Provider):
 class GuardedSession(ProviderSession):
     """A session of a plugin's provider."""
 
-    def __init__(self, session: ProviderSession, guest: Guest) -> None:
+    def __init__(
+        self, session: ProviderSession, guest: Guest, limits: Limits | None = None
+    ) -> None:
         for name in ("run_turn", "steer", "interrupt"):
             if not callable(getattr(session, name, None)):
                 what = f"gave a {type(session).__name__}, which is no ProviderSession"
                 raise guest.wrong("open_session", what)
         self.inner = session
         self._guest = guest
+        self._limits = limits or Limits()
         self._has_told = False
 
     @property
@@ -209,7 +243,7 @@ class GuardedSession(ProviderSession):
         """Say something within the turn; whether the vendor took it. See ProviderSession."""
         try:
             taken = await self._guest.within(
-                STEER_SECONDS, "steer", partial(self.inner.steer, text), passes=ANSWERS
+                self._limits.vendor, "steer", partial(self.inner.steer, text), passes=ANSWERS
             )
         except PluginError as error:
             _log.warning("%s", error)
@@ -218,12 +252,13 @@ class GuardedSession(ProviderSession):
 
     async def interrupt(self) -> None:
         """Make the turn end; see ProviderSession."""
-        await self._guest.within(INTERRUPT_SECONDS, "interrupt", self.inner.interrupt)
+        await self._guest.within(self._limits.vendor, "interrupt", self.inner.interrupt)
 
     async def park(self) -> bool:
         """Let go of the waiting call; see ProviderSession."""
-        with self._guest.calling("park", ANSWERS):
-            return await self.inner.park() is True
+        call = self.inner.park
+        parked = await self._guest.within(self._limits.vendor, "park", call, passes=ANSWERS)
+        return parked is True
 
 
 def _same(error: BaseException | None) -> tuple[type[Exception], ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from prsm_core.distributions import distribution_of
 from prsm_core.errors import PluginError, PrsmError
@@ -151,6 +151,21 @@ class Guest:
             raise TooLateError(self, what, f"it did not end within {seconds:g} s")
         return task.result()
 
+    def here(
+        self,
+        seconds: float,
+        what: str,
+        clock: Clock,
+        on_stuck: Callable[[], object] | None = None,
+        passes: tuple[type[Exception], ...] = (),
+    ) -> Stay:
+        """Guard the body, which calls it in the caller's own task, for at most so many seconds.
+
+        For what has to begin and end in one task, which `within` does not; its arguments are the
+        same. What swallows the cancellation keeps the task: `on_stuck` is called then.
+        """
+        return Stay(self, what, seconds, clock, on_stuck, passes)
+
     async def _called(
         self, what: str, call: Callable[[], Awaitable[T]], passes: tuple[type[Exception], ...]
     ) -> T:
@@ -181,6 +196,75 @@ class Calling:
         if error is None or isinstance(error, self._passes) or is_ours(error):
             return
         raise self._guest.failed(self._what, error) from error
+
+
+class Stay:
+    """A call in the caller's own task that is cancelled at its deadline; see Guest.here.
+
+    An answer that comes after the deadline does not count: `check` says so.
+    """
+
+    def __init__(
+        self,
+        guest: Guest,
+        what: str,
+        seconds: float,
+        clock: Clock,
+        on_stuck: Callable[[], object] | None,
+        passes: tuple[type[Exception], ...],
+    ) -> None:
+        self._guest = guest
+        self._what = what
+        self._seconds = seconds
+        self._clock = clock
+        self._on_stuck = on_stuck
+        self._calling = guest.calling(what, passes)
+        self._scope = asyncio.timeout(None)
+        self._timer: Timer | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin the call."""
+        await self._scope.__aenter__()
+        self._timer = self._clock.call_later(self._seconds, self._expire)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it; raise PluginFaultError as `calling` does, TooLateError if it was cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            try:
+                self._calling.__exit__(kind, error, trace)
+            except PluginFaultError as fault:
+                await self._scope.__aexit__(type(fault), fault, fault.__traceback__)
+                raise
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError as cancelled:
+            if not self._scope.expired():
+                raise
+            raise self._too_late() from cancelled
+
+    def check(self) -> None:
+        """Raise TooLateError if it has ended, but after its deadline."""
+        if self._scope.expired():
+            raise self._too_late()
+
+    def _too_late(self) -> TooLateError:
+        return TooLateError(self._guest, self._what, f"it did not end within {self._seconds:g} s")
+
+    def _expire(self) -> None:
+        self._scope.reschedule(asyncio.get_running_loop().time())
+        self._timer = self._clock.call_later(GRACE_SECONDS, self._stick)
+
+    def _stick(self) -> None:
+        _log.warning("%s does not end its %s, though it is cancelled", self._guest, self._what)
+        if self._on_stuck is not None:
+            self._on_stuck()
 
 
 def is_ours(error: BaseException) -> bool:

@@ -59,9 +59,10 @@ class Watching:
     """A watch whose loop, thread and signal are the test's."""
 
     def __init__(self, place: Place | None) -> None:
-        self.loop: Any = SlowLoop()
+        self.loop = SlowLoop()
+        loop: Any = self.loop
         self.ended = 0
-        self.watch = LoopWatch(self.loop, lambda: place, self._end)
+        self.watch = LoopWatch(loop, lambda: place, self._end)
 
     def _end(self) -> None:
         self.ended += 1
@@ -130,7 +131,7 @@ def test_a_loop_that_goes_on_is_told_of_and_starts_anew(caplog):
 def test_whatever_it_looks_at_each_stretch_counts_for_itself(stretches):
     told: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = told.append  # type: ignore[method-assign]
+    handler.emit = told.append  # type: ignore[assignment,method-assign]
     logger = logging.getLogger("prsm.engine")
     logger.addHandler(handler)
     try:

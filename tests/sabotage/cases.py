@@ -101,6 +101,11 @@ ERRORS: dict[str, tuple[Callable[[], BaseException], str]] = {
     "a cancellation nobody asked for": (asyncio.CancelledError, "it cancelled itself"),
     "a time-out": (TimeoutError, "TimeoutError"),
     "a recursion": (lambda: RecursionError("too deep"), "RecursionError: too deep"),
+    "Ctrl-C that nobody pressed": (KeyboardInterrupt, "KeyboardInterrupt"),
+    "such a Ctrl-C in a group": (
+        lambda: BaseExceptionGroup("g", [KeyboardInterrupt()]),
+        "BaseExceptionGroup: g",
+    ),
     "a group": (lambda: BaseExceptionGroup("g", [SystemExit(1)]), "BaseExceptionGroup: g"),
     "an error without words": (UnreadableError, "UnreadableError"),
 }
@@ -198,6 +203,7 @@ HANGS = [
     Case("check", "never returns", hang, "gave no verdict within"),
     Case("provider probe", "never returns", hang, "the probe did not end within"),
     Case("provider list_models", "never returns", hang, "no answer within"),
+    Case("provider open_session", "never returns", hang, "open_session: it did not end within"),
     Case("provider aclose", "never returns", hang, "did not end within"),
 ]
 TABLE = [*RAISED, *WRONG, *HANGS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -44,6 +45,17 @@ async def leave():
     sys.exit(7)
 
 
+async def cross():
+    raise KeyboardInterrupt
+
+
+class Loops(asyncio.DefaultEventLoopPolicy):
+    """Makes loops that are none."""
+
+    def new_event_loop(self):
+        raise RuntimeError("no loop of mine")
+
+
 def nap():
     threading.Event().wait(LONG)
 
@@ -63,6 +75,15 @@ DEEDS = {
     "callback-exits": lambda: asyncio.get_running_loop().call_soon(lambda: sys.exit(9)),
     "task-exits": lambda: _begun.append(asyncio.get_running_loop().create_task(leave())),
     "task-swallows": lambda: _begun.append(asyncio.get_running_loop().create_task(swallow())),
+    "ctrl-c": lambda: (_ for _ in ()).throw(KeyboardInterrupt),
+    "task-ctrl-c": lambda: _begun.append(asyncio.get_running_loop().create_task(cross())),
+    "callback-ctrl-c": lambda: asyncio.get_running_loop().call_soon(DEEDS["ctrl-c"]),
+    "die": lambda: os._exit(77),
+    "read": lambda: sys.stdin.read(),
+    "shout": lambda: print("LOUD"),  # noqa: T201
+    "own-stdout": lambda: setattr(sys, "stdout", io.StringIO()),
+    "chdir": lambda: os.chdir("/"),
+    "own-loops": lambda: asyncio.set_event_loop_policy(Loops()),
     "none": lambda: None,
 }
 AWAITED = {
@@ -83,6 +104,9 @@ async def act_and_wait(point):
     act(point)
     if point == POINT and DEED in AWAITED:
         await AWAITED[DEED]()
+
+
+act("import")
 
 
 class Sink(EventSink):
@@ -133,6 +157,7 @@ class Saboteur(Provider):
 
     @contextlib.asynccontextmanager
     async def open_session(self, request, host):
+        await act_and_wait("open")
         yield Session()
 
 
@@ -148,6 +173,7 @@ def prsm_event_sinks():
 
 @hookimpl
 def prsm_permission_checks():
+    act("hook")
     yield PermissionCheckSpec(name="badcheck", summary="", priority=1, check=check, in_bypass=True)
 
 

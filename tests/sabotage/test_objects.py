@@ -31,6 +31,7 @@ from prsm_core.domain.models import ModelCapability, ModelTier, TaskProfile
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.engine.providers.survey import survey
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 from prsm_core.plugins.guard import Guest
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE, open_team
@@ -44,6 +45,13 @@ async def done(case: Case) -> Any:
     """Do the deed, in the task that calls."""
     found = case.deed()
     return await found if inspect.isawaitable(found) else found
+
+
+@pytest.fixture(autouse=True)
+def noting():
+    """Note SIGINT, as the command does: a KeyboardInterrupt without it is nobody's Ctrl-C."""
+    with noting_interrupts(raise_interrupt):
+        yield
 
 
 @pytest.fixture

@@ -36,8 +36,12 @@ class Play:
     told: tuple[str, ...]
     out: str = ""
     interrupt_at: str | None = None  # a line of stderr after which Ctrl-C is pressed
+    seconds: float = 30.0  # that a plugin has to load
 
 
+SOON = ("--set", "engine.open_timeout_seconds=2")
+JUDGE = ("policy", "check", "ls")
+MISSING, MAY_BE = "permission checks are missing", "checks may be missing"
 ECHO = "echo: say hello\n"
 LOST = "sink badsink lost"
 PLAYS = {
@@ -84,6 +88,54 @@ PLAYS = {
         ),
         Play("frontend:swallow", FACE, 130, ("frontend face (prsm-bad 1.0)",), "", "swallowing"),
     ),
+    "crossing": (
+        Play("write:ctrl-c", SAYS, 0, ("event sink badsink", "failed in write: Keyboard"), ECHO),
+        Play("write:task-ctrl-c", SAYS, 0, ("cross of prsm-bad 1.0", "raised Keyboard"), ECHO),
+        Play("write:callback-ctrl-c", SAYS, 0, ("of prsm-bad 1.0", "raised Keyboard"), ECHO),
+        Play("sink:ctrl-c", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", "Keyboard"), ECHO),
+        Play("check:ctrl-c", ASKS, 1, ("badcheck",)),
+        Play("turn:ctrl-c", BAD, 1, ("provider badprovider (prsm-bad 1.0) failed in run_turn",)),
+        Play("open:ctrl-c", BAD, 1, ("badprovider (prsm-bad 1.0) failed in open_session",)),
+        Play("provider:ctrl-c", BAD, 3, ("provider badprovider (prsm-bad 1.0) failed in",)),
+        Play("frontend:ctrl-c", FACE, 1, ("frontend face (prsm-bad 1.0) failed in run",), "face: "),
+        Play("face:ctrl-c", FACE, 1, ("frontend face (prsm-bad 1.0) failed in its factory",)),
+        Play("probe:ctrl-c", ("providers",), 0, (), "badprovider"),
+        Play("open:hang", (*BAD, *SOON), 1, ("badprovider (prsm-bad 1.0) open_session: it did",)),
+        Play("open:swallow", (*BAD, *SOON), 1, ("does not let go of a session",)),
+    ),
+    "judging": (
+        Play("check:exit", JUDGE, 1, (), "badcheck"),
+        Play("check:ctrl-c", JUDGE, 1, (), "badcheck"),
+        Play("check:hang", JUDGE, 1, (), "badcheck"),
+        Play("check:swallow", JUDGE, 1, ("left behind",), "badcheck"),
+        Play("check:block", JUDGE, 1, ("has blocked all agents",), "badcheck"),
+        Play("check:spin", JUDGE, 1, ("has blocked all agents",), "badcheck"),
+        Play("check:task-exits", JUDGE, 0, ("leave of prsm-bad 1.0",), "allowed"),
+        Play("check:task-swallows", JUDGE, 0, ("swallow of prsm-bad 1.0", "left behind")),
+        Play("check:thread", JUDGE, 0, ("of prsm-bad 1.0", "left behind"), "allowed"),
+        Play("check:stop-loop", JUDGE, 0, ("of prsm-bad 1.0", "stop the event loop"), "allowed"),
+    ),
+    "loading": (
+        Play("import:ctrl-c", SAYS, 0, ("plugin bad", "KeyboardInterrupt", MAY_BE), ECHO),
+        Play("import:exit", SAYS, 0, ("plugin bad", "SystemExit: 3", MAY_BE), ECHO),
+        Play("import:block", SAYS, 0, ("plugin bad", "did not answer", MAY_BE), ECHO, None, 3.0),
+        Play("import:spin", SAYS, 0, ("plugin bad", "did not answer", MAY_BE), ECHO, None, 3.0),
+        Play("import:read", SAYS, 0, (), ECHO),
+        Play("import:thread", SAYS, 0, ("of prsm-bad 1.0", "left behind"), ECHO),
+        Play("import:at-exit", SAYS, 0, ("runs at exit", "of prsm-bad 1.0"), ECHO),
+        Play("import:shout", SAYS, 0, ("plugin bad printed", "LOUD"), ECHO),
+        Play("import:own-stdout", SAYS, 0, ("plugin bad changed sys.stdout",), ECHO),
+        Play("import:own-loops", SAYS, 0, ("plugin bad changed the policy",), ECHO),
+        Play("import:chdir", SAYS, 0, ("plugin bad changed the current folder",), ECHO),
+        # Nothing catches it; who it was can be seen.
+        Play("import:die", ("--debug", *SAYS), 77, ("plugin bad of prsm-bad 1.0 is loaded",)),
+        Play("hook:ctrl-c", SAYS, 2, ("bad", "KeyboardInterrupt", MISSING)),
+        Play("hook:exit", SAYS, 2, ("bad", "SystemExit: 3", MISSING)),
+        Play("hook:block", SAYS, 2, ("bad", "did not answer", MISSING), "", None, 3.0),
+        Play("hook:exit", ("doctor",), 1, (), "SystemExit: 3"),
+        Play("hook:exit", ("plugins",), 0, (), "SystemExit: 3"),
+        Play("hook:exit", JUDGE, 2, (MISSING,)),
+    ),
     "looking": (
         Play("probe:exit", ("doctor",), 0, (), "provider badprovider (prsm-bad 1.0) failed in its"),
         Play("probe:none", ("doctor",), 0, (), "which is no ProviderStatus"),
@@ -123,7 +175,12 @@ def play(one: Play, environ, folder: Path) -> str | None:
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *one.argv],
         cwd=folder / "work",
-        env={**environ, "SABOTAGE": one.deed, "PRSM_HOME": str(folder / "home")},
+        env={
+            **environ,
+            "SABOTAGE": one.deed,
+            "PRSM_HOME": str(folder / "home"),
+            "PRSM_PLUGIN_TIMEOUT": str(one.seconds),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,

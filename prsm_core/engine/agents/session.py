@@ -249,7 +249,8 @@ class AgentSession:
                 self._failover.opening()
                 provider = await manager.runtime.providers.get(record.descriptor.provider)
                 await manager.runtime.enforcement.admit(record.descriptor.provider, record.agent_id)
-                async with provider.open_session(request, self.host) as session:
+                opened = provider.open_session(request, self.host, self._on_stuck_session)
+                async with opened as session:
                     try:
                         prompt = await self._turns(session, prompt)
                     finally:
@@ -482,6 +483,18 @@ class AgentSession:
         provider = self.record.descriptor.provider
         why = f"provider {provider} does not end a turn that was interrupted and cancelled"
         await self._fail(why, "provider_stuck")
+
+    def _on_stuck_session(self) -> None:
+        """Fail the agent, whose session its provider neither opens nor ends, and lets not go."""
+        name = self.record.descriptor.name
+        self.manager.runtime.background.launch(self._give_up_session(), name=f"giving up {name}")
+
+    async def _give_up_session(self) -> None:
+        self.leave_slot()
+        if not self.record.is_over:
+            provider = self.record.descriptor.provider
+            why = f"provider {provider} does not let go of a session that took too long"
+            await self._fail(why, "provider_stuck")
 
     async def abandon_turn(self) -> None:
         """Close the running turn in the ledger; what its provider still does is void."""

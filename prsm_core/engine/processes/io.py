@@ -330,6 +330,10 @@ class ProcessWire(asyncio.SubprocessProtocol):
         self._connected().close()
         self.closed.set()
 
+    def close(self) -> None:
+        """Read no more of a process that has exited; `closed` follows at once."""
+        self._connected().close()
+
     def _connected(self) -> asyncio.SubprocessTransport:
         if self._transport is None:
             raise ProcessError("the process has not been started")

@@ -100,6 +100,7 @@ class ProcessLauncher:
         self._environ = child_environment(os.environ if environ is None else environ)
         self._on_start = on_start
         self._live: dict[int, RunningProcess] = {}
+        self._with_pipes: list[RunningProcess] = []  # also ended ones that are still read
         self._reaper = OrphanReaper(self._live.__contains__)
         self._open = False
 
@@ -184,6 +185,18 @@ class ProcessLauncher:
             for process in self.live:
                 process.kill()
             self._reaper.close()
+            await self._close_pipes()
+
+    async def _close_pipes(self) -> None:
+        """Read ended processes no more, though somebody may still hold their pipes open.
+
+        The loop may be closed next, and what is open then complains when it is thrown away.
+        """
+        for process in self._with_pipes:
+            if process.has_exited:
+                process.wire.close()
+                await process.wire.closed.wait()
+        self._with_pipes.clear()
 
     async def _run(
         self,
@@ -201,6 +214,8 @@ class ProcessLauncher:
         with report:
             with status:
                 await _execute(process, argv, stdin, (status.fileno(), *inherit), cwd, environ)
+            self._with_pipes = [p for p in self._with_pipes if not p.wire.closed.is_set()]
+            self._with_pipes.append(process)
             try:
                 self._register(process)
                 error_number = await _failed_start(report, process.name)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider
+from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
 from prsm_core.engine.providers.enforcement import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
@@ -183,7 +183,8 @@ class ProviderRegistry:
         services.guest = guest
         with guest.calling("its factory", ANSWERS):
             provider = factory(section, services)
-        return GuardedProvider(provider, guest, self._clock)
+        limits = Limits(open=self._settings.engine.open_timeout_seconds)
+        return GuardedProvider(provider, guest, self._clock, limits)
 
     def _not_installed(self, name: str) -> ProviderNotAvailableError:
         kind = kind_of(name, self._settings)

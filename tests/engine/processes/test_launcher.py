@@ -299,6 +299,22 @@ async def test_a_grandchild_that_holds_the_pipe_cannot_hold_the_end(launcher):
         os.close(write_end)
 
 
+async def test_closing_the_launcher_closes_the_pipes_that_somebody_still_holds():
+    """The loop may end next: an open pipe would complain as garbage, in whatever runs then."""
+    async with ProcessLauncher(SystemClock()) as launcher:
+        process = await launcher.start(["bash", "-c", "echo ready; sleep 4321"], name="held")
+        await first_line(process)
+        write_end = os.open(f"/proc/{process.pid}/fd/2", os.O_WRONLY)
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+            await until(lambda: process.has_exited, "the shim has ended")
+            assert not process.wire.closed.is_set()
+            await launcher.aclose()
+            assert process.wire.closed.is_set()
+        finally:
+            os.close(write_end)
+
+
 async def test_closing_the_launcher_ends_every_process_at_the_same_time():
     started = time.monotonic()
     async with ProcessLauncher(SystemClock()) as launcher:

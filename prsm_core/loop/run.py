@@ -89,9 +89,15 @@ def _until_done(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
             if is_interrupt(error):
                 raise
             if not task.done():
-                text = "%s raised %r, in no call of ours: nothing ends but it"
-                _log.warning(text, place_of_error(error), error)
+                place = place_of_error(error)
+                _log.warning("%s %s: nothing ends but it", place, _deed(error))
     return task.result()
+
+
+def _deed(error: SystemExit | KeyboardInterrupt) -> str:
+    if isinstance(error, SystemExit):
+        return f"called sys.exit({error.code!r})"
+    return "raised KeyboardInterrupt"
 
 
 @contextmanager

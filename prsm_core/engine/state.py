@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.messages import MessageType
@@ -56,6 +57,8 @@ class AgentRecord:
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     started_at: float | None = None  # monotonic; None before its first life
+    told: str | None = None  # the message that its parent was last told its result by
+    birth: int = 0  # its number among all agents
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is
     state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
@@ -133,13 +136,35 @@ class AgentRecord:
         self._steps = 0
 
 
+class Names(set[str]):
+    """The aliases that are taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[str, int] = {}  # by prefix: all numbers below are taken
+
+    def numbered(self, prefix: str) -> str:
+        """Return the free alias of the lowest number, such as w3."""
+        number = self._next.get(prefix, 1)
+        while f"{prefix}{number}" in self:
+            number += 1
+        self._next[prefix] = number
+        return f"{prefix}{number}"
+
+    def free(self, name: str) -> None:
+        """Let an alias be taken again."""
+        self.discard(name)
+        self._next.clear()
+
+
 class Roster:
     """Owns the records of all agents: what each is called, and whose child it is."""
 
     def __init__(self) -> None:
         self._records: dict[str, AgentRecord] = {}
         self._sizes: Counter[str] = Counter()  # agents by run
-        self.taken_names: set[str] = set()  # of all agents of the session, earlier runs included
+        self._born = count(1)
+        self.taken_names = Names()  # of all agents of the session, earlier runs included
 
     def enlist(self, record: AgentRecord) -> None:
         """Add a new agent below its parent. Raises MessageRoutingError for an unknown parent."""
@@ -148,6 +173,7 @@ class Roster:
         self._records[record.agent_id] = record
         self._sizes[descriptor.run_id] += 1
         self.taken_names.add(descriptor.name)
+        record.birth = next(self._born)
         if parent is not None:
             parent.children.append(record.agent_id)
             parent.live_children[record.agent_id] = record
@@ -156,7 +182,7 @@ class Roster:
         """Forget an agent that never came to be."""
         del self._records[record.agent_id]
         self._sizes[record.descriptor.run_id] -= 1
-        self.taken_names.discard(record.descriptor.name)
+        self.taken_names.free(record.descriptor.name)
         parent = self.parent_of(record)
         if parent is not None:
             parent.children.remove(record.agent_id)

@@ -142,6 +142,11 @@ class MessageRouter:
             return False
         return any(key not in box.claimed and match(m) for key, m in box.messages.items())
 
+    def holds(self, agent_id: str, message_id: str | None) -> bool:
+        """Return whether a message waits in the agent's mailbox, claimed or not."""
+        box = self._boxes.get(agent_id)
+        return box is not None and message_id in box.messages
+
     def wake(self, agent_id: str) -> None:
         """Make the agent's waits look again (another agent's state changed)."""
         box = self._boxes.get(agent_id)

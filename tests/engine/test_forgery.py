@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.engine.spawn.plan import choose_alias
+from prsm_core.engine.state import Names
 from prsm_core.engine.turns.context import build_role_prompt, render_messages, render_repeat
 from prsm_core.engine.turns.rebuild import rebuilt_history
 from prsm_core.errors import AgentSpawnError, OrchestrationError
@@ -117,4 +118,4 @@ def test_every_agent_is_told_what_quoted_lines_are():
 @pytest.mark.parametrize("name", ["user", "system", "prsm", "human"])
 def test_no_agent_is_named_like_those_who_are_no_agents(name):
     with pytest.raises(AgentSpawnError, match="is not a name for an agent"):
-        choose_alias(name, AgentRole.WORKER, ())
+        choose_alias(name, AgentRole.WORKER, Names())

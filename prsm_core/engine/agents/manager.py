@@ -19,6 +19,7 @@ from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.evidence.evidence import with_evidence
 from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
 from prsm_core.engine.spawn.regions import LeaseTable
@@ -47,6 +48,7 @@ class AgentManager:
         self.runtime = runtime
         self.roster = Roster()
         self.leases = LeaseTable(self.roster)
+        self.idle = IdleChildren()
         self.lives: Lives[AgentSession] = Lives(runtime.background, runtime.clock)
         self.detector = DeadlockDetector(
             is_ready=lambda _, wait: bool(wait.key()),
@@ -82,6 +84,7 @@ class AgentManager:
                 router.send(message)
             if step.agent_id is not None and consumed:
                 router.consumed(step.agent_id, consumed)
+                self.idle.read(step.agent_id, consumed)
                 self.detector.changed((step.agent_id,))
             if then is not None:
                 then()
@@ -138,18 +141,26 @@ class AgentManager:
             created_at=runtime.clock.time(),
         )
 
-    async def spawn_agent(self, request: SpawnRequest) -> AgentRecord:
-        """Spawn a child of `request.parent_id`.
+    async def spawn_agent(
+        self, request: SpawnRequest, plan: AgentDescriptor | None = None
+    ) -> AgentRecord:
+        """Spawn a child of `request.parent_id`, as planned just now if that was done already.
 
         Raises AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing
         was written.
         """
+        record = await self.admit(self.plan(request) if plan is None else plan)
+        record.has_profile = request.expert is not None
+        return record
+
+    def plan(self, request: SpawnRequest) -> AgentDescriptor:
+        """Return the agent that a request makes now; raises what spawning it would raise."""
         if request.parent_id is None:
             raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
         parent = self.roster.get(request.parent_id)
         if parent.is_over:
             raise AgentSpawnError("an agent that has ended cannot spawn", code="agent_ended")
-        descriptor = describe_child(
+        return describe_child(
             self.runtime.budgets.clamp(request),
             parent.descriptor,
             self.identity(request.name, request),
@@ -165,9 +176,6 @@ class AgentManager:
             ),
             leases=self.leases.beside(request.parent_id),
         )
-        record = await self.admit(descriptor)
-        record.has_profile = request.expert is not None
-        return record
 
     async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
         """Commit a new agent and start its session."""
@@ -252,6 +260,7 @@ class AgentManager:
             return
         record.started_at = self.runtime.clock.now()
         self.runtime.router.register_agent(record.agent_id, record.incarnation)
+        self.idle.forget_unread(record.agent_id)
         self.lives.begin(record, AgentSession(self, record))
         parent = self.lives.session_of(record.descriptor.parent_id or "")
         if parent is not None:
@@ -330,6 +339,7 @@ class AgentManager:
         if parent is None or parent.state.is_terminal:
             return (), ()
         message = self.message(record, MessageType.TASK_RESULT, parent.agent_id, result.to_dict())
+        record.told = message.message_id
         return (message,), (self.routed(message),)
 
     def _settle(self, record: AgentRecord) -> None:
@@ -343,6 +353,8 @@ class AgentManager:
         if parent is not None:
             parent.live_children.pop(record.agent_id, None)
             self.runtime.router.wake(parent.agent_id)
+            is_unread = self.runtime.router.holds(parent.agent_id, record.told)
+            self.idle.ended(record, unread=record.told if is_unread else None)
         self.detector.changed((record.agent_id,))
 
     async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:

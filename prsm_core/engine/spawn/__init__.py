@@ -4,4 +4,5 @@ plan         the descriptor of a master or a child
 grants       which tools it may use, and what its children may
 regions      the files that are leased to it
 mcp_servers  the servers that it gets
+idle         ended children that are free for another task
 """

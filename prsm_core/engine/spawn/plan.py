@@ -31,7 +31,7 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.regions import Leases
+    from prsm_core.engine.state import Names
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
@@ -62,16 +63,12 @@ def check_depth(depth: int, settings: Settings) -> int:
     return depth
 
 
-def choose_alias(wanted: str | None, role: AgentRole, taken: Collection[str]) -> str:
+def choose_alias(wanted: str | None, role: AgentRole, taken: Names) -> str:
     """Return the wanted alias, or the next free one of the role (master, w1, w2, r1)."""
     if wanted is None and role is AgentRole.MASTER and "master" not in taken:
         return "master"
     if wanted is None:
-        prefix = _PREFIX[role]
-        number = 1
-        while f"{prefix}{number}" in taken:
-            number += 1
-        return f"{prefix}{number}"
+        return taken.numbered(_PREFIX[role])
     if not _ALIAS.fullmatch(wanted) or wanted in _OTHERS:
         raise AgentSpawnError(
             f"{wanted!r} is not a name for an agent",

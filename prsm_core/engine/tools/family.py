@@ -8,11 +8,11 @@ from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode, Spawn
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.providers.model_choice import inherited_model
-from prsm_core.engine.spawn.mcp_servers import choose_servers, configured_servers
+from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.plan import describe_child
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.calls import Reply, Wait
-from prsm_core.errors import AgentSpawnError
+from prsm_core.errors import AgentSpawnError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.calls import Call
 
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
-_REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
 
 
 async def spawn_child(call: Call) -> Reply:
@@ -33,7 +32,7 @@ async def spawn_child(call: Call) -> Reply:
     await _learn_models(call, [call.args])
     await call.open()
     since = call.manager.runtime.ids.ulid()
-    child, reused = await _spawn_or_reuse(call, call.args, taken=set())
+    child, reused = await _spawn_or_reuse(call, call.args)
     return await _answer(call, child, reused=reused, since=since)
 
 
@@ -43,10 +42,9 @@ async def spawn_children_parallel(call: Call) -> Reply:
     await _learn_models(call, wanted)
     _check_all(call, wanted)
     await call.open()
-    taken: set[str] = set()
     children = []
     for arguments in wanted:
-        child, reused = await _spawn_or_reuse(call, arguments, taken=taken)
+        child, reused = await _spawn_or_reuse(call, arguments)
         children.append(_described(call, child, reused=reused))
     return Reply({"children": children})
 
@@ -218,28 +216,29 @@ def _mcp_servers(call: Call, names: list[str] | None) -> dict[str, McpServer] | 
 
 def _check_all(call: Call, children: Sequence[Mapping[str, Any]]) -> None:
     """Raise what spawning any of these would raise, before anything is written."""
-    taken: set[str] = set()
+    picked: list[AgentRecord] = []
     names: set[str] = set()
     also_leased: Leases = ()
-    fresh = 0
-    for arguments in children:
-        request = _request(call, arguments)
-        if request.name in names:
-            raise AgentSpawnError(
-                f"two children cannot both be named {request.name!r}",
-                hint="choose other names or leave them out",
-            )
-        fitting = _find_reusable(call, request, taken)
-        if fitting is None:
-            child = check_request(call, request, also_leased)
-            leased = () if request.region is None else child.grant.region or ()
-            also_leased += tuple((folder, "another of these children") for folder in leased)
-            fresh += 1
-        else:
-            taken.add(fitting.agent_id)
-        if request.name is not None:
-            names.add(request.name)
-    call.manager.check_room(fresh)
+    try:
+        for arguments in children:
+            request = _request(call, arguments)
+            if request.name in names:
+                raise AgentSpawnError(
+                    f"two children cannot both be named {request.name!r}",
+                    hint="choose other names or leave them out",
+                )
+            fitting = _pick(call, request, call.manager.plan(request))
+            if fitting is not None:
+                picked.append(fitting)
+            elif request.region is not None:
+                leased = check_request(call, request, also_leased).grant.region or ()
+                also_leased += tuple((folder, "another of these children") for folder in leased)
+            if request.name is not None:
+                names.add(request.name)
+    finally:
+        for record in picked:
+            call.manager.idle.put_back(record)
+    call.manager.check_room(len(children) - len(picked))
     call.manager.runtime.budgets.check_launches(call.record.agent_id, len(children))
 
 
@@ -258,49 +257,24 @@ def check_request(call: Call, request: SpawnRequest, also_leased: Leases = ()) -
     )
 
 
-async def _spawn_or_reuse(
-    call: Call, arguments: Mapping[str, Any], *, taken: set[str]
-) -> tuple[AgentRecord, bool]:
-    """Return a child for a task; each finished child is used at most once per call."""
-    request = _request(call, arguments)
-    fitting = _find_reusable(call, request, taken)
-    if fitting is not None:
-        taken.add(fitting.agent_id)
-        return await call.manager.restart_agent(fitting.agent_id, request.prompt), True
-    child = await call.manager.spawn_agent(request)
-    taken.add(child.agent_id)
-    return child, False
+async def _spawn_or_reuse(call: Call, arguments: Mapping[str, Any]) -> tuple[AgentRecord, bool]:
+    """Return a child for a task: one that is free and fits, else a new one, as planned once."""
+    manager, request = call.manager, _request(call, arguments)
+    plan = manager.plan(request)
+    fitting = _pick(call, request, plan)
+    if fitting is None:
+        return await manager.spawn_agent(request, plan), False
+    try:
+        return await manager.restart_agent(fitting.agent_id, request.prompt), True
+    except PrsmError:
+        if not fitting.is_live:  # nothing has come of it
+            manager.idle.put_back(fitting)
+        raise
 
 
-def _find_reusable(call: Call, request: SpawnRequest, taken: set[str]) -> AgentRecord | None:
-    """Return a finished child of equal role, folder, model, tools and MCP servers, or None."""
-    manager, record = call.manager, call.record
+def _pick(call: Call, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
+    """Take a free child of equal role, folder, model, tools and MCP servers, or None."""
     special = (request.name, request.mcp_servers, request.budget, request.expert)
     if any(wish is not None for wish in special):
         return None
-    wanted = check_request(call, request)
-    servers = choose_servers(
-        manager.runtime.settings,
-        prompt=request.prompt,
-        role=request.role,
-        exclude=request.exclude_plugins,
-    )
-    for child_id in record.children:
-        child = manager.roster.get(child_id)
-        if child_id in taken or child.is_live or child.state not in _REUSABLE:
-            continue
-        if child.has_profile or _has_unread_result(call, child_id):
-            continue
-        have = child.descriptor
-        same = all(
-            getattr(have, name) == getattr(wanted, name)
-            for name in ("role", "cwd", "provider", "model", "tools", "mode", "grant")
-        )
-        if same and have.mcp_servers.keys() == servers.keys():
-            return child
-    return None
-
-
-def _has_unread_result(call: Call, child_id: str) -> bool:
-    """A child whose result was not read yet is not idle: its parent does not know it is free."""
-    return call.has_unread(lambda m: m.source == child_id and m.type is MessageType.TASK_RESULT)
+    return call.manager.idle.pick(plan)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import compared
 from benchmarks.raw_ledger import RawLedger
 from prsm_core.domain.turns import AgentMessage
+from prsm_core.domain.writes import TurnOpened
 from prsm_core.store import SqliteStore
 from prsm_core.testing.steps import Steps
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchmarks.harness import Finding, Plan
-    from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
+    from prsm_core.domain.steps import Step
 
-    Turn = tuple[TurnOpenStep, TurnCloseStep]
+    Turn = tuple[Step, Step]
 
 DEPTHS = (100, 5000)
 TURNS = 40  # of one measurement
@@ -87,10 +88,7 @@ class Ledgers:
         """Return the two steps of the agent's next turn, with `size` messages and calls."""
         steps, said = self._steps, "words " * 330
         self._numbers[name] += 1
-        started = steps.event(name, "started")
-        opening = steps.open_turn(
-            name, self._numbers[name], parent_turn_id=self._heads[name], events=(started,)
-        )
+        opening = steps.turn(name, self._numbers[name], parent_turn_id=self._heads[name])
         self._heads[name] = opening.turn_id
         messages = tuple(
             AgentMessage(
@@ -107,8 +105,7 @@ class Ledgers:
             for n in range(size)
         )
         result = steps.result(messages=messages, tool_calls=calls)
-        ended = steps.event(name, "ended")
-        return opening, steps.close_turn(opening, name, result=result, events=(ended,))
+        return steps.step(name, opening), steps.close_turn(opening, name, result=result)
 
     async def _commit(self, store: SqliteStore, turns: list[Turn]) -> None:
         if len(turns) == 1:
@@ -134,7 +131,7 @@ class Ledgers:
 
     def raw_cost(self) -> float:
         """Return the µs of a turn written by hand: those that the store has just written."""
-        turns = [self.raw.read_turn(o.turn_id, (o.step_id, c.step_id)) for o, c in self.written]
+        turns = [self.raw.read_turn(_turn_id(o), (o.step_id, c.step_id)) for o, c in self.written]
         size = len(self.names)
         groups = [turns[first : first + size] for first in range(0, len(turns), size)]
         begin = time.process_time()
@@ -142,6 +139,10 @@ class Ledgers:
             for act in (0, 1):
                 self.raw.write([write for turn in group for write in turn[act]])
         return 1e6 * (time.process_time() - begin) / len(turns)
+
+
+def _turn_id(opening: Step) -> str:
+    return opening.all(TurnOpened)[0].turn_id
 
 
 @contextmanager

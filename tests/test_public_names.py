@@ -33,11 +33,18 @@ PUBLIC_ROOMS = {
 # Contracts between the engine and a store, of no use to other plugins.
 PRIVATE_VALUES = {
     "prsm_core.domain.ids",
+    "prsm_core.domain.projection",
+    "prsm_core.domain.rows",
     "prsm_core.domain.steps",
+    "prsm_core.domain.writes",
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",
     "prsm_core.kit.local_socket",
 }
+
+
+def _is_private(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{name}.") for name in PRIVATE_VALUES)
 
 
 def _init(package: ModuleType) -> Path:
@@ -114,7 +121,7 @@ def test_every_public_class_of_the_contract_is_a_public_name():
     for path in package_files():
         module = ".".join(path.relative_to(CORE.parent).with_suffix("").parts)
         room = module.split(".")[1]
-        if room not in PUBLIC_ROOMS or module in PRIVATE_VALUES or path.name == "__init__.py":
+        if room not in PUBLIC_ROOMS or _is_private(module) or path.name == "__init__.py":
             continue
         for name, value in vars(importlib.import_module(module)).items():
             if inspect.isclass(value) and value.__module__ == module and not name.startswith("_"):

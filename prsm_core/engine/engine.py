@@ -19,7 +19,8 @@ from prsm_core.domain.agents import (
     PermissionMode,
     SpawnRequest,
 )
-from prsm_core.domain.steps import ControlStep
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import RunFinished, RunStarted, Told
 from prsm_core.engine.agents.external import describe_outside
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.assembly import EngineConfig, build_runtime
@@ -52,9 +53,10 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.steps import Write
     from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
@@ -82,7 +84,7 @@ class OrchestrationEngine:
             on_events=self.feed.publish,
             redactor=config.redactor,
         )
-        self.runtime = build_runtime(config, self._background, self._journal, self._control)
+        self.runtime = build_runtime(config, self._background, self._journal, self._write)
         self.manager = AgentManager(self.runtime)
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock = asyncio.Lock()
@@ -91,8 +93,8 @@ class OrchestrationEngine:
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
         self._sinks: SinkGroup | None = None
 
-    async def _control(self, record: AgentRecord, act: str, **fields: Any) -> None:
-        await self.manager.control(record, act, **fields)
+    async def _write(self, record: AgentRecord, *writes: Write) -> None:
+        await self.manager.write(record, *writes)
 
     async def __aenter__(self) -> Self:
         self._broken = asyncio.get_running_loop().create_future()
@@ -286,14 +288,14 @@ class OrchestrationEngine:
         return broken
 
     async def _tell_start(self, task: str, told: Sequence[tuple[str, str]]) -> None:
-        data: dict[str, Any] = {"task": task, "workspace": self._config.workspace}
-        started = self._journal.event("run_started", **data)
-        said = [self._journal.event(kind, **fields) for kind, fields in self._config.told_at_start]
-        said += [self._journal.event("notice", level=level, text=text) for level, text in told]
         identity = process_identity(os.getpid())
+        engine = None
         if identity is not None:
-            data.update(pid=identity.pid, start=identity.start_time, boot_id=identity.boot_id)
-        await self._run_step("run_started", data, (started, *said))
+            engine = (identity.boot_id, identity.pid, identity.start_time)
+        started = RunStarted(task=task, workspace=self._config.workspace, engine=engine)
+        said = [Told(kind=kind, data=fields) for kind, fields in self._config.told_at_start]
+        said += [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
+        await self._write_run(started, *said)
 
     async def _admit_master(
         self,
@@ -384,18 +386,16 @@ class OrchestrationEngine:
         spent = self.runtime.budgets.spent
         began, self._started = self._started or 0.0, None  # from here on it will be written
         outcome.set_result(replace(end, usage=spent.usage, spent=spent))
-        told = {"status": end.status, "summary": end.summary, "error": end.error}
-        finished = self._journal.event(
-            "run_finished",
-            **told,
-            duration_s=round(self._config.clock.now() - began, 3),
-            usage=spent.counts,
-            cost_usd=spent.cost_usd,
-            provenance=spent.provenance,
-            evidence=end.evidence,
-            unknown_turns=spent.unknown_turns,
-        )
-        await self._run_step("run_finished", told, (finished,))
+        used = {
+            "duration_s": round(self._config.clock.now() - began, 3),
+            "usage": spent.counts,
+            "cost_usd": spent.cost_usd,
+            "provenance": spent.provenance,
+            "evidence": end.evidence,
+            "unknown_turns": spent.unknown_turns,
+        }
+        finished = RunFinished(status=end.status, summary=end.summary, error=end.error, used=used)
+        await self._write_run(finished)
 
     async def _settle_sinks(self) -> None:
         """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
@@ -411,15 +411,14 @@ class OrchestrationEngine:
             self.feed.remove_tap(sinks.publish)
             await sinks.aclose()
 
-    async def _run_step(self, act: str, data: Mapping[str, Any], events: tuple[Any, ...]) -> None:
-        step = ControlStep(
+    async def _write_run(self, *writes: Write) -> None:
+        step = Step(
             step_id=self._journal.run_step_id(),
             session_id=self._config.session_id,
             run_id=self._journal.run_id,
             agent_id=None,
-            act=act,
-            data=data,
-            events=events,
+            at=self._config.clock.time(),
+            writes=writes,
         )
         await self._journal.commit(step)
 

@@ -12,13 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
-from prsm_core.engine.failing import is_unfit, keepable
+from prsm_core.domain.projection import event_of
+from prsm_core.domain.writes import Told
+from prsm_core.engine.failing import is_unfit
 from prsm_core.engine.secrecy import without_secrets
 from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.interfaces.clock import Clock
@@ -72,15 +74,19 @@ class Journal:
         self._clock = clock
         self._background = background
         self._on_events = on_events
-        self.redact: Callable[[Any], Any] = redactor.value
-        self._redactor = redactor
+        self.redactor = redactor
         self.session_id = session_id
         self.run_id = ""
-        self._facts: dict[str | None, list[Event]] = {}
+        self._facts: dict[str | None, list[Told]] = {}
         self._count = 0
         self._flushing: asyncio.Task[None] | None = None
         self._steps = 0
         self._is_over = False  # run_finished is about to be written, or is
+
+    @property
+    def redact(self) -> Callable[[Any], Any]:
+        """Takes the secrets out of JSON values."""
+        return self.redactor.value
 
     def begin_run(self, run_id: str) -> None:
         """Make everything from now on part of this run."""
@@ -92,29 +98,6 @@ class Journal:
         """Take no fact and no agent's step any more: `run_finished` follows, and is the last."""
         self._is_over = True
 
-    def event(self, kind: str, agent: str | None = None, **data: Any) -> Event:
-        """Build an event of this run that some step will carry."""
-        return self.event_of(kind, agent, data)
-
-    def event_of(self, kind: str, agent: str | None, data: dict[str, Any]) -> Event:
-        """Build an event whose fields are not identifiers (`from`); secrets are taken out."""
-        return Event(
-            type=kind,
-            session=self.session_id,
-            run=self.run_id,
-            ts=self._clock.time(),
-            agent=agent,
-            data={name: self._kept(value) for name, value in data.items()},
-        )
-
-    def _kept(self, value: Any) -> Any:
-        """Return a value without its secrets; one out of which they cannot be taken is not kept."""
-        try:
-            return self.redact(value)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the event tells what it lacks
-            _log.warning("a field of an event was left out", exc_info=error)
-            return keepable(value, self.redact)
-
     def run_step_id(self) -> str:
         """Return a new step id for an act of the run itself."""
         self._steps += 1
@@ -122,11 +105,18 @@ class Journal:
 
     def live_text(self, kind: str, agent: str) -> LiveText:
         """Return what takes the pieces of a text that is told, but never stored."""
-        return LiveText(self._redactor.stream(), partial(self._tell, kind, agent))
+        return LiveText(self.redactor.stream(), partial(self._tell, kind, agent))
 
     def _tell(self, kind: str, agent: str, text: str) -> None:
-        event = self.event(kind, agent)  # the text has been redacted as a stream
-        self._on_events((replace(event, data={"text": text}),))
+        event = Event(  # the text has been redacted as a stream
+            type=kind,
+            session=self.session_id,
+            run=self.run_id,
+            ts=self._clock.time(),
+            agent=agent,
+            data={"text": text},
+        )
+        self._on_events((event,))
 
     async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
         """Note an event that no step causes; waits only when too many are unwritten."""
@@ -139,19 +129,26 @@ class Journal:
         if self._is_over:
             _log.info("%s came after the end of the run", kind)
             return
-        self._facts.setdefault(agent, []).append(self.event_of(kind, agent, data))
+        fact = Told(kind=kind, data=data, at=self._clock.time())
+        self._facts.setdefault(agent, []).append(fact)
         self._count += 1
         if self._flushing is None:
             self._flushing = self._background.start(self._flush_soon(), name="journal flush")
 
     async def flush(self) -> None:
         """Write every fact noted so far."""
-        facts = [event for events in self._facts.values() for event in events]
+        noted = [(agent, facts) for agent, facts in self._facts.items() if facts]
         self._facts.clear()
         self._count = 0
-        if facts:
-            facts.sort(key=lambda event: event.ts)
-            await self._background.finish(self._append(facts))
+        if noted:
+            events = [event for agent, facts in noted for event in self._events(agent, facts)]
+            events.sort(key=lambda event: event.ts)
+            await self._background.finish(self._append(events))
+
+    def _events(self, agent: str | None, facts: Sequence[Told]) -> Iterator[Event]:
+        for fact in without_secrets(facts, self.redactor):
+            telling = fact.telling(agent, self._clock.time())
+            yield event_of(telling, self.session_id, self.run_id)
 
     async def commit(self, step: Step, then: Callable[[], None] | None = None) -> Committed:
         """Commit a step, preceded by its agent's facts, and run `then` once it is durable.
@@ -161,11 +158,10 @@ class Journal:
         """
         if self._is_over and step.agent_id is not None:
             raise FencedError(f"step {step.step_id} comes after the end of the run")
-        step = without_secrets(step, self.redact)
-        facts = self._facts.pop(step.agent_id, None)
-        if facts:
-            self._count -= len(facts)
-            step = replace(step, events=(*facts, *step.events))
+        facts = self._facts.pop(step.agent_id, ())
+        self._count -= len(facts)
+        writes = without_secrets((*facts, *step.writes), self.redactor)
+        step = replace(step, writes=writes)
         return await self._background.finish(self._commit(step, then))
 
     async def _commit(self, step: Step, then: Callable[[], None] | None) -> Committed:

@@ -7,25 +7,23 @@ Life   what a part of a turn needs of the life it belongs to; the session's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentResult, AgentState, SpawnRequest
-    from prsm_core.domain.events import Event
     from prsm_core.domain.messages import MessageType, RoutedMessage
-    from prsm_core.domain.steps import CallClose, Committed, StateChange, Step
+    from prsm_core.domain.steps import Committed, Step, Write
+    from prsm_core.domain.writes import CallClosed, StateChanged
     from prsm_core.engine.state import AgentRecord
-
-StepT = TypeVar("StepT", bound="Step")
 
 
 class Steps(Protocol):
     """How a part commits what an agent does."""
 
-    def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
+    def build(self, record: AgentRecord, *writes: Write) -> Step:
         """Build a step of this agent and incarnation, with a new step id."""
         ...
 
@@ -39,8 +37,8 @@ class Steps(Protocol):
         """Commit a step; its messages reach their mailboxes once it is durable."""
         ...
 
-    async def control(self, record: AgentRecord, act: str, **fields: Any) -> None:
-        """Commit a ControlStep of this agent."""
+    async def write(self, record: AgentRecord, *writes: Write) -> None:
+        """Commit a step of this agent."""
         ...
 
     def move(
@@ -51,8 +49,8 @@ class Steps(Protocol):
         *,
         waiting_on: str | None = None,
         trigger: str | None = None,
-    ) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
-        """Change the state in memory; return the changes and events the next step must carry."""
+    ) -> tuple[StateChanged, ...]:
+        """Change the state in memory; return what the next step must carry."""
         ...
 
     def message(
@@ -64,10 +62,6 @@ class Steps(Protocol):
         correlation_id: str | None = None,
     ) -> RoutedMessage:
         """Build a message to an agent of this run, with a new id."""
-        ...
-
-    def routed(self, message: RoutedMessage) -> Event:
-        """Build the event that tells of a message."""
         ...
 
 
@@ -93,8 +87,7 @@ class Acts(Steps, Protocol):
         result: AgentResult,
         *,
         reason: str = "",
-        close: CallClose | None = None,
-        events: tuple[Event, ...] = (),
+        answer: CallClosed | None = None,
     ) -> AgentResult:
         """Settle an agent once."""
         ...
@@ -149,7 +142,7 @@ class Life(Protocol):
         """Hold a slot; waits in line for it."""
         ...
 
-    def resume_changes(self) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
+    def resume_changes(self) -> tuple[StateChanged, ...]:
         """Return the changes that make a waiting agent run again; none when it holds no slot."""
         ...
 

@@ -1,30 +1,21 @@
-"""Secrecy: a step without the secrets in its texts, as the ledger gets it.
+"""Secrecy: writes without the secrets in their texts, as the ledger gets them.
 
 What an agent said stays as it is in memory, for the one model that owns it and for the program it
-told to run; whatever is written down passes here.
+told to run; whatever is written down passes here, once, before rows and events are made of it.
+Most of it holds no secret: all its text is looked at in one go, and its fields only if that tells
+of something.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.domain.agents import AgentDescriptor, AgentResult
 from prsm_core.domain.messages import RoutedMessage
-from prsm_core.domain.steps import (
-    AgentEndStep,
-    CallClose,
-    CallCloseStep,
-    CallOpenStep,
-    ControlStep,
-    HumanRequest,
-    Resolution,
-    SpawnStep,
-    StateChange,
-    TurnCloseStep,
-    TurnOpenStep,
-)
+from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import (
     AgentError,
@@ -33,48 +24,93 @@ from prsm_core.domain.turns import (
     CompactionResult,
     TurnResult,
 )
+from prsm_core.domain.writes import Told
+from prsm_core.engine.failing import keepable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from prsm_core.domain.steps import Step
+    from prsm_core.permissions import Redactor
 
-S = TypeVar("S", bound="Step")
+W = TypeVar("W", bound=Write)
+_log = logging.getLogger("prsm.engine")
 
+# Between two texts: nothing that a secret can be made of goes on across it.
+BETWEEN = "\n\0\n"
 # The fields that hold what somebody wrote; all others are ids, names, numbers and states.
 WRITTEN: Mapping[type, tuple[str, ...]] = {
-    AgentDescriptor: ("prompt", "system_prompt", "mcp_servers"),
+    AgentDescriptor: ("prompt", "system_prompt", "mcp_servers", "provider", "model"),
     AgentError: ("message",),
     AgentMessage: ("content", "thinking"),
     AgentResult: ("summary", "artifacts", "error", "evidence_gaps", "evidence_by"),
     AgentToolCall: ("tool_name", "params", "result", "error"),
-    CallClose: ("result",),
     CompactionResult: ("summary",),
     HumanRequest: ("payload",),
     McpServer: ("args", "env", "url", "headers"),
-    Resolution: ("answer",),
     RoutedMessage: ("payload",),
-    StateChange: ("reason",),
     TurnResult: ("messages", "tool_calls", "error", "compaction", "permissions_used"),
-    SpawnStep: ("agent", "messages", "changes"),
-    TurnOpenStep: ("messages", "changes"),
-    CallOpenStep: ("call", "messages", "changes"),
-    CallCloseStep: ("close", "messages", "changes"),
-    TurnCloseStep: ("result", "messages", "changes"),
-    AgentEndStep: ("result", "close", "resolutions", "messages", "changes"),
-    ControlStep: ("prompt", "requests", "resolutions", "result", "data", "messages", "changes"),
 }
 
 
-def without_secrets(step: S, redact: Callable[[Any], Any]) -> S:
-    """Return the step with every text in it redacted; its events are redacted as they are made.
+def without_secrets(writes: Sequence[W], redactor: Redactor) -> tuple[W, ...]:
+    """Return writes with every text in them redacted; those without a secret as they are."""
+    if not may_hold_secret(writes, redactor):
+        return tuple(writes)
+    return tuple([_clean_write(write, redactor.value) for write in writes])
 
-    Args:
-        step: What is about to be committed.
-        redact: Redacts JSON values.
+
+def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
+    """Return whether any text of the writes may have to be redacted: never wrong about "no".
+
+    What cannot be looked at may hold anything.
     """
-    clean: S = _clean(step, redact)
+    try:
+        return redactor.finds(BETWEEN.join(_texts(writes)))
+    except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
+        _log.warning("what is written could not be searched for secrets", exc_info=error)
+        return True
+
+
+def _texts(writes: Sequence[Write]) -> list[str]:
+    texts: list[str] = []
+    for write in writes:
+        for name in write.texts:
+            _collect(getattr(write, name), texts)
+    return texts
+
+
+def _collect(value: Any, texts: list[str]) -> None:
+    """Add every text in a value, however deep it is."""
+    if isinstance(value, str):
+        texts.append(value)
+    elif not value:
+        return
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            _collect(key, texts)
+            _collect(inner, texts)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _collect(inner, texts)
+    elif is_dataclass(value):
+        for name in WRITTEN[type(value)]:
+            _collect(getattr(value, name), texts)
+
+
+def _clean_write(write: W, redact: Callable[[Any], Any]) -> W:
+    if isinstance(write, Told):
+        return replace(write, data={name: _kept(one, redact) for name, one in write.data.items()})
+    clean: W = _clean_record(write, write.texts, redact)
     return clean
+
+
+def _kept(value: Any, redact: Callable[[Any], Any]) -> Any:
+    """Return a value without its secrets; one out of which they cannot be taken is not kept."""
+    try:
+        return redact(value)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the event tells what it lacks
+        _log.warning("a field of an event was left out", exc_info=error)
+        return keepable(value, redact)
 
 
 def _clean(value: Any, redact: Callable[[Any], Any]) -> Any:
@@ -86,13 +122,13 @@ def _clean(value: Any, redact: Callable[[Any], Any]) -> Any:
         items = [_clean(item, redact) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if is_dataclass(value) and not isinstance(value, type):
-        return _clean_record(value, redact)
+        return _clean_record(value, WRITTEN[type(value)], redact)
     return value
 
 
-def _clean_record(record: Any, redact: Callable[[Any], Any]) -> Any:
+def _clean_record(record: Any, names: Sequence[str], redact: Callable[[Any], Any]) -> Any:
     changed = {}
-    for name in WRITTEN[type(record)]:
+    for name in names:
         value = getattr(record, name)
         if value:
             clean = _clean(value, redact)

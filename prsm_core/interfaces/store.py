@@ -73,8 +73,8 @@ class Store(ABC):
 
         Steps given in some order by one task are applied in that order. Raises FencedError for
         an older incarnation or an ended agent, InvalidTransitionError for a state change that
-        does not fit the stored state, StoreError for what cannot be written. Only TurnCloseStep,
-        CallCloseStep and ControlStep may follow an AgentEndStep of the same incarnation.
+        does not fit the stored state, StoreError for what cannot be written. What
+        only a living agent writes (`Write.is_of_life`) may not follow its end.
         """
 
     @abstractmethod

@@ -129,6 +129,10 @@ class Redactor:
         text = self._hex.redacted(text)
         return _without_named(_without_shapes(text))
 
+    def finds(self, text: str) -> bool:
+        """Return whether a text holds a secret."""
+        return len(text) >= MIN_SECRET and self._redacted(text) != text
+
     def stream(self) -> StreamRedactor:
         """Return a redactor for a text that comes in pieces."""
         return StreamRedactor(self)

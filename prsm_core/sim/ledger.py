@@ -37,7 +37,7 @@ def check_ledger(
         [event.seq for event in events] == list(range(1, len(events) + 1)),
         "the events' numbers have a gap",
     )
-    for run in ledger.runs:
+    for run in ledger.tables["runs"]:
         own = [event for event in events if event.run == run]
         _check_frame(own, findings, is_open=run == crashed)
         if run != crashed:
@@ -75,18 +75,20 @@ def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findi
     for event in events:
         if event.type == "agent_state_changed":
             moves[event.agent].append(event)
-    for agent_id, entry in ledger.agents.items():
+    for agent_id, row in ledger.tables["agents"].items():
+        state, name = AgentState(row["state"]), row["name"]
         states = [AgentState.PENDING, *(AgentState(m.data["to"]) for m in moves[agent_id])]
         sources = [AgentState(m.data["from"]) for m in moves[agent_id]]
-        name = entry.descriptor.name
         findings.check(
             "fold",
-            states[-1] is entry.state and sources == states[:-1],
-            f"{name} is {entry.state} in the ledger, by its events {states[-1]}",
+            states[-1] is state and sources == states[:-1],
+            f"{name} is {state} in the ledger, by its events {states[-1]}",
         )
         findings.check("results", _is_legal(states), f"{name} went {' → '.join(states)}")
-        if entry.state.is_terminal:
-            findings.check("results", entry.result is not None, f"{name} ended without a result")
+        if state.is_terminal:
+            findings.check(
+                "results", row.get("result") is not None, f"{name} ended without a result"
+            )
 
 
 def _is_legal(states: Sequence[AgentState]) -> bool:
@@ -102,7 +104,7 @@ def _check_messages(ledger: MemoryLedger, events: Sequence[Event], findings: Fin
     told = [event.data["mid"] for event in events if event.type == "message_routed"]
     findings.check(
         "fold",
-        told == list(ledger.messages),
+        told == list(ledger.tables["inbox"]),
         "the messages in the ledger are not those that its events tell of",
     )
 
@@ -116,30 +118,30 @@ def check_ended(
     """
     events = [event for log in ledger.events.values() for event in log]
     torn = {event.agent for event in events if event.run == crashed and crashed is not None}
-    interrupted = {run for run, entry in ledger.runs.items() if entry.status == "interrupted"}
+    runs, turns = ledger.tables["runs"], ledger.tables["turns"]
+    interrupted = {run for run, row in runs.items() if row["status"] == "interrupted"}
     stopped = {event.agent for event in events if event.run in interrupted}
-    for agent_id, entry in ledger.agents.items():
-        name, has_ended = entry.descriptor.name, entry.state.is_terminal
+    for agent_id, row in ledger.tables["agents"].items():
+        name, has_ended = row["name"], AgentState(row["state"]).is_terminal
         if agent_id in torn:
             continue
         findings.check(
             "results",
             has_ended or agent_id in stopped,
-            f"the run has ended and {name} is {entry.state}",
+            f"the run has ended and {name} is {row['state']}",
         )
         lives = [n for agent, n in facts.results if agent == agent_id]
         findings.check(
             "results",
-            lives == list(range(1, entry.incarnation + has_ended)),
-            f"{name} has lived {entry.incarnation} times, and has results of {lives}",
+            lives == list(range(1, row["incarnation"] + has_ended)),
+            f"{name} has lived {row['incarnation']} times, and has results of {lives}",
         )
-        open_turns = [
-            turn for turn in ledger.turns.values() if turn.agent_id == agent_id and not turn.result
-        ]
-        findings.check("fold", not open_turns, f"{name} has a turn that never ended")
+        own = [turn for turn in turns.values() if turn["agent_id"] == agent_id]
+        is_open = any(turn["status"] == "running" for turn in own)
+        findings.check("fold", not is_open, f"{name} has a turn that never ended")
     waiting = [
-        entry.request
-        for entry in ledger.requests.values()
-        if entry.resolution is None and entry.request.agent_id not in torn
+        row
+        for row in ledger.tables["requests"].values()
+        if row["state"] == "open" and row["agent_id"] not in torn
     ]
     findings.check("leftovers", not waiting, f"{len(waiting)} requests still wait for a person")

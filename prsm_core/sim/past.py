@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
-from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep
+from prsm_core.domain.projection import kind_of
+from prsm_core.domain.writes import AgentEnded, AgentRestarted, AgentSpawned, MessageSent
 from prsm_core.errors import FencedError, PrsmError
-from prsm_core.lifecycle.agent import RESTART
 
 if TYPE_CHECKING:
     import random
@@ -87,16 +87,16 @@ class PastLives:
     def applied(self, step: Step) -> None:
         """Keep a step and its messages; an end may be followed by a new life, that by the past."""
         agent_id = step.agent_id
-        if agent_id is None or isinstance(step, SpawnStep):
+        if agent_id is None or step.find(AgentSpawned) is not None:
             return
-        if isinstance(step, AgentEndStep) and self._faults.strikes("stale", 0.25):
+        if step.find(AgentEnded) is not None and self._faults.strikes("stale", 0.25):
             self._works.put_nowait(partial(self._revive, agent_id))
-        is_restart = isinstance(step, ControlStep) and step.act == RESTART
+        is_restart = step.find(AgentRestarted) is not None
         if is_restart and self._faults.strikes("stale", 0.7):
             self._works.put_nowait(partial(self._haunt, agent_id, step.incarnation))
         self._steps[agent_id].append(step)
-        for message in step.messages:
-            self._letters[message.target].append(message)
+        for sent in step.all(MessageSent):
+            self._letters[sent.message.target].append(sent.message)
 
     async def _revive(self, agent_id: str) -> None:
         """Give an ended agent a new life, as a person may; the run ends with its master."""
@@ -154,7 +154,7 @@ class PastLives:
             holds = isinstance(error, FencedError) or self._has_crashed
         else:
             holds = is_known and committed.duplicate
-        what = f"{type(step).__name__} of life {step.incarnation}"
+        what = f"{kind_of(step)} of life {step.incarnation}"
         self._findings.check("incarnations", holds, f"{what} was not fenced off in the next one")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 
 if TYPE_CHECKING:
-    from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
+    from prsm_core.domain.writes import TurnClosed
     from prsm_core.sim.rules import Findings
 
 
@@ -33,13 +33,12 @@ class Spending:
         self._spawns += 1
         self._check("spawns", self._spawns, self._limits.spawns)
 
-    def opened(self, step: TurnOpenStep) -> None:
+    def opened(self, decided: float) -> None:
         """Note that a turn began; what counts is what was used up when it was decided."""
         if self._limits == NO_LIMITS:
             return
         self._turns += 1
         self._check("turns", self._turns, self._limits.turns)
-        decided = step.events[-1].ts
         _, tokens, usd = max(entry for entry in self._used if entry[0] < decided)
         for kind, used, limit in (
             ("tokens", tokens, self._limits.tokens),
@@ -51,11 +50,11 @@ class Spending:
                 f"a turn began when {used:g} of {limit or 0:g} {kind} were used",
             )
 
-    def closed(self, step: TurnCloseStep, at: float) -> None:
+    def closed(self, turn: TurnClosed, at: float) -> None:
         """Note what a turn used, as far as its provider told; `at` is Unix seconds."""
         _, tokens, usd = self._used[-1]
-        tokens += step.result.usage.known_total or 0
-        self._used.append((at, tokens, usd + (step.result.cost_usd or 0.0)))
+        tokens += turn.result.usage.known_total or 0
+        self._used.append((at, tokens, usd + (turn.result.cost_usd or 0.0)))
 
     def _check(self, kind: str, count: int, limit: int | None) -> None:
         self._findings.check(

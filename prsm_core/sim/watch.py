@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import (
-    AgentEndStep,
-    CallCloseStep,
-    CallOpenStep,
-    ControlStep,
-    SpawnStep,
-    TurnCloseStep,
-    TurnOpenStep,
+from prsm_core.domain.projection import kind_of
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    CallClosed,
+    CallOpened,
+    MessagesConsumed,
+    MessageSent,
+    RunFinished,
+    RunStarted,
+    TurnClosed,
+    TurnOpened,
 )
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
 from prsm_core.sim.knots import Beginnings, Observer, find_knot
@@ -24,7 +29,7 @@ from prsm_core.sim.spending import Spending
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.steps import Step
+    from prsm_core.domain.steps import Step, Write
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.errors import PrsmError
     from prsm_core.sim.rules import Findings
@@ -104,7 +109,7 @@ class Watch:
             self._findings.check(
                 "incarnations",
                 isinstance(error, FencedError),
-                f"{type(step).__name__} of life {step.incarnation} of"
+                f"{kind_of(step)} of life {step.incarnation} of"
                 f" {self._name(step.agent_id)} came to the next one: {error.message}",
             )
             return
@@ -114,51 +119,57 @@ class Watch:
         rule = {"not_consumable": "messages"}.get(error.code, "surprises")
         if isinstance(error, InvalidTransitionError):
             rule = "results"
-        self._findings.fail(rule, f"the ledger refused {type(step).__name__}: {error.message}")
+        self._findings.fail(rule, f"the ledger refused {kind_of(step)}: {error.message}")
 
     def applied(self, step: Step) -> None:
         """Take in a step."""
         facts = self.facts
         if facts.is_finished:
-            what = getattr(step, "act", type(step).__name__)
             self._findings.check(
                 "log",
-                what == "run_started",
-                f"{what} of {self._name(step.agent_id)} came after run_finished",
+                step.find(RunStarted) is not None,
+                f"{kind_of(step)} of {self._name(step.agent_id)} came after run_finished",
             )
         self._findings.check(
             "incarnations",
             not self._is_past(step),
-            f"{type(step).__name__} of life {step.incarnation} of {self._name(step.agent_id)} was"
+            f"{kind_of(step)} of life {step.incarnation} of {self._name(step.agent_id)} was"
             " taken in the next one",
         )
-        for message in step.messages:
+        for sent in step.all(MessageSent):
+            message = sent.message
             facts.numbers[message.message_id] = len(facts.numbers)
             facts.inboxes[message.target, message.incarnation][message.message_id] = message
-        match step:
-            case SpawnStep():
-                self._spawned(step)
-            case TurnOpenStep():
-                self._spending.opened(step)
-                self._consume(step, step.consumed)
-            case TurnCloseStep():
-                self._spending.closed(step, self._wall_time())
-            case CallOpenStep():
-                self._call_opened(step)
-            case CallCloseStep():
-                call = f"{step.agent_id} {step.close.turn_id} {step.close.call_id}"
-                self._consume(step, step.close.consumed, call)
-            case AgentEndStep():
-                self._ended(step)
-            case ControlStep():
-                self._control(step)
+        for write in step.writes:
+            self._take(step, write)
+
+    def _take(self, step: Step, write: Write) -> None:
+        match write:
+            case AgentSpawned():
+                self._spawned(write.agent)
+            case TurnOpened():
+                self._spending.opened(step.at)
+                self._consume(step, write.consumed)
+            case TurnClosed():
+                self._spending.closed(write, self._wall_time())
+            case CallOpened():
+                self._call_opened(step, write)
+            case CallClosed():
+                call = f"{step.agent_id} {write.turn_id} {write.call_id}"
+                self._consume(step, write.consumed, call)
+            case AgentEnded():
+                self._ended(step, write)
+            case MessagesConsumed():
+                self._consume(step, write.messages)
+            case RunStarted() | RunFinished() | AgentRestarted():
+                self._began_or_ended(step, write)
 
     def _is_past(self, step: Step) -> bool:
         """Return whether a step is of a life after which another one has begun."""
         return step.incarnation < self.facts.present.get(step.agent_id or "", 1)
 
-    def _spawned(self, step: SpawnStep) -> None:
-        facts, child = self.facts, step.agent
+    def _spawned(self, child: AgentDescriptor) -> None:
+        facts = self.facts
         facts.spawned += 1
         facts.agents[child.agent_id] = child
         facts.lives[child.agent_id] = len(facts.numbers)
@@ -178,42 +189,42 @@ class Watch:
                 f"{child.name} may do more than {parent.name} may hand down",
             )
 
-    def _call_opened(self, step: CallOpenStep) -> None:
+    def _call_opened(self, step: Step, opened: CallOpened) -> None:
         self.facts.calls += 1
-        key = f"{step.agent_id} {step.turn_id} {step.call.id}"
-        if step.call.params.get("wait") or step.call.tool_name == "consult_expert":
+        call = opened.call
+        key = f"{step.agent_id} {opened.turn_id} {call.id}"
+        if call.params.get("wait") or call.tool_name == "consult_expert":
             self.facts.waits_for_one.add(key)
-        for message in step.messages:
+        for message in [sent.message for sent in step.all(MessageSent)]:
             if message.type is MessageType.QUESTION and message.correlation_id is not None:
                 self.facts.asked[key] = message.correlation_id
 
-    def _ended(self, step: AgentEndStep) -> None:
+    def _ended(self, step: Step, end: AgentEnded) -> None:
         facts, life = self.facts, (step.agent_id or "", step.incarnation)
         self._findings.check(
             "results",
             life not in facts.results,
             f"life {step.incarnation} of {self._name(step.agent_id)} has a second result",
         )
-        facts.results[life] = step.result
-        if step.close is not None:
-            self._consume(step, step.close.consumed)
+        facts.results[life] = end.result
         parent_id = facts.agents[life[0]].parent_id
-        told = [m for m in step.messages if m.type is MessageType.TASK_RESULT]
+        sent = [one.message for one in step.all(MessageSent)]
+        told = [message for message in sent if message.type is MessageType.TASK_RESULT]
         self._findings.check(
             "results",
             len(told) <= 1 and all(m.target == parent_id for m in told),
             f"the end of {self._name(step.agent_id)} was told {len(told)} times",
         )
 
-    def _control(self, step: ControlStep) -> None:
+    def _began_or_ended(self, step: Step, write: Write) -> None:
         facts = self.facts
-        if step.act == "run_finished":
+        if isinstance(write, RunFinished):
             facts.is_finished = True
-        elif step.act == "run_started":
+        elif isinstance(write, RunStarted):
             facts.is_finished = False
             facts.spawned = 0
             self._spending.begin()
-        elif step.act == "restart" and step.agent_id is not None:
+        elif step.agent_id is not None:
             before = (step.agent_id, step.incarnation - 1)
             facts.lives[step.agent_id] = len(facts.numbers)
             facts.present[step.agent_id] = step.incarnation
@@ -222,7 +233,6 @@ class Watch:
                 before in facts.results,
                 f"{self._name(step.agent_id)} lives again and had no result",
             )
-        self._consume(step, step.consumed)
 
     def _consume(self, step: Step, message_ids: tuple[str, ...], call: str = "") -> None:
         facts, life = self.facts, (step.agent_id or "", step.incarnation)

@@ -117,9 +117,9 @@ class World:
         return Outcome(
             plan=self._plan,
             status=self._status,
-            agents=len(self._ledger.agents),
+            agents=len(self._ledger.tables["agents"]),
             calls=sum(provider.calls for provider in self._providers),
-            messages=len(self._ledger.messages),
+            messages=len(self._ledger.tables["inbox"]),
             knots=sum(event.type == "deadlock_detected" for event in events),
             faults=self._faults.injected,
             virtual_s=round(self._clock.now(), 3),
@@ -163,7 +163,7 @@ class World:
         self._watch.detach()
         self._past.detach()
         if store.crashed.is_set():
-            self._crashed_run = next(reversed(self._ledger.runs), "")
+            self._crashed_run = next(reversed(self._ledger.tables["runs"]), "")
         elif not self._is_broken:
             self._check_engine(engine)
 

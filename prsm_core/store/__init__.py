@@ -1,13 +1,13 @@
 """The SQLite ledger: one file, one writer thread, one transaction a step.
 
-sqlite      SqliteStore, the public face      apply       what each kind of step writes
+sqlite      SqliteStore, the public face      apply       a step, whole or not at all
 connection  lock and pragmas of the file      migrations  versions of the schema
 writer      the writer thread                 reader      the reading thread
 doorbell    from that thread to the loop      known       what the writer need not ask again
 tail        followers of the event log        limits      bounds of queue, waits, log
 codec       JSON                              inspection  a look that changes nothing
-agents · ledger · inbox · requests · runs · event_log own the tables of their names; agent_rows
-reads agents back.
+tables      rows as SQL                       event_log   the log, and what each step told
+agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 
 from prsm_core.store.codec import arguments_hash

@@ -105,7 +105,7 @@ def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
 def _agent_row(row: sqlite3.Row) -> AgentRow:
     first_turn_at = row["first_turn_at"]
     return AgentRow(
-        descriptor=_descriptor(row),
+        descriptor=build_descriptor(_decoded(row)),
         waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
@@ -124,7 +124,8 @@ def _agent_row(row: sqlite3.Row) -> AgentRow:
     )
 
 
-def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
+def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
+    """Return an agent from its columns, those of JSON decoded."""
     return AgentDescriptor(
         agent_id=row["agent_id"],
         name=row["name"],
@@ -136,7 +137,7 @@ def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
         prompt=row["prompt"],
         system_prompt=row["system_prompt"],
         cwd=row["cwd"],
-        tools=frozenset(decode(row["tools"])),
+        tools=frozenset(row["tools"]),
         grant=_grant(row),
         mode=PermissionMode(row["mode"]),
         parent_id=row["parent_id"],
@@ -144,16 +145,22 @@ def _descriptor(row: sqlite3.Row) -> AgentDescriptor:
         state=AgentState(row["state"]),
         incarnation=row["incarnation"],
         reasoning_effort=row["reasoning_effort"],
-        mcp_servers=_mcp_servers(decode(row["mcp_servers"])),
+        mcp_servers=_mcp_servers(row["mcp_servers"]),
         created_at=row["created_at"],
     )
 
 
-def _grant(row: sqlite3.Row) -> Grant:
-    limits = decode(row["grant_limits"] or "{}")
+def _decoded(row: sqlite3.Row) -> dict[str, Any]:
+    texts = {name: row[name] for name in ("tools", "grant_tools", "mcp_servers", "grant_limits")}
+    values = {name: None if text is None else decode(text) for name, text in texts.items()}
+    return {**dict(row), **values}
+
+
+def _grant(row: Mapping[str, Any]) -> Grant:
+    limits = row["grant_limits"] or {}
     models, region = limits.get("models"), limits.get("region")
     return Grant(
-        tools=frozenset(decode(row["grant_tools"])),
+        tools=frozenset(row["grant_tools"]),
         mode=PermissionMode(row["grant_mode"]),
         models=None if models is None else frozenset(models),
         depth=limits.get("depth"),

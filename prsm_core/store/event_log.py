@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES, Event
-from prsm_core.domain.steps import Committed, Step
+from prsm_core.domain.projection import kind_of
+from prsm_core.domain.steps import Committed
 from prsm_core.errors import StoreError
 from prsm_core.store.codec import decode, encode
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
 
 PAGE = 256
@@ -46,8 +48,16 @@ def append(conn: WritingConnection, events: Sequence[Event]) -> tuple[Event, ...
         seq = last_seq(conn, event.session) + 1
         numbered.append(event.at(seq))
         last[event.session] = seq
-    conn.executemany(_INSERT, map(_to_row, numbered))
+    insert(conn, numbered)
     return tuple(numbered)
+
+
+def insert(conn: WritingConnection, events: Sequence[Event]) -> None:
+    """Insert events that have their numbers, all of one session or numbered one by one."""
+    if events:
+        conn.executemany(_INSERT, map(_to_row, events))
+        last = events[-1]
+        conn.known.last_seqs[last.session] = last.seq or 0
 
 
 def read_page(
@@ -61,13 +71,13 @@ def read_page(
     return [_to_event(row) for row in rows]
 
 
-def record(conn: WritingConnection, step: Step) -> bool:
+def record(conn: WritingConnection, step: Step, events: Sequence[Event]) -> bool:
     """Remember the step with where its events will stand; False when it was remembered before."""
-    first_seq = last_seq(conn, step.session_id) + 1 if step.events else 0
+    first_seq = events[0].seq if events else 0
     done = conn.execute(
         "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (step_id) DO NOTHING",
-        (step.step_id, step.session_id, type(step).__name__, first_seq, len(step.events)),
+        (step.step_id, step.session_id, kind_of(step), first_seq, len(events)),
     )
     return bool(done.rowcount)
 
@@ -83,9 +93,9 @@ def read_committed(conn: sqlite3.Connection, step: Step) -> Committed:
         "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?",
         (step.step_id,),
     ).fetchone()
-    if (session_id, kind) != (step.session_id, type(step).__name__):
+    if (session_id, kind) != (step.session_id, kind_of(step)):
         raise StoreError(
-            f"step {step.step_id} was already committed as a {kind} of session {session_id}",
+            f"step {step.step_id} was already committed in session {session_id}: {kind or 'told'}",
             code="step_id_reused",
         )
     return Committed(
@@ -100,18 +110,6 @@ def committed_by(conn: sqlite3.Connection, step: Step, first: str) -> Committed:
     ).fetchone()
     events = _stretch(conn, session_id, first_seq, count)
     return Committed(step_id=step.step_id, events=events, duplicate=True)
-
-
-def append_step(conn: WritingConnection, step: Step) -> Committed:
-    """Append the step's events, which nothing else may precede since it was recorded."""
-    for event in step.events:
-        if event.session != step.session_id:
-            raise StoreError(
-                f"step {step.step_id} of session {step.session_id} has an event of session"
-                f" {event.session}",
-                code="wrong_session",
-            )
-    return Committed(step_id=step.step_id, events=append(conn, step.events))
 
 
 def _stretch(

@@ -7,23 +7,12 @@ transaction of its own was taken back, everything here is forgotten.
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prsm_core.domain.agents import AgentState
+    from prsm_core.domain.rows import Fence
 
 _MOST = 4096  # entries of each kind; beyond it they are all read again
-
-
-class Fence(NamedTuple):
-    """An agent as stored: what decides whether a step of it may be applied."""
-
-    agent_id: str
-    session_id: str
-    label: str  # of its ledger session
-    incarnation: int
-    state: AgentState
-    next_turn: int
 
 
 class Known:

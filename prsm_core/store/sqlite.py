@@ -85,10 +85,7 @@ class SqliteStore(Store):
     async def commit(self, step: Step) -> Committed:
         """Apply a step in one transaction and return once it is durable.
 
-        A caller that is cancelled while it waits does not undo the step. Control steps take from
-        `data`: run_started `task`, `workspace` and, to name the engine, `pid`, `start`,
-        `boot_id`; run_finished `status` and whatever else is to be kept; resume_token `token`;
-        grant anything.
+        A caller that is cancelled while it waits does not undo the step.
         """
         return await (await self._writer()).submit(partial(apply_step, step=step))
 

@@ -1,132 +1,136 @@
-"""The rows of a MemoryLedger, and how changes to them are taken back."""
+"""Tables of rows in memory, and how changes to them are taken back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.turns import StopReason
+from prsm_core.domain.rows import Count, Insert, Merge, Of, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
-    from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.steps import CallClose, HumanRequest, Resolution, TurnOpenStep
-    from prsm_core.domain.turns import AgentToolCall, TurnResult
+    from collections.abc import Iterable, Iterator
 
-_FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
+    from prsm_core.domain.rows import Given, Ledger, Row, Values
 
+Table = dict[Any, dict[str, Any]]
 
-@dataclass(slots=True)
-class AgentEntry:
-    """An agent: its descriptor as spawned, and what has changed since."""
-
-    descriptor: AgentDescriptor
-    state: AgentState
-    incarnation: int
-    prompt: str
-    waiting_on: str | None = None
-    result: AgentResult | None = None
-    resume_token: str | None = None
-    next_turn: int = 1
-    head_turn_id: str | None = None
-    ended_at: float | None = None
-
-    @property
-    def label(self) -> str:
-        """The agent's ledger session."""
-        return f"{self.descriptor.session_id}/{self.descriptor.name}"
+# What tells the rows of a table apart; those of the others are only ever added.
+KEYS = {
+    "meta": ("session_id",),
+    "engines": ("boot_id", "pid", "start"),
+    "runs": ("run_id",),
+    "agents": ("agent_id",),
+    "agent_specs": ("agent_id",),
+    "sessions": ("label",),
+    "turns": ("id",),
+    "tool_calls": ("turn_id", "id"),
+    "messages": ("turn_id", "id"),
+    "compactions": ("turn_id",),
+    "inbox": ("message_id",),
+    "requests": ("request_id",),
+}
+_NEEDS = {"requests": ("agent_id", "agents")}  # a row of another table, as SQLite would ask for
 
 
-@dataclass(slots=True)
-class CallEntry:
-    """An orchestration call as it was opened, and its answer."""
-
-    call: AgentToolCall
-    close: CallClose | None = None
-
-
-@dataclass(slots=True)
-class TurnEntry:
-    """A turn as it was opened, its orchestration calls, and what it became."""
-
-    step: TurnOpenStep
-    agent_id: str
-    calls: dict[str, CallEntry] = field(default_factory=dict)
-    result: TurnResult | None = None
-    closed_by: str | None = None  # the step that closed it
-
-    @property
-    def status(self) -> str:
-        """What the ledger calls it: running, completed, failed, aborted."""
-        if self.result is None:
-            return "running"
-        if self.result.stop_reason is StopReason.ABORTED:
-            return "aborted"
-        failed = self.result.error is not None or self.result.stop_reason in _FAILED
-        return "failed" if failed else "completed"
-
-
-@dataclass(slots=True)
-class MessageEntry:
-    """A message in its target's inbox."""
-
-    message: RoutedMessage
-    session_id: str
-    incarnation: int
-    consumed_by: str | None = None
-
-
-@dataclass(slots=True)
-class RequestEntry:
-    """A request to a person, and its end."""
-
-    request: HumanRequest
-    session_id: str
-    resolution: Resolution | None = None
-
-
-@dataclass(slots=True)
-class RunEntry:
-    """A run of a session."""
-
-    run_id: str
-    session_id: str
-    status: str = "running"
-
-
-@dataclass(slots=True)
-class SessionEntry:
-    """A session with the task of its first run."""
-
-    task: str
-    workspace: str
-    created_at: float
-
-
-class Undo:
-    """Changes rows and tables so that all of it can be taken back."""
+class Tables:
+    """Owns the tables, and applies rows to them; a step's changes can be taken back."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[Any, Any, Any]] = []
+        self._tables: dict[str, Table] = {}
+        self._done: list[tuple[dict[Any, Any], Any, Any]] = []
 
-    def insert(self, table: dict[Any, Any], key: object, row: object) -> None:
-        """Put a row into a table; raises StoreError for a key that is used already."""
-        if key in table:
-            raise StoreError(f"{key} is used already", code="conflict")
-        self._done.append((table, key, None))
-        table[key] = row
+    def __getitem__(self, name: str) -> Table:
+        return self._tables.setdefault(name, {})
 
-    def set(self, row: object, **values: Any) -> None:
-        """Change columns of a row."""
-        for name, value in values.items():
-            self._done.append((row, name, getattr(row, name)))
-            setattr(row, name, value)
+    def begin(self) -> None:
+        """Begin a step: what came before stays."""
+        self._done = []
 
     def roll_back(self) -> None:
-        """Take everything back, the last change first."""
+        """Take the step back, the last change first."""
         for target, key, old in reversed(self._done):
-            if isinstance(target, dict):
+            if old is _ABSENT:
                 del target[key]
             else:
-                setattr(target, key, old)
+                target[key] = old
+
+    def write(self, rows: Iterable[Row], ledger: Ledger) -> None:
+        """Write rows in order. Raises what a row's refusal says."""
+        for row in rows:
+            if isinstance(row, Merge):
+                self._merge(row)
+            elif isinstance(row, Insert | Update):
+                done = self._insert(row) if isinstance(row, Insert) else self._update(row)
+                error = row.refusal(ledger) if not done and row.refusal is not None else None
+                if error is not None:
+                    raise error
+
+    def find(self, table: str, where: Values) -> Iterator[dict[str, Any]]:
+        """Yield the rows that `where` tells."""
+        rows, key = self[table], KEYS.get(table, ())
+        if key and all(name in where for name in key):
+            row = rows.get(_key(key, where))
+            candidates: Iterable[dict[str, Any]] = () if row is None else (row,)
+        else:
+            candidates = rows.values()
+        for row in candidates:
+            if all(row.get(name) == value for name, value in where.items()):
+                yield row
+
+    def _insert(self, row: Insert) -> bool:
+        if not self._is_given(row.given):
+            return False
+        table, key = self[row.table], KEYS.get(row.table)
+        number = len(table) if key is None else _key(key, row.row)
+        if number in table:
+            if row.keep:
+                return True
+            raise StoreError(f"{number} is used already", code="conflict")
+        needed, there = _NEEDS.get(row.table, ("", ""))
+        if there and row.row[needed] not in self[there]:
+            raise StoreError(f"{row.row[needed]} is not in {there}", code="conflict")
+        self._done.append((table, number, _ABSENT))
+        table[number] = {name: self._value(value) for name, value in row.row.items()}
+        return True
+
+    def _update(self, row: Update) -> bool:
+        found = list(self.find(row.table, row.where)) if self._is_given(row.given) else []
+        for one in found:
+            self._set(one, row.values)
+        return bool(found)
+
+    def _merge(self, row: Merge) -> None:
+        there = self[row.table].get(_key(row.key, row.row))
+        if there is None:
+            self._insert(Insert(row.table, row.row))
+            return
+        news = {name: row.row[name] for name in row.newer}
+        if there[row.until] is None:
+            news |= {name: row.row[name] for name in row.open}
+        news |= {name: row.row[name] for name in row.known if row.row[name] is not None}
+        self._set(there, news)
+
+    def _set(self, row: dict[str, Any], values: Values) -> None:
+        for name, value in values.items():
+            self._done.append((row, name, row.get(name, _ABSENT)))
+            row[name] = self._value(value)
+
+    def _is_given(self, given: Given | None) -> bool:
+        return given is None or any(True for _ in self.find(given.table, given.where))
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, Of):
+            return next(
+                (one.get(value.column) for one in self.find(value.table, value.where)), None
+            )
+        if isinstance(value, Count):
+            known = {one["id"] for one in self.find("tool_calls", {"turn_id": value.turn_id})}
+            return len(known.union(value.calls))
+        return value
+
+
+_ABSENT = object()
+
+
+def _key(names: tuple[str, ...], values: Values) -> Any:
+    return values[names[0]] if len(names) == 1 else tuple([values[name] for name in names])

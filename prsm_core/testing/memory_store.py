@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core.domain.usage import Spent
+from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import HumanRequest
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import arguments_hash
+from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.testing.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from types import TracebackType
 
     from prsm_core.domain.events import Event
-    from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.steps import Committed, HumanRequest, Step
-    from prsm_core.domain.turns import AgentToolCall
-    from prsm_core.testing.memory_rows import AgentEntry, CallEntry, TurnEntry
+    from prsm_core.domain.rows import Values
+    from prsm_core.domain.steps import Committed, Step
+
+_REQUEST = tuple(field.name for field in fields(HumanRequest))
+_MESSAGE = tuple(field.name for field in fields(RoutedMessage))
 
 
 class MemoryStore(Store):
@@ -84,18 +89,19 @@ class MemoryStore(Store):
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         self._check_open()
-        newest = {run.session_id: run for run in self.ledger.runs.values()}
+        tables = self.ledger.tables
+        newest = {run["session_id"]: run for run in tables["runs"].values()}
         found = [
             SessionInfo(
                 session_id=session_id,
-                run_id=newest[session_id].run_id,
-                status=newest[session_id].status,
-                task=session.task,
-                workspace=session.workspace,
-                started_at=session.created_at,
+                run_id=newest[session_id]["run_id"],
+                status=newest[session_id]["status"],
+                task=session["task"],
+                workspace=session["workspace"],
+                started_at=session["created_at"],
                 last_seq=len(self.ledger.events[session_id]),
             )
-            for session_id, session in self.ledger.sessions.items()
+            for session_id, session in tables["meta"].items()
         ]
         found.reverse()  # of two that began at one moment the later comes first
         return sorted(found, key=lambda info: info.started_at, reverse=True)
@@ -103,9 +109,11 @@ class MemoryStore(Store):
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
         self._check_open()
-        turns: defaultdict[str, list[TurnEntry]] = defaultdict(list)
-        for turn in self.ledger.turns.values():
-            turns[turn.agent_id].append(turn)
+        tables = self.ledger.tables
+        turns: defaultdict[str, list[Values]] = defaultdict(list)
+        for turn in tables["turns"].values():
+            turns[turn["agent_id"]].append(turn)
+        heads = {one["agent_id"]: one.get("thread_id") for one in tables["sessions"].values()}
         events = {event.agent: event for event in self.ledger.events[session_id]}
         tools = {
             event.agent: event.data.get("tool")
@@ -113,37 +121,57 @@ class MemoryStore(Store):
             if event.type == "tool_call_started"
         }
         return [
-            _agent_row(entry, turns[agent_id], events.get(agent_id), tools.get(agent_id))
-            for agent_id, entry in self.ledger.agents.items()
-            if entry.descriptor.session_id == session_id
+            replace(
+                _agent_row({**row, **tables["agent_specs"][agent_id]}, turns[agent_id]),
+                head_turn_id=heads[agent_id],
+                last_tool=tools.get(agent_id),
+                last_event_at=events[agent_id].ts if agent_id in events else None,
+            )
+            for agent_id, row in tables["agents"].items()
+            if row["session_id"] == session_id
         ]
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
         self._check_open()
-        agents = self.ledger.agents
+        agents = self.ledger.tables["agents"]
         return [
-            replace(entry.message, incarnation=entry.incarnation)
-            for entry in self.ledger.messages.values()
-            if entry.session_id == session_id
-            and entry.consumed_by is None
-            and entry.incarnation == agents[entry.message.target].incarnation
+            _message(row)
+            for row in self.ledger.tables["inbox"].values()
+            if row["session_id"] == session_id
+            and row.get("consumed_by") is None
+            and row["incarnation"] == agents[row["target"]]["incarnation"]
         ]
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
         self._check_open()
         return [
-            entry.request
-            for entry in self.ledger.requests.values()
-            if entry.session_id == session_id and entry.resolution is None
+            HumanRequest(**{name: row[name] for name in _REQUEST})
+            for row in self.ledger.tables["requests"].values()
+            if row["session_id"] == session_id and row["state"] == "open"
         ]
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
         self._check_open()
-        turns = [turn for turn in self.ledger.turns.values() if turn.agent_id == agent_id]
-        return [row for turn in turns for row in _call_rows(turn)]
+        tables = self.ledger.tables
+        turns = [turn for turn in tables["turns"].values() if turn["agent_id"] == agent_id]
+        return [
+            {
+                **call,
+                "params": dict(call["params"]),
+                "arguments_hash": arguments_hash(call["params"]),
+                "orchestration": bool(call["orchestration"]),
+                "turn_no": turn["turn_no"],
+                "turn_status": turn["status"],
+            }
+            for turn in turns
+            for call in sorted(
+                (c for c in tables["tool_calls"].values() if c["turn_id"] == turn["id"]),
+                key=lambda call: call["sequence"],
+            )
+        ]
 
     async def aclose(self) -> None:
         """End the followers and refuse what comes later; the ledger stays."""
@@ -169,27 +197,22 @@ class MemoryStore(Store):
             self._followers.discard(follower)
 
 
-def _agent_row(
-    entry: AgentEntry, turns: Sequence[TurnEntry], last: Event | None, tool: str | None
-) -> AgentRow:
-    spent = Spent()
-    for result in (turn.result for turn in turns if turn.result is not None):
-        spent = spent + result.spent
+def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
+    spent = total(_spent(turn) for turn in turns if turn.get("closed_by") is not None)
+    result = row.get("result")
     return AgentRow(
-        descriptor=replace(
-            entry.descriptor, state=entry.state, incarnation=entry.incarnation, prompt=entry.prompt
-        ),
-        waiting_on=entry.waiting_on,
-        result=entry.result,
-        resume_token=entry.resume_token,
+        descriptor=build_descriptor(row),
+        waiting_on=row.get("waiting_on"),
+        result=None if result is None else AgentResult.from_dict(result),
+        resume_token=row.get("resume_token"),
         usage=spent.usage,
         cost_usd=spent.cost_usd,
-        next_turn=entry.next_turn,
-        head_turn_id=entry.head_turn_id,
-        started_at=turns[0].step.started_at_ms / 1000 if turns else None,
-        ended_at=entry.ended_at,
-        last_tool=tool,
-        last_event_at=None if last is None else last.ts,
+        next_turn=row.get("next_turn", 1),
+        head_turn_id=None,
+        started_at=turns[0]["started_at"] / 1000 if turns else None,
+        ended_at=row.get("ended_at"),
+        last_tool=None,
+        last_event_at=None,
         usage_provenance=spent.tokens_from,
         cost_provenance=spent.cost_from,
         turns_without_usage=spent.turns_without_tokens,
@@ -197,63 +220,13 @@ def _agent_row(
     )
 
 
-def _call_rows(turn: TurnEntry) -> Iterator[dict[str, Any]]:
-    """Yield a turn's calls by sequence: what was stored before the agent saw it is the truth."""
-    told = {call.id: call for call in (turn.result.tool_calls if turn.result else ())}
-    calls = [_merged(entry, told.pop(key, None)) for key, entry in turn.calls.items()]
-    calls += told.values()
-    for call in sorted(calls, key=lambda call: call.sequence):
-        yield {
-            "turn_id": turn.step.turn_id,
-            "id": call.id,
-            "message_id": _caller(turn, call),
-            "tool_name": call.tool_name,
-            "params": dict(call.params),
-            "arguments_hash": arguments_hash(call.params),
-            "result": call.result,
-            "error": call.error,
-            "status": call.status,
-            "started_at": call.started_at,
-            "completed_at": call.completed_at,
-            "sequence": call.sequence,
-            "orchestration": call.orchestration,
-            "spawned_session_label": call.spawned_session_label,
-            "turn_no": turn.step.number,
-            "turn_status": turn.status,
-        }
+def _spent(turn: Values) -> Spent:
+    usage = TokenUsage(**{field.name: turn[field.name] for field in fields(TokenUsage)})
+    sources = Provenance(turn["usage_provenance"]), Provenance(turn["cost_provenance"])
+    return Spent.of_turn(usage, turn["cost_usd"], *sources)
 
 
-def _merged(entry: CallEntry, told: AgentToolCall | None) -> AgentToolCall:
-    """Return an orchestration call with its stored answer, and where it stands in its turn."""
-    call, close = replace(entry.call, orchestration=True), entry.close
-    if close is not None:
-        error = close.result if close.status == "failed" else None
-        call = replace(
-            call, status=close.status, result=close.result, error=error, completed_at=close.at_ms
-        )
-    if told is None:
-        return call
-    label = told.spawned_session_label or call.spawned_session_label
-    call = replace(call, sequence=told.sequence, spawned_session_label=label)
-    if call.completed_at is not None:
-        return call
-    return replace(
-        call,
-        status=told.status,
-        result=told.result,
-        error=told.error,
-        completed_at=told.completed_at,
+def _message(row: Values) -> RoutedMessage:
+    return RoutedMessage(
+        **{**{name: row[name] for name in _MESSAGE}, "type": MessageType(row["type"])}
     )
-
-
-def _caller(turn: TurnEntry, call: AgentToolCall) -> str | None:
-    """Return the last assistant message begun before the call, once the turn is closed."""
-    if turn.result is None or call.id not in {told.id for told in turn.result.tool_calls}:
-        return None
-    told = next(told for told in turn.result.tool_calls if told.id == call.id)
-    before = [
-        message.id
-        for message in turn.result.messages
-        if message.role == "assistant" and message.created_at <= told.started_at
-    ]
-    return before[-1] if before else None

@@ -8,20 +8,25 @@ from typing import Any
 from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, AgentState, Grant
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType, RoutedMessage
-from prsm_core.domain.steps import (
-    AgentEndStep,
-    CallClose,
-    CallCloseStep,
-    CallOpenStep,
-    ControlStep,
-    HumanRequest,
-    SpawnStep,
-    StateChange,
-    TurnCloseStep,
-    TurnOpenStep,
-)
+from prsm_core.domain.steps import HumanRequest, Step, Write
 from prsm_core.domain.turns import AgentMessage, AgentToolCall, StopReason, TurnResult
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    CallClosed,
+    CallOpened,
+    MessagesConsumed,
+    MessageSent,
+    RequestOpened,
+    RequestResolved,
+    RunStarted,
+    StateChanged,
+    Told,
+    TurnClosed,
+    TurnOpened,
+)
 
 PENDING, KILLED = AgentState.PENDING, AgentState.KILLED
 
@@ -42,17 +47,20 @@ class Steps:
         """Return the id of the agent called `name`."""
         return f"{self.session}-{name}"
 
-    def _base(self, name: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-        return {
+    def step(self, name: str | None, *writes: Write, **fields: Any) -> Step:
+        """Return a step of the agent called `name`, or of the run."""
+        defaults = {
             "step_id": self.id("step"),
             "session_id": self.session,
             "run_id": self.run,
             "agent_id": None if name is None else self.agent(name),
-            **fields,
+            "at": 1000.0,
+            "writes": writes,
         }
+        return Step(**{**defaults, **fields})
 
     def event(self, name: str | None = None, text: str = "") -> Event:
-        """Return a notice."""
+        """Return a notice that no step causes."""
         return Event(
             type="notice",
             session=self.session,
@@ -61,6 +69,14 @@ class Steps:
             agent=None if name is None else self.agent(name),
             data={"level": "info", "text": text},
         )
+
+    def told(self, text: str = "") -> Told:
+        """Return a notice as a step tells it."""
+        return Told(kind="notice", data={"level": "info", "text": text})
+
+    def sent(self, *messages: RoutedMessage) -> tuple[Write, ...]:
+        """Return what sends messages."""
+        return tuple(MessageSent(message=message) for message in messages)
 
     def message(
         self, source: str, target: str, kind: MessageType = MessageType.QUESTION, **fields: Any
@@ -77,29 +93,33 @@ class Steps:
             }
         )
 
-    def spawn(self, name: str, parent: str | None = None, **fields: Any) -> SpawnStep:
-        """Spawn an agent; the step is its own."""
-        agent = AgentDescriptor(
-            agent_id=self.agent(name),
-            name=name,
-            session_id=self.session,
-            run_id=self.run,
-            role=AgentRole.WORKER if parent else AgentRole.MASTER,
-            provider="script",
-            model="default",
-            prompt="do it",
-            system_prompt="you are an agent",
-            cwd="/work",
-            tools=frozenset({"Read", "Grep"}),
-            grant=Grant(tools=frozenset({"Read", "Grep", "Edit"})),
-            parent_id=None if parent is None else self.agent(parent),
-            depth=0 if parent is None else 1,
-            created_at=1000.0,
-        )
-        return SpawnStep(**self._base(name, {"agent": agent, **fields}))
+    def descriptor(self, name: str, parent: str | None = None, **fields: Any) -> AgentDescriptor:
+        """Return an agent that is about to be spawned."""
+        defaults = {
+            "agent_id": self.agent(name),
+            "name": name,
+            "session_id": self.session,
+            "run_id": self.run,
+            "role": AgentRole.WORKER if parent else AgentRole.MASTER,
+            "provider": "script",
+            "model": "default",
+            "prompt": "do it",
+            "system_prompt": "you are an agent",
+            "cwd": "/work",
+            "tools": frozenset({"Read", "Grep"}),
+            "grant": Grant(tools=frozenset({"Read", "Grep", "Edit"})),
+            "parent_id": None if parent is None else self.agent(parent),
+            "depth": 0 if parent is None else 1,
+            "created_at": 1000.0,
+        }
+        return AgentDescriptor(**{**defaults, **fields})
 
-    def open_turn(self, name: str, number: int = 1, **fields: Any) -> TurnOpenStep:
-        """Open a turn."""
+    def spawn(self, name: str, parent: str | None = None, **fields: Any) -> Step:
+        """Spawn an agent; the step is its own."""
+        return self.step(name, AgentSpawned(agent=self.descriptor(name, parent, **fields)))
+
+    def turn(self, name: str, number: int = 1, **fields: Any) -> TurnOpened:
+        """Return the opening of a turn."""
         defaults = {
             "turn_id": self.id("turn"),
             "number": number,
@@ -114,7 +134,11 @@ class Steps:
             "workspace_path": "/work",
             "started_at_ms": 1_000_000,
         }
-        return TurnOpenStep(**self._base(name, {**defaults, **fields}))
+        return TurnOpened(**{**defaults, **fields})
+
+    def open_turn(self, name: str, number: int = 1, *, incarnation: int = 1, **fields: Any) -> Step:
+        """Open a turn."""
+        return self.step(name, self.turn(name, number, **fields), incarnation=incarnation)
 
     def call(self, call_id: str, **fields: Any) -> AgentToolCall:
         """Return a running orchestration call."""
@@ -129,25 +153,31 @@ class Steps:
         }
         return AgentToolCall(**{**defaults, **fields})
 
-    def open_call(
-        self, turn: TurnOpenStep, call: AgentToolCall, name: str, **fields: Any
-    ) -> CallOpenStep:
+    def open_call(self, turn: TurnOpened, call: AgentToolCall, name: str, **fields: Any) -> Step:
         """Open an orchestration call in a turn of the agent."""
-        return CallOpenStep(**self._base(name, {"turn_id": turn.turn_id, "call": call, **fields}))
+        return self.step(name, CallOpened(turn_id=turn.turn_id, call=call), **fields)
+
+    def answer(self, turn: TurnOpened, call_id: str, **fields: Any) -> CallClosed:
+        """Return the answer of a call."""
+        defaults = {
+            "turn_id": turn.turn_id,
+            "call_id": call_id,
+            "status": "completed",
+            "result": "the answer",
+            "at_ms": 1_000_200,
+        }
+        return CallClosed(**{**defaults, **fields})
 
     def close_call(
-        self, turn: TurnOpenStep, call_id: str, name: str, consumed: tuple[str, ...] = ()
-    ) -> CallCloseStep:
+        self,
+        turn: TurnOpened,
+        call_id: str,
+        name: str,
+        consumed: tuple[str, ...] = (),
+        **fields: Any,
+    ) -> Step:
         """Answer a call."""
-        close = CallClose(
-            turn_id=turn.turn_id,
-            call_id=call_id,
-            status="completed",
-            result="the answer",
-            consumed=consumed,
-            at_ms=1_000_200,
-        )
-        return CallCloseStep(**self._base(name, {"close": close}))
+        return self.step(name, self.answer(turn, call_id, consumed=consumed), **fields)
 
     def result(self, **fields: Any) -> TurnResult:
         """Return the result of a turn: a prompt, an answer, 15 tokens."""
@@ -170,8 +200,8 @@ class Steps:
         }
         return TurnResult(**{**defaults, **fields})
 
-    def close_turn(self, turn: TurnOpenStep, name: str, **fields: Any) -> TurnCloseStep:
-        """Close a turn."""
+    def close(self, turn: TurnOpened, **fields: Any) -> TurnClosed:
+        """Return the end of a turn."""
         defaults = {
             "turn_id": turn.turn_id,
             "parent_turn_id": turn.parent_turn_id,
@@ -179,39 +209,63 @@ class Steps:
             "result": self.result(),
             "completed_at_ms": 1_000_500,
         }
-        return TurnCloseStep(**self._base(name, {**defaults, **fields}))
+        return TurnClosed(**{**defaults, **fields})
+
+    def close_turn(
+        self, turn: TurnOpened, name: str, *, incarnation: int = 1, **fields: Any
+    ) -> Step:
+        """Close a turn."""
+        return self.step(name, self.close(turn, **fields), incarnation=incarnation)
+
+    def change(self, source: AgentState, target: AgentState, **fields: Any) -> StateChanged:
+        """Return a change of state."""
+        return StateChanged(source=source, target=target, **fields)
 
     def end(
-        self, name: str, source: AgentState = PENDING, target: AgentState = KILLED, **fields: Any
-    ) -> AgentEndStep:
+        self,
+        name: str,
+        *writes: Write,
+        source: AgentState = PENDING,
+        target: AgentState = KILLED,
+        result: AgentResult | None = None,
+        **fields: Any,
+    ) -> Step:
         """End an agent."""
-        defaults = {
-            "result": AgentResult(agent_id=self.agent(name), success=False, summary="ended"),
-            "changes": (StateChange(source=source, target=target),),
-        }
-        return AgentEndStep(**self._base(name, {**defaults, **fields}))
+        ended = AgentResult(agent_id=self.agent(name), success=False, summary="ended")
+        end = AgentEnded(result=result or ended)
+        return self.step(name, end, *writes, self.change(source, target), **fields)
 
-    def control(self, name: str | None, act: str, **fields: Any) -> ControlStep:
-        """Do something else."""
-        return ControlStep(**self._base(name, {"act": act, **fields}))
+    def restart(
+        self, name: str, incarnation: int, *writes: Write, prompt: str | None = None
+    ) -> Step:
+        """Restart an agent as its new incarnation; `writes` replace the change from killed."""
+        changes = writes or (self.change(KILLED, PENDING),)
+        return self.step(name, AgentRestarted(prompt=prompt), *changes, incarnation=incarnation)
 
-    def restart(self, name: str, incarnation: int, **fields: Any) -> ControlStep:
-        """Restart a killed agent as its new incarnation."""
-        changes = (StateChange(source=KILLED, target=PENDING),)
-        return self.control(
-            name, "restart", **{"incarnation": incarnation, "changes": changes, **fields}
-        )
+    def consume(self, name: str, *messages: str, **fields: Any) -> Step:
+        """Consume messages."""
+        return self.step(name, MessagesConsumed(messages=messages), **fields)
 
-    def run_started(self) -> ControlStep:
+    def run_started(self, **fields: Any) -> Step:
         """Start the run."""
-        return self.control(None, "run_started", data={"task": "a task", "workspace": "/work"})
+        return self.step(None, RunStarted(task="a task", workspace="/work"), **fields)
 
-    def request(self, name: str) -> HumanRequest:
+    def request(self, name: str, **fields: Any) -> HumanRequest:
         """Return a new permission request of the agent."""
-        return HumanRequest(
-            request_id=self.id("request"),
-            agent_id=self.agent(name),
-            kind="permission",
-            payload={"tool": "Bash", "command": "make"},
-            opened_at=1000.0,
-        )
+        defaults = {
+            "request_id": self.id("request"),
+            "agent_id": self.agent(name),
+            "kind": "permission",
+            "payload": {"tool": "Bash", "command": "make"},
+            "opened_at": 1000.0,
+        }
+        return HumanRequest(**{**defaults, **fields})
+
+    def ask(self, name: str, request: HumanRequest) -> Step:
+        """Open a request."""
+        return self.step(name, RequestOpened(request=request))
+
+    def resolved(self, request_id: str, verdict: str = "once", by: str = "user") -> RequestResolved:
+        """Return the answer to a permission request."""
+        answer = {"verdict": verdict}
+        return RequestResolved(request_id=request_id, kind="permission", answer=answer, by=by)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, Grant
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import Resolution, StateChange
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
+from prsm_core.domain.writes import ModelSwitched, ResultClaimed, RunFinished, RunStarted
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.steps import Steps
 
@@ -43,6 +43,12 @@ COMPLETED, KILLED = AgentState.COMPLETED, AgentState.KILLED
 async def read_events(store: Store, session: str, **options: Any) -> list[Event]:
     """Return the committed events of a session."""
     return [event async for event in store.events(session, **options)]
+
+
+async def notices(store: Store, session: str) -> list[str]:
+    """Return the texts of the committed notices of a session."""
+    events = await read_events(store, session)
+    return [event.data["text"] for event in events if event.type == "notice"]
 
 
 async def one_agent(store: Store, session: str, name: str) -> AgentRow:
@@ -81,20 +87,20 @@ class StoreContract(ABC):
 
     async def test_a_known_step_returns_its_first_result(self, store: Store, team: Steps) -> None:
         """Committing a step again changes nothing, even after the agent has ended."""
-        step = team.control("w1", "notice", events=(team.event("w1", "once"),))
+        step = team.step("w1", team.told("once"))
         first = await store.commit(step)
         await store.commit(team.end("w1"))
         again = await store.commit(step)
         assert not first.duplicate
         assert again.duplicate
         assert again.events == first.events
-        assert [e.data["text"] for e in await read_events(store, "s1")] == ["once"]
+        assert await notices(store, "s1") == ["once"]
 
     async def test_a_step_id_names_one_step_only(self, store: Store, team: Steps) -> None:
         """The id of a committed step is refused for a step of another kind or session."""
-        step = await store.commit(team.control("w1", "notice"))
+        step = await store.commit(team.step("w1"))
         with pytest.raises(StoreError) as caught:
-            await store.commit(team.spawn("w2", "master", step_id=step.step_id))
+            await store.commit(replace(team.spawn("w2", "master"), step_id=step.step_id))
         assert caught.value.code == "step_id_reused"
 
     async def test_a_step_of_an_older_incarnation_is_fenced(
@@ -109,41 +115,40 @@ class StoreContract(ABC):
 
     async def test_an_ended_agent_is_fenced(self, store: Store, team: Steps) -> None:
         """After its end an agent may only close its turn and calls, or be controlled."""
-        turn = team.open_turn("w1")
-        await store.commit(turn)
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
         await store.commit(team.open_call(turn, team.call("c1"), "w1"))
         await store.commit(team.end("w1"))
         for late in (
             team.open_turn("w1", 2),
             team.open_call(turn, team.call("c2"), "w1"),
             team.spawn("w2", "w1"),
-            team.end("w1", KILLED, COMPLETED),
-            team.control("w1", "state", changes=(StateChange(source=KILLED, target=RUNNING),)),
+            team.end("w1", source=KILLED, target=COMPLETED),
+            team.step("w1", team.change(KILLED, RUNNING)),
         ):
             with pytest.raises(FencedError):
                 await store.commit(late)
         await store.commit(team.close_call(turn, "c1", "w1"))
         await store.commit(team.close_turn(turn, "w1"))
-        await store.commit(team.control("w1", "notice"))
+        await store.commit(team.step("w1"))
         assert (await one_agent(store, "s1", "w1")).usage.total_tokens == 15
 
     async def test_a_change_must_fit_the_stored_state(self, store: Store, team: Steps) -> None:
         """A change whose source is not the stored state applies nothing of its step."""
-        change = StateChange(source=RUNNING, target=COMPLETED)
+        change = team.change(RUNNING, COMPLETED)
+        before = await read_events(store, "s1")
         with pytest.raises(InvalidTransitionError):
-            await store.commit(
-                team.control("w1", "state", changes=(change,), events=(team.event("w1"),))
-            )
+            await store.commit(team.step("w1", team.told(), change))
         assert (await one_agent(store, "s1", "w1")).descriptor.state is PENDING
-        assert await read_events(store, "s1") == []
+        assert await read_events(store, "s1") == before
 
     async def test_changes_apply_in_order(self, store: Store, team: Steps) -> None:
         """The last change decides state and `waiting_on`."""
         changes = (
-            StateChange(source=PENDING, target=AgentState.STARTING),
-            StateChange(source=AgentState.STARTING, target=RUNNING, waiting_on="a person"),
+            team.change(PENDING, AgentState.STARTING),
+            team.change(AgentState.STARTING, RUNNING, waiting_on="a person"),
         )
-        await store.commit(team.control("w1", "state", changes=changes))
+        await store.commit(team.step("w1", *changes))
         row = await one_agent(store, "s1", "w1")
         assert (row.descriptor.state, row.waiting_on) == (RUNNING, "a person")
 
@@ -152,21 +157,21 @@ class StoreContract(ABC):
     ) -> None:
         """Receives are selective, and a message is there until it is consumed, then never."""
         old, new = team.message("w1", "master"), team.message("w1", "master")
-        await store.commit(team.control("w1", "notice", messages=(old, new)))
+        await store.commit(team.step("w1", *team.sent(old, new)))
         assert await store.inbox("s1") == [old, new]
         with pytest.raises(StoreError):
             await store.commit(team.open_turn("w1", consumed=(new.message_id,)))
         await store.commit(team.open_turn("master", consumed=(new.message_id,)))
         assert await store.inbox("s1") == [old]
         with pytest.raises(StoreError):
-            await store.commit(team.control("master", "notice", consumed=(new.message_id,)))
+            await store.commit(team.consume("master", new.message_id))
 
     async def test_a_message_id_is_used_once(self, store: Store, team: Steps) -> None:
         """Another step cannot send the same message again."""
         message = team.message("w1", "master")
-        await store.commit(team.control("w1", "notice", messages=(message,)))
+        await store.commit(team.step("w1", *team.sent(message)))
         with pytest.raises(StoreError):
-            await store.commit(team.control("w1", "notice", messages=(message,)))
+            await store.commit(team.step("w1", *team.sent(message)))
         assert await store.inbox("s1") == [message]
 
     async def test_an_ended_agent_gets_results_and_signals_only(
@@ -176,10 +181,10 @@ class StoreContract(ABC):
         await store.commit(team.end("master"))
         question = team.message("w1", "master")
         with pytest.raises(MessageRoutingError) as caught:
-            await store.commit(team.control("w1", "notice", messages=(question,)))
+            await store.commit(team.step("w1", *team.sent(question)))
         assert caught.value.code == "agent_ended"
         result = team.message("w1", "master", MessageType.TASK_RESULT)
-        await store.commit(team.end("w1", messages=(result,)))
+        await store.commit(team.end("w1", *team.sent(result)))
         assert await store.inbox("s1") == [result]
 
     async def test_a_message_needs_a_target_in_its_session(self, store: Store, team: Steps) -> None:
@@ -189,7 +194,7 @@ class StoreContract(ABC):
         for target in ("nobody", other.agent("master")):
             message = replace(team.message("w1", "master"), target=target)
             with pytest.raises(MessageRoutingError) as caught:
-                await store.commit(team.control("w1", "notice", messages=(message,)))
+                await store.commit(team.step("w1", *team.sent(message)))
             assert caught.value.code == "unknown_agent"
 
     async def test_a_message_to_an_older_incarnation_is_stale(
@@ -197,13 +202,13 @@ class StoreContract(ABC):
     ) -> None:
         """What was meant for an ended incarnation never reaches the next."""
         unread = team.message("master", "w1")
-        await store.commit(team.control("master", "notice", messages=(unread,)))
+        await store.commit(team.step("master", *team.sent(unread)))
         await store.commit(team.end("w1"))
         await store.commit(team.restart("w1", 2))
         assert await store.inbox("s1") == []
         late = team.message("master", "w1")
         with pytest.raises(MessageRoutingError) as caught:
-            await store.commit(team.control("master", "notice", messages=(late,)))
+            await store.commit(team.step("master", *team.sent(late)))
         assert caught.value.code == "stale"
 
     async def test_a_resumed_agent_keeps_its_unread_messages(
@@ -211,15 +216,8 @@ class StoreContract(ABC):
     ) -> None:
         """A restart of an agent that never ended hands its mail to the new incarnation."""
         unread = team.message("master", "w1")
-        await store.commit(team.control("master", "notice", messages=(unread,)))
-        await store.commit(
-            team.control(
-                "w1",
-                "restart",
-                incarnation=2,
-                changes=(StateChange(source=PENDING, target=AgentState.STARTING),),
-            )
-        )
+        await store.commit(team.step("master", *team.sent(unread)))
+        await store.commit(team.restart("w1", 2, team.change(PENDING, AgentState.STARTING)))
         (kept,) = await store.inbox("s1")
         assert (kept.message_id, kept.incarnation) == (unread.message_id, 2)
 
@@ -231,7 +229,7 @@ class StoreContract(ABC):
         with pytest.raises(StoreError):
             await store.commit(team.restart("w1", 3))
         with pytest.raises(StoreError):
-            await store.commit(team.restart("w1", 2, changes=()))
+            await store.commit(team.restart("w1", 2, team.change(KILLED, COMPLETED)))
         await store.commit(team.restart("w1", 2, prompt="once more"))
         row = await one_agent(store, "s1", "w1")
         assert (row.descriptor.incarnation, row.descriptor.prompt) == (2, "once more")
@@ -240,7 +238,7 @@ class StoreContract(ABC):
     async def test_an_end_must_end_the_agent(self, store: Store, team: Steps) -> None:
         """An end without a terminal state is refused."""
         with pytest.raises(StoreError):
-            await store.commit(team.end("w1", PENDING, RUNNING))
+            await store.commit(team.end("w1", source=PENDING, target=RUNNING))
         assert (await one_agent(store, "s1", "w1")).result is None
 
     async def test_a_finishing_agent_has_its_result_and_lives(
@@ -248,7 +246,7 @@ class StoreContract(ABC):
     ) -> None:
         """`finishing` stores the result; the end comes later."""
         result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
-        await store.commit(team.control("w1", "finishing", result=result))
+        await store.commit(team.step("w1", ResultClaimed(result=result)))
         row = await one_agent(store, "s1", "w1")
         assert (row.result, row.descriptor.state) == (result, PENDING)
         await store.commit(team.end("w1", result=result))
@@ -256,19 +254,18 @@ class StoreContract(ABC):
     async def test_the_first_answer_to_a_request_wins(self, store: Store, team: Steps) -> None:
         """A second resolution is refused with everything in its step."""
         request = team.request("w1")
-        await store.commit(team.control("w1", "request", requests=(request,)))
+        await store.commit(team.ask("w1", request))
         assert await store.open_requests("s1") == [request]
-        yes = Resolution(request_id=request.request_id, answer={"verdict": "once"}, by="user")
-        no = Resolution(request_id=request.request_id, answer={"verdict": "deny"}, by="timeout")
-        await store.commit(team.control("w1", "resolve", resolutions=(yes,)))
+        yes = team.resolved(request.request_id)
+        no = team.resolved(request.request_id, "deny", by="timeout")
+        await store.commit(team.step("w1", yes))
+        before = await read_events(store, "s1")
         with pytest.raises(StoreError) as caught:
-            await store.commit(
-                team.control("w1", "resolve", resolutions=(no,), events=(team.event("w1"),))
-            )
+            await store.commit(team.step("w1", team.told(), no))
         assert caught.value.code == "already_resolved"
         assert await store.open_requests("s1") == []
-        assert await read_events(store, "s1") == []
-        await store.commit(team.end("w1", resolutions=(no,)))
+        assert await read_events(store, "s1") == before
+        await store.commit(team.end("w1", no))
 
     async def test_turns_of_an_agent_are_numbered(self, store: Store, team: Steps) -> None:
         """A turn has the next number, or it is refused."""
@@ -281,9 +278,9 @@ class StoreContract(ABC):
 
     async def test_closing_a_turn_again_changes_nothing(self, store: Store, team: Steps) -> None:
         """The first closing stands, whatever step closes the turn again."""
-        turn = team.open_turn("w1")
-        await store.commit(turn)
-        first = await store.commit(team.close_turn(turn, "w1", events=(team.event("w1"),)))
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        first = await store.commit(team.close_turn(turn, "w1"))
         aborted = team.result(stop_reason=StopReason.ABORTED)
         again = await store.commit(team.close_turn(turn, "w1", result=aborted))
         assert again.duplicate
@@ -293,8 +290,8 @@ class StoreContract(ABC):
 
     async def test_an_answer_is_stored_under_its_call_once(self, store: Store, team: Steps) -> None:
         """The stored answer outlives what the turn says about the call later."""
-        turn = team.open_turn("w1")
-        await store.commit(turn)
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
         await store.commit(team.open_call(turn, team.call("c1"), "w1"))
         await store.commit(team.close_call(turn, "c1", "w1"))
         with pytest.raises(StoreError):
@@ -312,8 +309,8 @@ class StoreContract(ABC):
         """A count nobody told is None; known ones add up over the turns."""
         head = None
         for number in (1, 2):
-            turn = team.open_turn("w1", number, parent_turn_id=head)
-            await store.commit(turn)
+            turn = team.turn("w1", number, parent_turn_id=head)
+            await store.commit(team.step("w1", turn))
             await store.commit(team.close_turn(turn, "w1", resume_token=f"thread-{number}"))
             head = turn.turn_id
         row = await one_agent(store, "s1", "w1")
@@ -324,11 +321,11 @@ class StoreContract(ABC):
         self, store: Store, team: Steps
     ) -> None:
         """The old thread is forgotten with the model; the rest of the agent stays."""
-        turn = team.open_turn("w1", 1)
-        await store.commit(turn)
+        turn = team.turn("w1", 1)
+        await store.commit(team.step("w1", turn))
         await store.commit(team.close_turn(turn, "w1", resume_token="thread-1"))  # noqa: S106
-        new = {"provider": "other", "model": "second", "reasoning_effort": "high"}
-        await store.commit(team.control("w1", "model", data=new))
+        new = ModelSwitched(provider="other", model="second", reasoning_effort="high")
+        await store.commit(team.step("w1", new))
         row = await one_agent(store, "s1", "w1")
         agent = row.descriptor
         assert (agent.provider, agent.model, agent.reasoning_effort) == ("other", "second", "high")
@@ -341,8 +338,8 @@ class StoreContract(ABC):
         untold = team.result(usage=TokenUsage())
         head = None
         for number, result in enumerate((measured, reported, untold), 1):
-            turn = team.open_turn("w1", number, parent_turn_id=head)
-            await store.commit(turn)
+            turn = team.turn("w1", number, parent_turn_id=head)
+            await store.commit(team.step("w1", turn))
             await store.commit(team.close_turn(turn, "w1", result=result))
             head = turn.turn_id
         spent = (await one_agent(store, "s1", "w1")).spent
@@ -366,8 +363,8 @@ class StoreContract(ABC):
         ]
         head = None
         for number, spent in enumerate(told, 1):
-            turn = team.open_turn("w1", number, parent_turn_id=head)
-            await store.commit(turn)
+            turn = team.turn("w1", number, parent_turn_id=head)
+            await store.commit(team.step("w1", turn))
             result = team.result(usage=spent.usage, cost_usd=spent.cost_usd)
             await store.commit(team.close_turn(turn, "w1", result=result))
             head = turn.turn_id
@@ -376,25 +373,24 @@ class StoreContract(ABC):
     async def test_a_grant_is_kept_with_its_limits(self, store: Store, team: Steps) -> None:
         """What an agent may hand down comes back as it was given."""
         limits = Budget(tokens=5000, usd=0.25)
-        plain = team.spawn("w2", "master")
-        grant = replace(plain.agent.grant, models=frozenset({"a/b"}), depth=0, budget=limits)
-        await store.commit(replace(plain, agent=replace(plain.agent, grant=grant)))
+        tools = frozenset({"Read", "Edit"})
+        grant = Grant(tools=tools, models=frozenset({"a/b"}), depth=0, budget=limits)
+        await store.commit(team.spawn("w2", "master", grant=grant))
         assert (await one_agent(store, "s1", "w2")).descriptor.grant == grant
 
     async def test_events_are_numbered_without_a_gap(self, store: Store, team: Steps) -> None:
         """Steps and appended events of any number of tasks share one count per session."""
         other = Steps("s2")
+        begun = len(await read_events(store, "s1"))
         texts = [str(n) for n in range(40)]
         await asyncio.gather(
             *(store.append([team.event(text=t), other.event(text=t)]) for t in texts),
-            *(
-                store.commit(team.control("w1", "notice", events=(team.event("w1"),)))
-                for _ in texts
-            ),
+            *(store.commit(team.step("w1", team.told())) for _ in texts),
         )
-        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 81))
+        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, begun + 81))
         assert [e.seq for e in await read_events(store, "s2", after=30)] == list(range(31, 41))
-        assert len(await read_events(store, "s1", agent=team.agent("w1"))) == 40
+        own = await read_events(store, "s1", agent=team.agent("w1"))
+        assert [event.type for event in own] == ["agent_spawned", *["notice"] * 40]
 
     async def test_live_events_are_not_stored(self, store: Store, steps: Steps) -> None:
         """Deltas belong to nobody's log."""
@@ -406,9 +402,10 @@ class StoreContract(ABC):
     async def test_a_follower_sees_what_is_committed_later(self, store: Store, team: Steps) -> None:
         """Following goes on until the store is closed, in order."""
         seen: asyncio.Queue[Event] = asyncio.Queue(10)
+        begun = len(await read_events(store, "s1"))
 
         async def follow() -> None:
-            async for event in store.events("s1", follow=True):
+            async for event in store.events("s1", begun, follow=True):
                 seen.put_nowait(event)
 
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
@@ -421,19 +418,16 @@ class StoreContract(ABC):
     async def test_sessions_are_listed_newest_first(self, store: Store, team: Steps) -> None:
         """A session has its first task, its newest run and the number of its last event."""
         second = Steps("s2")
-        started = Event(
-            type="run_started", session="s2", run=second.run, ts=9e9, data={"task": "a task"}
-        )
-        step = second.control(None, "run_started", data={"task": "b"}, events=(started,))
-        await store.commit(step)
-        finished = second.control(None, "run_finished", data={"status": "completed"})
-        await store.commit(finished)
+        started = RunStarted(task="b", workspace="/work")
+        await store.commit(second.step(None, started, at=9e9))
+        await store.commit(second.step(None, RunFinished(status="completed", used={})))
         listed = [(s.session_id, s.task, s.status, s.last_seq) for s in await store.sessions()]
-        assert listed == [("s2", "b", "completed", 1), ("s1", "a task", "running", 0)]
+        assert listed == [("s2", "b", "completed", 2), ("s1", "a task", "running", 3)]
 
     async def test_a_cancelled_commit_is_whole_or_absent(self, store: Store, team: Steps) -> None:
         """Its caller may go; the step is applied completely and once."""
-        steps = [team.control("w1", "notice", events=(team.event("w1"),)) for _ in range(20)]
+        steps = [team.step("w1", team.told()) for _ in range(20)]
+        begun = len(await read_events(store, "s1"))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(store.commit(step)) for step in steps]
             await asyncio.sleep(0)  # all have begun
@@ -441,7 +435,7 @@ class StoreContract(ABC):
                 task.cancel()
         for step in steps:
             await store.commit(step)
-        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, 21))
+        assert [e.seq for e in await read_events(store, "s1")] == list(range(1, begun + 21))
 
     async def test_closing_finishes_what_was_submitted(
         self, store: Store, team: Steps, tmp_path: Path
@@ -453,10 +447,10 @@ class StoreContract(ABC):
             await asyncio.sleep(0)  # all have begun
             await store.aclose()
         with pytest.raises(StoreError):
-            await store.commit(team.control("w1", "notice"))
+            await store.commit(team.step("w1"))
         again = await self.open_store(tmp_path)
         try:
-            assert len(await read_events(again, "s1")) == 50
+            assert len(await notices(again, "s1")) == 50
             names = [row.descriptor.name for row in await again.agents("s1")]
             assert names == ["master", "w1"]
         finally:
@@ -466,6 +460,6 @@ class StoreContract(ABC):
         self, store: Store, steps: Steps
     ) -> None:
         """The descriptor survives unchanged."""
-        step = steps.spawn("master")
-        await store.commit(step)
-        assert (await one_agent(store, "s1", "master")).descriptor == step.agent
+        await store.commit(steps.spawn("master"))
+        agent = steps.descriptor("master")
+        assert (await one_agent(store, "s1", "master")).descriptor == agent

@@ -15,7 +15,6 @@ from prsm_core.cli import main
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.events import Event
-from prsm_core.domain.steps import StateChange
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import Steps
 from prsm_core.workspace.identity import repo_identity
@@ -143,12 +142,10 @@ async def _record(path, session):
     steps = Steps(session)
     async with await SqliteStore.open(path) as store:
         await store.commit(steps.run_started())
-        await store.commit(
-            steps.spawn("master", events=(event(steps, "master", "agent_spawned", name="master"),))
-        )
+        await store.commit(steps.spawn("master"))
         await store.commit(steps.spawn("w1", "master"))
-        turn = steps.open_turn("w1")
-        await store.commit(turn)
+        turn = steps.turn("w1")
+        await store.commit(steps.step("w1", turn))
         await store.append(
             [
                 event(steps, "w1", "message_completed", turn="t", role="user", text="count"),
@@ -163,7 +160,6 @@ async def _record(path, session):
                 "w1",
                 target=AgentState.KILLED,
                 result=AgentResult(agent_id=steps.agent("w1"), success=False, summary="x"),
-                changes=(StateChange(source=AgentState.PENDING, target=AgentState.KILLED),),
             )
         )
     return steps

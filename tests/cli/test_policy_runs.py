@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
+from prsm_core.domain.writes import RunStarted
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import Steps
 
@@ -61,15 +61,10 @@ def run_of(ledger, workspace):
             steps = Steps(session)
             told = Told(steps)
             tell(told)
-            spawned = steps.spawn("w1")
-            agent = replace(spawned.agent, cwd=str(workspace), **fields)
+            started = RunStarted(task="a task", workspace=str(workspace))
             async with await SqliteStore.open(ledger) as store:
-                await store.commit(
-                    steps.control(
-                        None, "run_started", data={"task": "a task", "workspace": str(workspace)}
-                    )
-                )
-                await store.commit(replace(spawned, agent=agent))
+                await store.commit(steps.step(None, started))
+                await store.commit(steps.spawn("w1", cwd=str(workspace), **fields))
                 await store.append(told.events)
 
         asyncio.run(write())

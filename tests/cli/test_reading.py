@@ -103,31 +103,35 @@ def test_events_as_json_are_the_committed_envelopes_in_order(prsm_process, sessi
     done = prsm_process("events", "--json")
     assert (done.code, done.err) == (0, "")
     events = [json.loads(line) for line in done.out.splitlines()]
-    assert [event["seq"] for event in events] == [1, 2, 3, 4, 5]
+    assert [event["seq"] for event in events] == list(range(1, 11))
     assert list(events[0])[:6] == ["seq", "ts", "session", "run", "agent", "type"]
-    assert events[-1]["type"] == "tool_call_finished"
+    assert [event["type"] for event in events[-3:]] == [
+        "tool_call_finished",
+        "turn_finished",
+        "agent_state_changed",
+    ]
 
 
 def test_events_begin_after_a_number(prsm, session):
-    lines = prsm("events", "--json", "--after", "3").out.splitlines()
-    assert [json.loads(line)["seq"] for line in lines] == [4, 5]
+    lines = prsm("events", "--json", "--after", "8").out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [9, 10]
     assert prsm("events", "--after", "99").out == ""
 
 
 def test_events_for_people_are_lines_that_cannot_move_the_cursor(prsm, session):
     lines = prsm("events").out.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 10
     assert "\x1b" not in "".join(lines)
-    assert lines[2].split()[2:4] == ["w1", "message_completed"]
-    assert '"three\\u001b[2J"' in lines[2]
+    assert lines[5].split()[2:4] == ["w1", "message_completed"]
+    assert '"three\\u001b[2J"' in lines[5]
 
 
 async def test_events_follow_what_another_process_commits(start_prsm, session, ledger):
-    process = start_prsm("events", "s1", "--json", "--follow", "--after", "5")
+    process = start_prsm("events", "s1", "--json", "--follow", "--after", "10")
     async with await SqliteStore.open(ledger) as store:
         await store.append([session.event("w1", "later")])
         line = await asyncio.to_thread(process.stdout.readline)
-    assert (json.loads(line)["seq"], json.loads(line)["text"]) == (6, "later")
+    assert (json.loads(line)["seq"], json.loads(line)["text"]) == (11, "later")
     process.send_signal(signal.SIGINT)
     _, err = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 130

@@ -441,3 +441,19 @@ async def test_waiting_for_a_result_ends_a_minute_after_the_agents_clock(as_mast
 
     limits = {"agent_timeout_seconds": 100.0}
     await as_master(script, team={"b": b}, clock=FakeClock(), engine=limits)
+
+
+async def test_a_claim_and_its_answer_are_one_act(team):
+    """A crash between the two would leave a result beside a call that nobody answered."""
+
+    async def master(agent):
+        child = await agent.spawn(name="a")
+        await agent.complete("done before its child")
+        assert child
+
+    async def a(agent):
+        await team.seen("tool_call_finished", "master", result='{"accepted":true}')
+        await agent.complete()
+
+    assert (await team.run(master=master, a=a)).status == "completed"
+    assert team.ledger.one("SELECT count(*) FROM steps WHERE event_count = 0") == 0

@@ -24,6 +24,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import OrchestrationError
+from prsm_core.permissions import Redactor
 from tests.engine.harness import ScriptedSession
 
 pytestmark = pytest.mark.requirement("U8")
@@ -161,16 +162,16 @@ async def test_whatever_a_turn_raises_is_its_agents_failure(fast_team, monkeypat
     assert end.summary == "half of it"
 
 
-class Spoiled:
+class Spoiled(Redactor):
     """Redacts as it should until a word comes by."""
 
-    def __init__(self, redact):
-        self.redact = redact
+    def finds(self, text):
+        return super().finds(self.text(text))
 
-    def __call__(self, value):
-        if "unkeepable" in repr(value):
+    def text(self, text):
+        if "unkeepable" in text:
             raise RecursionError("too deep")
-        return self.redact(value)
+        return super().text(text)
 
 
 async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
@@ -187,7 +188,7 @@ async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
         await agent.host.call_tool("task_complete", {"summary": "unkeepable"})
 
     journal = fast_team.runtime.journal
-    monkeypatch.setattr(journal, "redact", Spoiled(journal.redact))
+    monkeypatch.setattr(journal, "redactor", Spoiled(()))
     result = await fast_team.run("do it", master=master, odd=odd)
     assert (result.status, result.summary) == ("completed", "the others go on")
     assert fast_team["odd"].result.error

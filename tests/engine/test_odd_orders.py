@@ -10,7 +10,7 @@ import pytest
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
-from prsm_core.domain.steps import AgentEndStep
+from prsm_core.domain.writes import AgentEnded, ResultClaimed, ThreadKept
 from prsm_core.engine.turns.host import ENDED
 from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
@@ -216,7 +216,7 @@ async def test_a_child_hears_that_its_parent_finishes_although_the_call_was_cut_
         await agent.complete()
 
     def cut_off(step):
-        if getattr(step, "act", None) == "finishing":
+        if step.find(ResultClaimed) is not None:
             calls[0].cancel()
 
     intercept(team.store, cut_off)
@@ -230,7 +230,7 @@ async def test_a_run_ends_when_the_store_breaks_as_an_agents_end_is_written(open
         await agent.collect()
 
     def fail(step):
-        if isinstance(step, AgentEndStep):
+        if step.find(AgentEnded) is not None:
             raise StoreError("the disk is full")
 
     async with opened(check=False) as team:
@@ -402,7 +402,7 @@ async def test_nothing_of_an_agent_follows_run_finished(team):
     team.runtime.journal.note("budget_exceeded", kind="turns", used=1, limit=1)
     await team.settled()
     with pytest.raises(FencedError, match="after the end of the run"):
-        await team.manager.control(team["master"], "resume_token", data={"token": "t"})
+        await team.manager.write(team["master"], ThreadKept(thread="t"))
     assert team.ledger.events()[-1]["type"] == "run_finished"
 
 

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from prsm_core.domain.steps import ControlStep
 from prsm_core.errors import FencedError, ProviderNotAvailableError
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import NOT_ENDED, complete, failed
@@ -208,7 +207,7 @@ async def test_a_restart_goes_on_although_the_turn_that_asked_for_it_dies(opened
 async def test_a_step_of_an_older_life_is_refused(team):
     await team.run()
     record = team["master"]
-    step = team.manager.build(ControlStep, record, act="state")
+    step = team.manager.build(record)
     await team.engine.run_continuation("more", record.agent_id)
     with pytest.raises(FencedError, match="incarnation 1"):
         await team.store.commit(step)

@@ -422,3 +422,16 @@ async def test_an_agent_that_has_ended_spawns_nothing(team):
         )
     with pytest.raises(AgentSpawnError, match="needs a parent"):
         await team.manager.spawn_agent(SpawnRequest(prompt="nobody's"))
+
+
+@pytest.mark.requirement("U19")
+async def test_a_name_that_holds_a_secret_is_refused(as_master):
+    """Rows refer to agents by name: it cannot be redacted as a text can."""
+
+    async def script(agent, _):
+        outcome = await agent.outcome("spawn_child", {"prompt": "x", "name": "sk-" + "a1" * 10})
+        assert outcome.is_error
+        assert "holds a secret" in outcome.text
+
+    team = await as_master(script)
+    assert team.ledger.rows("SELECT name FROM agents") == [("master",)]

@@ -53,9 +53,9 @@ BUGS = {
         frozenset({"incarnations"}),
     ),
     "the ledger takes what an ended life writes": Bug(
-        "testing/memory_ledger.py",
-        "        if step.incarnation < expected:\n",
-        "        if False:\n",
+        "domain/projection.py",
+        "    if step.incarnation < expected:\n",
+        "    if False:\n",
         frozenset({"incarnations"}),
     ),
     "a message for an ended life is delivered to the next one": Bug(

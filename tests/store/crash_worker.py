@@ -12,11 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.writes import AgentSpawned, MessagesConsumed
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import Steps
 
 if TYPE_CHECKING:
-    from prsm_core.domain.steps import Step
+    from prsm_core.domain.steps import Step, Write
 
 CHAINS = 4
 
@@ -33,10 +34,10 @@ class Worker:
         await self.store.commit(step)
         os.write(1, f"{step.step_id}\n".encode())
 
-    def marks(self, step_id: str) -> dict:
-        """Return the id of a step and two events that carry it."""
-        events = (self.steps.event(self.name, step_id), self.steps.event(self.name, step_id))
-        return {"step_id": step_id, "events": events}
+    def marked(self, step_id: str, *writes: Write) -> Step:
+        """Return a step with two events that carry its id, around what it writes."""
+        mark = self.steps.told(step_id)
+        return self.steps.step(self.name, mark, *writes, mark, step_id=step_id)
 
     async def send_and_consume(self, chain: int) -> None:
         """Send a message to itself in each step, and consume the one before."""
@@ -44,36 +45,28 @@ class Worker:
         for n in count():
             step_id = f"{self.name}:notice:{chain}:{n}"
             message = self.steps.message(self.name, self.name, message_id=f"m:{step_id}")
-            await self.commit(
-                self.steps.control(
-                    self.name,
-                    "notice",
-                    messages=(message,),
-                    consumed=consumed,
-                    **self.marks(step_id),
-                )
-            )
+            read = MessagesConsumed(messages=consumed)
+            await self.commit(self.marked(step_id, *self.steps.sent(message), read))
             consumed = (message.message_id,)
 
     async def take_turns(self) -> None:
         """Open and close one turn after the other."""
         for n in count(1):
-            turn = self.steps.open_turn(
+            turn = self.steps.turn(
                 self.name,
                 n,
                 turn_id=f"{self.name}:turn:{n}",
                 parent_turn_id=f"{self.name}:turn:{n - 1}" if n > 1 else None,
-                **self.marks(f"{self.name}:open:{n}"),
             )
-            await self.commit(turn)
-            closing = self.marks(f"{self.name}:close:{n}")
-            await self.commit(self.steps.close_turn(turn, self.name, **closing))
+            await self.commit(self.marked(f"{self.name}:open:{n}", turn))
+            await self.commit(self.marked(f"{self.name}:close:{n}", self.steps.close(turn)))
 
 
 async def main(path: Path, name: str) -> None:
     async with await SqliteStore.open(path) as store, asyncio.TaskGroup() as group:
         worker = Worker(store, name)
-        await worker.commit(worker.steps.spawn(name, **worker.marks(f"{name}:spawn")))
+        born = AgentSpawned(agent=worker.steps.descriptor(name))
+        await worker.commit(worker.marked(f"{name}:spawn", born))
         group.create_task(worker.take_turns())
         for chain in range(CHAINS):
             group.create_task(worker.send_and_consume(chain))

@@ -21,7 +21,7 @@ from tests.store.dumps import dump, query
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prsm_core.domain.steps import TurnOpenStep
+    from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
     from prsm_core.testing.store_contract import Steps
 
@@ -42,8 +42,8 @@ async def run_turns(
     """Open and close turns in a line; return their ids."""
     turns = []
     for number in range(first, first + count):
-        turn = team.open_turn(name, number, parent_turn_id=head)
-        await store.commit(turn)
+        turn = team.turn(name, number, parent_turn_id=head)
+        await store.commit(team.step(name, turn))
         call = team.call("c1", orchestration=False, status="completed", completed_at=1_000_200)
         result = team.result(tool_calls=(call,))
         await store.commit(team.close_turn(turn, name, result=result))
@@ -83,8 +83,8 @@ COMPACTION = CompactionResult(
 async def test_a_turn_writes_all_seven_tables(store: SqliteStore, team: Steps, path: Path):
     (parent,) = await run_turns(store, team, "w1", 1)
     before = dump(path)
-    turn = team.open_turn("w1", 2, parent_turn_id=parent)
-    await store.commit(turn)
+    turn = team.turn("w1", 2, parent_turn_id=parent)
+    await store.commit(team.step("w1", turn))
     result = team.result(messages=messages(), tool_calls=(team.call("c1"),), compaction=COMPACTION)
     await store.commit(team.close_turn(turn, "w1", result=result, completed_at_ms=1_000_900))
 
@@ -102,8 +102,8 @@ async def test_a_turn_writes_all_seven_tables(store: SqliteStore, team: Steps, p
 @pytest.mark.requirement("N19")
 async def test_a_turn_row_tells_the_whole_turn(store: SqliteStore, team: Steps, path: Path):
     (parent,) = await run_turns(store, team, "w1", 1)
-    turn = team.open_turn("w1", 2, parent_turn_id=parent, turn_type="compaction")
-    await store.commit(turn)
+    turn = team.turn("w1", 2, parent_turn_id=parent, turn_type="compaction")
+    await store.commit(team.step("w1", turn))
     calls = (team.call("c1", started_at=1_000_050), team.call("c2", started_at=1_000_250))
     result = team.result(
         messages=messages(),
@@ -149,8 +149,8 @@ async def test_a_turn_row_tells_the_whole_turn(store: SqliteStore, team: Steps, 
 async def test_only_prompts_carry_where_they_were_assembled(
     store: SqliteStore, team: Steps, path: Path
 ):
-    turn = team.open_turn("w1")
-    await store.commit(turn)
+    turn = team.turn("w1")
+    await store.commit(team.step("w1", turn))
     await store.commit(team.close_turn(turn, "w1", result=team.result(messages=messages())))
     rows = query(path, "SELECT role, context_json FROM messages ORDER BY sequence")
     contexts = [None if text is None else json.loads(text) for _, text in rows]
@@ -171,8 +171,8 @@ async def test_only_prompts_carry_where_they_were_assembled(
 async def test_the_status_of_a_turn_follows_its_stop_reason(
     stop_reason: StopReason, status: str, store: SqliteStore, team: Steps, path: Path
 ):
-    turn = team.open_turn("w1")
-    await store.commit(turn)
+    turn = team.turn("w1")
+    await store.commit(team.step("w1", turn))
     assert query(path, "SELECT status FROM turns") == [("running",)]
     await store.commit(team.close_turn(turn, "w1", result=team.result(stop_reason=stop_reason)))
     assert query(path, "SELECT status FROM turns") == [(status,)]
@@ -195,11 +195,11 @@ async def test_ancestry_is_computed_for_every_branch(store: SqliteStore, team: S
 
 @pytest.mark.requirement("N16")
 async def test_a_thread_totals_what_is_known(store: SqliteStore, team: Steps, path: Path):
-    turns: list[TurnOpenStep] = []
+    turns: list[TurnOpened] = []
     for number, total in enumerate((None, 7, None, 5), 1):
         parent = turns[-1].turn_id if turns else None
-        turns.append(team.open_turn("w1", number, parent_turn_id=parent))
-        await store.commit(turns[-1])
+        turns.append(team.turn("w1", number, parent_turn_id=parent))
+        await store.commit(team.step("w1", turns[-1]))
         result = team.result(usage=TokenUsage(total_tokens=total))
         await store.commit(team.close_turn(turns[-1], "w1", result=result))
     assert query(path, "SELECT total_tokens FROM threads ORDER BY depth") == [
@@ -212,10 +212,10 @@ async def test_a_thread_totals_what_is_known(store: SqliteStore, team: Steps, pa
 
 @pytest.mark.requirement("N16")
 async def test_a_child_turn_may_stand_under_an_open_turn(store: SqliteStore, team: Steps):
-    parent = team.open_turn("master")
-    await store.commit(parent)
-    child = team.open_turn("w1", parent_turn_id=parent.turn_id)
-    await store.commit(child)
+    parent = team.turn("master")
+    await store.commit(team.step("master", parent))
+    child = team.turn("w1", parent_turn_id=parent.turn_id)
+    await store.commit(team.step("w1", child))
     await store.commit(team.close_turn(child, "w1"))
     await store.commit(team.close_turn(parent, "master"))
     assert await store.ancestry(child.turn_id) == [parent.turn_id, child.turn_id]
@@ -262,8 +262,8 @@ async def test_a_turn_costs_the_same_bytes_at_any_depth(
 async def test_a_subagent_has_its_own_session_linked_both_ways(
     store: SqliteStore, team: Steps, path: Path
 ):
-    turn = team.open_turn("master")
-    await store.commit(turn)
+    turn = team.turn("master")
+    await store.commit(team.step("master", turn))
     call = team.call("c1", tool_name="spawn_child", spawned_session_label="s1/w1")
     await store.commit(team.close_turn(turn, "master", result=team.result(tool_calls=(call,))))
     columns = "SELECT label, is_subagent, parent_session_label FROM sessions ORDER BY label"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.writes import MessagesConsumed
 from prsm_core.errors import FencedError, MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import Steps, read_events
@@ -21,7 +22,7 @@ from tests.store.dumps import query
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.domain.steps import Committed, Step
+    from prsm_core.domain.steps import Committed, Step, Write
 
 AGENTS = st.sampled_from(["a", "b", "c"])
 STORES = st.integers(0, 1)
@@ -63,10 +64,9 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.events += len(result.events)
         return results
 
-    def notice(self, name: str, **fields) -> Step:
-        event = self.steps.event(name)
-        fields = {"incarnation": self.incarnation[name], "events": (event,), **fields}
-        return self.steps.control(name, "notice", **fields)
+    def notice(self, name: str, *writes: Write, **fields) -> Step:
+        fields = {"incarnation": self.incarnation[name], **fields}
+        return self.steps.step(name, *writes, self.steps.told(), **fields)
 
     @rule(source=AGENTS, to=AGENTS, store=STORES, count=SIZES)
     def send(self, source: str, to: str, store: int, count: int):
@@ -76,7 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 source, to, MessageType.QUESTION, incarnation=self.incarnation[to]
             )
             sent.append(message.message_id)
-            steps.append(self.notice(source, messages=(message,)))
+            steps.append(self.notice(source, *self.steps.sent(message)))
         results = self.commit(steps, store)
         if to in self.ended:
             assert all(isinstance(r, MessageRoutingError) for r in results)
@@ -89,7 +89,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def consume(self, data, store: int, rivals: int):
         message = data.draw(st.sampled_from(sorted(self.unread)))
         target, _ = self.unread.pop(message)
-        steps = [self.notice(target, consumed=(message,)) for _ in range(rivals)]
+        steps = [self.notice(target, MessagesConsumed(messages=(message,))) for _ in range(rivals)]
         results = self.commit(steps, store)
         assert [isinstance(r, StoreError) for r in results].count(False) == 1
 

@@ -1,96 +1,96 @@
-"""Each of the seven kinds of step is applied wholly, once, or not at all."""
+"""A step with a write of any kind is applied wholly, once, or not at all."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from prsm_core.domain.agents import AgentState
+from prsm_core.domain import writes
+from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import CallClose, Resolution, StateChange
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    CallOpened,
+    Granted,
+    MessagesConsumed,
+    ModelSwitched,
+    RequestOpened,
+    ResultClaimed,
+    RunFinished,
+    RunStarted,
+    ThreadKept,
+)
 from prsm_core.errors import PrsmError
 from tests.store.dumps import dump
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prsm_core.domain.steps import Step, TurnOpenStep
+    from prsm_core.domain.steps import Step, Write
+    from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
     from prsm_core.testing.store_contract import Steps
 
-KINDS = [
-    "spawn",
-    "turn_open",
-    "call_open",
-    "call_close",
-    "turn_close",
-    "agent_end",
-    "control",
-]
+KINDS = [kind.__name__ for kind in vars(writes).values() if isinstance(kind, type)]
 
 
-async def prepare(store: SqliteStore, team: Steps) -> TurnOpenStep:
+async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     """Leave w1 in its first turn with an open call, an open request and an unread message."""
-    turn = team.open_turn("w1")
+    turn = team.turn("w1")
     sent = team.message("master", "w1", MessageType.ANSWER, message_id="answer")
-    request = replace(team.request("w1"), request_id="request")
-    await store.commit(turn)
+    request = team.request("w1", request_id="request")
+    await store.commit(team.step("w1", turn))
     await store.commit(team.open_call(turn, team.call("c1"), "w1"))
-    await store.commit(
-        team.control("w1", "request", requests=(request,), events=(team.event("w1"),))
-    )
-    await store.commit(team.control("master", "notice", messages=(sent,)))
+    await store.commit(team.ask("w1", request))
+    await store.commit(team.step("master", *team.sent(sent)))
     return turn
 
 
-def full_step(kind: str, team: Steps, turn: TurnOpenStep) -> Step:
-    """Return a step of the kind that writes everything such a step can write."""
-    more: dict[str, Any] = {
-        "events": (team.event("w1", "one"), team.event("w1", "two")),
-        "messages": (team.message("w1", "master"), team.message("w1", "w2")),
-    }
-    change: dict[str, Any] = {
-        "changes": (StateChange(source=AgentState.PENDING, target=AgentState.STARTING),)
-    }
-    answer = CallClose(
-        turn_id=turn.turn_id,
-        call_id="c1",
-        status="failed",
-        result="no",
-        consumed=("answer",),
-    )
-    resolved = (Resolution(request_id="request", answer={"verdict": "deny"}, by="user"),)
+def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
+    """Return a step with a write of the kind that says everything such a write can say."""
+    answer = team.answer(turn, "c1", status="failed", result="no", consumed=("answer",))
+    calls = (team.call("c1", sequence=1), team.call("v1", orchestration=False))
+    closing = team.result(tool_calls=calls, permissions_used=("Bash",))
+    result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
+    starting = team.change(AgentState.PENDING, AgentState.STARTING)
+    used = {"duration_s": 1.0, "cost_usd": None}
+    write: Write = {
+        "RunStarted": RunStarted(task="t", workspace="/w", engine=("boot", 1, 2)),
+        "RunFinished": RunFinished(status="failed", summary="s", error="e", used=used),
+        "Told": team.told("three"),
+        "AgentSpawned": AgentSpawned(agent=team.descriptor("w3", "w1")),
+        "StateChanged": starting,
+        "AgentEnded": AgentEnded(result=result),
+        "ResultClaimed": ResultClaimed(result=result),
+        "AgentRestarted": AgentRestarted(prompt="again"),
+        "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
+        "ThreadKept": ThreadKept(thread="thread"),
+        "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),
+        "CallClosed": answer,
+        "MessageSent": team.sent(team.message("w1", "w2"))[0],
+        "MessagesConsumed": MessagesConsumed(messages=("answer",)),
+        "RequestOpened": RequestOpened(request=team.request("w1")),
+        "RequestResolved": team.resolved("request", "deny"),
+        "Granted": Granted(grant={"tool": "Bash"}),
+        "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
+        "TurnClosed": team.close(turn, result=closing),
+    }[kind]
+    besides = (team.told("one"), *team.sent(team.message("w1", "master")), team.told("two"))
     match kind:
-        case "spawn":
-            return team.spawn("w3", "w1", **more, **change)
-        case "turn_open":
-            return team.open_turn(
-                "w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",), **more, **change
-            )
-        case "call_open":
-            return team.open_call(turn, team.call("c2"), "w1", **more, **change)
-        case "call_close":
-            return replace(team.close_call(turn, "c1", "w1"), close=answer, **more, **change)
-        case "turn_close":
-            calls = (team.call("c1", sequence=1), team.call("v1", orchestration=False))
-            result = team.result(tool_calls=calls, permissions_used=("Bash",))
-            return replace(team.close_turn(turn, "w1", result=result), **more, **change)
-        case "agent_end":
-            return team.end("w1", close=answer, resolutions=resolved, **more)
-        case _:
-            return team.control(
-                "w1",
-                "restart",
-                incarnation=2,
-                prompt="again",
-                requests=(team.request("w1"),),
-                resolutions=resolved,
-                consumed=("answer",),
-                **more,
-                **change,
-            )
+        case "RunStarted":
+            return team.step(None, team.told("one"), write, run_id="r2")
+        case "RunFinished":
+            return team.step(None, team.told("one"), write)
+        case "AgentEnded":
+            over = team.change(AgentState.PENDING, AgentState.KILLED)
+            return team.step("w1", *besides, write, over)
+        case "AgentRestarted":
+            return team.step("w1", *besides, write, starting, incarnation=2)
+    return team.step("w1", *besides, write)
 
 
 @pytest.mark.requirement("N18")
@@ -100,50 +100,44 @@ async def test_a_step_committed_twice_leaves_the_same_rows(
 ):
     step = full_step(kind, team, await prepare(store, team))
     before = dump(path)
+    told = len(before["events"])
     first = await store.commit(step)
     once = dump(path)
     second = await store.commit(step)
     assert once != before
     assert dump(path) == once
     assert second == replace(first, duplicate=True)
-    assert [event.seq for event in second.events] == [2, 3]
+    assert [event.seq for event in second.events] == [
+        told + number for number, _ in enumerate(first.events, 1)
+    ]
 
 
-def unknown_target(step: Step, team: Steps) -> Step:
-    nobody = replace(team.message("w1", "master"), target="nobody")
-    return replace(step, messages=(*step.messages, nobody))
+def unknown_target(team: Steps) -> Write:
+    return team.sent(replace(team.message("w1", "master"), target="nobody"))[0]
 
 
-def foreign_event(step: Step, team: Steps) -> Step:
-    return replace(step, events=(*step.events, replace(team.event(), session="s9")))
+def unfit_change(team: Steps) -> Write:
+    return team.change(AgentState.COMPLETED, AgentState.FAILED)
 
 
-def unfit_change(step: Step, team: Steps) -> Step:
-    change = StateChange(source=AgentState.COMPLETED, target=AgentState.FAILED)
-    return replace(step, changes=(*step.changes, change))
+def unwritable_event(team: Steps) -> Write:
+    return team.told("\ud800")
 
 
-def unwritable_event(step: Step, team: Steps) -> Step:
-    return replace(step, events=(*step.events, team.event(text="\ud800")))
-
-
-def unknown_value(step: Step, team: Steps) -> Step:
-    odd = replace(team.message("w1", "master"), payload={"text": object()})
-    return replace(step, messages=(*step.messages, odd))
+def unknown_value(team: Steps) -> Write:
+    return team.sent(replace(team.message("w1", "master"), payload={"text": object()}))[0]
 
 
 @pytest.mark.requirement("N18")
-@pytest.mark.parametrize(
-    "spoil", [unknown_target, foreign_event, unfit_change, unwritable_event, unknown_value]
-)
+@pytest.mark.parametrize("spoilt", [unknown_target, unfit_change, unwritable_event, unknown_value])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_step_that_fails_in_the_middle_leaves_nothing(
-    kind: str, spoil, store: SqliteStore, team: Steps, path: Path
+    kind: str, spoilt, store: SqliteStore, team: Steps, path: Path
 ):
     step = full_step(kind, team, await prepare(store, team))
     before = dump(path)
     with pytest.raises(PrsmError):
-        await store.commit(spoil(step, team))
+        await store.commit(replace(step, writes=(*step.writes, spoilt(team))))
     assert dump(path) == before
     assert not (await store.commit(step)).duplicate
 
@@ -152,12 +146,12 @@ async def test_a_step_that_fails_in_the_middle_leaves_nothing(
 async def test_an_answer_is_taken_by_its_id_while_older_messages_wait(
     store: SqliteStore, team: Steps
 ):
-    turn = team.open_turn("w1")
-    await store.commit(turn)
+    turn = team.turn("w1")
+    await store.commit(team.step("w1", turn))
     await store.commit(team.open_call(turn, team.call("c1"), "w1"))
     prompt = team.message("master", "w1", MessageType.USER_PROMPT)
     answer = team.message("master", "w1", MessageType.ANSWER, correlation_id="q1")
-    await store.commit(team.control("master", "notice", messages=(prompt, answer)))
+    await store.commit(team.step("master", *team.sent(prompt, answer)))
     by_correlation = {m.correlation_id: m for m in await store.inbox("s1")}
     used = (by_correlation["q1"].message_id,)
     await store.commit(team.close_call(turn, "c1", "w1", consumed=used))
@@ -171,15 +165,14 @@ async def test_a_child_cannot_be_spawned_under_an_ended_parent(store: SqliteStor
 
 
 async def test_a_name_is_unique_in_its_session(store: SqliteStore, team: Steps):
-    twin = team.spawn("w1", "master")
-    twin = replace(twin, agent=replace(twin.agent, agent_id="other"), agent_id="other")
+    twin = replace(team.spawn("w1", "master", agent_id="other"), agent_id="other")
     with pytest.raises(PrsmError, match=r"agents\.name"):
         await store.commit(twin)
 
 
 async def test_a_turn_belongs_to_its_agent(store: SqliteStore, team: Steps):
-    turn = team.open_turn("w1")
-    await store.commit(turn)
+    turn = team.turn("w1")
+    await store.commit(team.step("w1", turn))
     for step in (
         team.open_call(turn, team.call("c1"), "w2"),
         team.close_call(turn, "c1", "w2"),
@@ -193,8 +186,8 @@ async def test_a_turn_belongs_to_its_agent(store: SqliteStore, team: Steps):
 
 
 async def test_a_closed_turn_takes_no_more_calls(store: SqliteStore, team: Steps):
-    turn = team.open_turn("w1")
-    await store.commit(turn)
+    turn = team.turn("w1")
+    await store.commit(team.step("w1", turn))
     await store.commit(team.close_turn(turn, "w1"))
     with pytest.raises(PrsmError, match="is closed"):
         await store.commit(team.open_call(turn, team.call("c1"), "w1"))
@@ -202,27 +195,26 @@ async def test_a_closed_turn_takes_no_more_calls(store: SqliteStore, team: Steps
 
 async def test_grants_are_kept_in_order(store: SqliteStore, team: Steps):
     for name in ("master", "w1"):
-        await store.commit(team.control(name, "grant", data={"tool": "Bash", "rule": "make"}))
+        await store.commit(team.step(name, Granted(grant={"tool": "Bash", "rule": "make"})))
     grants = await store.grants("s1")
     assert [g["agent_id"] for g in grants] == [team.agent("master"), team.agent("w1")]
     assert grants[0]["data"] == {"tool": "Bash", "rule": "make"}
 
 
 async def test_a_run_names_its_engine_and_ends_once(store: SqliteStore, team: Steps, path: Path):
-    identity = {"pid": 12, "start": 3456, "boot_id": "b"}
     for run in ("r2", "r3"):
-        started = team.control(None, "run_started", run_id=run, data={"task": "t", **identity})
-        await store.commit(started)
+        started = RunStarted(task="t", workspace="", engine=("b", 12, 3456))
+        await store.commit(team.step(None, started, run_id=run))
     rows = dump(path)
     assert [row[1:] for row in rows["engines"]] == [(12, 3456, "b")]
     assert [(row[0], row[2]) for row in rows["runs"]] == [("s1-run", None), ("r2", 1), ("r3", 1)]
-    ended = {"run_id": "r3", "data": {"status": "failed", "error": "no"}}
-    await store.commit(team.control(None, "run_finished", **ended))
+    ended = RunFinished(status="failed", error="no", used={})
+    await store.commit(team.step(None, ended, run_id="r3"))
     with pytest.raises(PrsmError, match="not running"):
-        await store.commit(team.control(None, "run_finished", **ended))
+        await store.commit(team.step(None, ended, run_id="r3"))
 
 
 async def test_a_resume_token_can_be_kept_before_the_turn_ends(store: SqliteStore, team: Steps):
-    await store.commit(team.control("w1", "resume_token", data={"token": "thread-1"}))
+    await store.commit(team.step("w1", ThreadKept(thread="thread-1")))
     tokens = {row.descriptor.name: row.resume_token for row in await store.agents("s1")}
     assert tokens == {"master": None, "w1": "thread-1", "w2": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +16,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import Committed, Resolution, StateChange
+from prsm_core.domain.rows import Insert, Update
+from prsm_core.domain.steps import Committed, Telling, Write
 from prsm_core.domain.turns import AgentMessage, StopReason
-from prsm_core.errors import PrsmError, StoreError
+from prsm_core.domain.writes import AgentRestarted, MessagesConsumed, RequestOpened, ResultClaimed
+from prsm_core.errors import FencedError, PrsmError, StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.testing.memory_ledger import MemoryLedger
 from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
-from prsm_core.testing.store_contract import StoreContract, read_events
+from prsm_core.testing.store_contract import StoreContract, notices, read_events
 
 if TYPE_CHECKING:
-    from prsm_core.domain.steps import Step, TurnOpenStep
+    from collections.abc import Iterable
+
+    from prsm_core.domain.rows import Row
+    from prsm_core.domain.steps import Step
+    from prsm_core.domain.writes import TurnOpened
     from prsm_core.interfaces.store import Store
 
 
@@ -68,21 +74,20 @@ async def look(store: Store, session: str = "s1") -> dict[str, Any]:
 
 
 async def test_a_step_that_fails_at_its_very_end_leaves_no_trace(store, team):
-    turn, mail = team.open_turn("w1"), team.message("master", "w1")
-    await store.commit(turn)
+    turn, mail = team.turn("w1"), team.message("master", "w1")
+    await store.commit(team.step("w1", turn))
     await store.commit(team.open_call(turn, team.call("c1"), "w1"))
-    await store.commit(team.control("master", "notice", messages=(mail,)))
+    await store.commit(team.step("master", *team.sent(mail)))
     before = await look(store)
     broken = team.end(
         "w1",
-        close=team.close_call(turn, "c1", "w1", consumed=(mail.message_id,)).close,
-        messages=(replace(mail, target="nobody", message_id="new"),),
-        events=(team.event("w1"),),
+        team.answer(turn, "c1", consumed=(mail.message_id,)),
+        *team.sent(replace(mail, target="nobody", message_id="new")),
     )
     with pytest.raises(PrsmError):
         await store.commit(broken)
     assert await look(store) == before
-    await store.commit(replace(broken, messages=()))
+    await store.commit(replace(broken, writes=(*broken.writes[:2], broken.writes[-1])))
 
 
 async def test_a_follower_of_one_store_ends_when_it_closes_and_another_goes_on(store, team):
@@ -90,8 +95,41 @@ async def test_a_follower_of_one_store_ends_when_it_closes_and_another_goes_on(s
     await store.aclose()
     with pytest.raises(StoreError):
         await store.agents("s1")
-    await other.commit(team.control("w1", "notice", events=(team.event("w1"),)))
-    assert len(await read_events(other, "s1")) == 1
+    await other.commit(team.step("w1", team.told("more")))
+    assert await notices(other, "s1") == ["more"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promised(Write):
+    """A kind of fact that no store has heard of."""
+
+    texts = ("what",)
+    is_of_life = True
+
+    what: str
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        grant = {"session_id": step.session_id, "agent_id": step.agent_id, "created_at": step.at}
+        yield Insert("grants", {**grant, "data": {"promised": self.what}})
+        yield Update("agents", {"agent_id": step.agent_id}, {"waiting_on": self.what})
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        return step.telling("notice", {"level": "info", "text": self.what})
+
+
+async def test_a_new_kind_of_fact_needs_nothing_but_itself(store, team, tmp_path):
+    step = team.step("w1", Promised(what="soon"))
+    async with await SqliteStore.open(tmp_path / "ledger.db") as sqlite:
+        for given in (team.run_started(), team.spawn("master"), team.spawn("w1", "master")):
+            await sqlite.commit(given)
+        assert await sqlite.commit(step) == await store.commit(step)
+        rows = [(await one.agents("s1"))[1].waiting_on for one in (store, sqlite)]
+        assert rows == ["soon", "soon"]
+        [grant] = await sqlite.grants("s1")
+        assert grant["data"] == {"promised": "soon"}
+        await sqlite.commit(team.end("w1"))
+        with pytest.raises(FencedError):
+            await sqlite.commit(team.step("w1", Promised(what="too late")))
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -110,8 +148,8 @@ class Twins(RuleBasedStateMachine):
         self.steps = Steps()
         self.sqlite = self.runner.run(SqliteStore.open(self.folder / "ledger.db"))
         self.memory = MemoryStore()
-        self.turns: list[tuple[str, TurnOpenStep]] = []
-        self.calls: list[tuple[str, TurnOpenStep, str]] = []
+        self.turns: list[tuple[str, TurnOpened]] = []
+        self.calls: list[tuple[str, TurnOpened, str]] = []
         self.given: list[Step] = []
         self.mail = [("nothing", "a")]
         self.requests = ["nothing"]
@@ -135,45 +173,44 @@ class Twins(RuleBasedStateMachine):
 
     def likely(self, data, name: str) -> tuple[AgentState, int]:
         """Return a state and an incarnation, most often those the agent has."""
-        agent = self.memory.ledger.agents[self.steps.agent(name)]
+        agent = self.memory.ledger.tables["agents"][self.steps.agent(name)]
         if not data.draw(MOSTLY):
             return data.draw(STATES), data.draw(st.integers(1, 3))
-        return agent.state, agent.incarnation
+        return AgentState(agent["state"]), agent["incarnation"]
 
-    def control(self, data, name: str, act: str, **fields) -> bool:
-        changes: tuple[StateChange, ...] = ()
-        state, incarnation = self.likely(data, name)
-        if act in {"state", "restart"}:
-            changes = (StateChange(source=state, target=data.draw(STATES)),)
-        incarnation += act == "restart"
-        events = (self.steps.event(name),)
-        fields = {"incarnation": incarnation, "changes": changes, "events": events, **fields}
-        return self.commit(self.steps.control(name, act, **fields))
+    def write(self, data, name: str, *writes: Write) -> bool:
+        _, incarnation = self.likely(data, name)
+        told = self.steps.told()
+        return self.commit(self.steps.step(name, *writes, told, incarnation=incarnation))
 
     @rule(name=st.sampled_from(["a", "d", "e", "f"]), parent=st.sampled_from(["a", "b", None]))
     def spawn(self, name, parent):
         self.commit(self.steps.spawn(name, parent))
 
-    @rule(data=st.data(), name=NAMES, act=st.sampled_from(["state", "restart"]))
-    def act(self, data, name, act):
-        self.control(data, name, act, prompt=data.draw(st.sampled_from([None, "again"])))
+    @rule(data=st.data(), name=NAMES, restarts=st.booleans())
+    def change(self, data, name, restarts):
+        state, incarnation = self.likely(data, name)
+        prompt = data.draw(st.sampled_from([None, "again"]))
+        anew = [AgentRestarted(prompt=prompt)] * restarts
+        change = self.steps.change(state, data.draw(STATES))
+        self.commit(self.steps.step(name, *anew, change, incarnation=incarnation + restarts))
 
     @rule(data=st.data(), name=NAMES)
     def finishing(self, data, name):
         result = AgentResult(agent_id=name, success=True, summary="done")
-        self.control(data, name, "finishing", result=data.draw(st.sampled_from([None, result])))
+        self.write(data, name, ResultClaimed(result=result))
 
     @rule(data=st.data(), source=NAMES, to=NAMES, kind=st.sampled_from(list(MessageType)))
     def send(self, data, source, to, kind):
         _, incarnation = self.likely(data, to)
         message = self.steps.message(source, to, kind, incarnation=incarnation)
         copies = 1 if data.draw(MOSTLY) else 2
-        if self.control(data, source, "notice", messages=(message,) * copies):
+        if self.write(data, source, *self.steps.sent(*(message,) * copies)):
             self.mail.append((message.message_id, to))
 
     @rule(data=st.data(), name=NAMES)
     def consume(self, data, name):
-        self.control(data, name, "notice", consumed=self.some_mail(data, name))
+        self.write(data, name, MessagesConsumed(messages=self.some_mail(data, name)))
 
     def some_mail(self, data, name: str) -> tuple[str, ...]:
         """Return ids of messages, most often one that the agent was sent."""
@@ -184,30 +221,24 @@ class Twins(RuleBasedStateMachine):
     @rule(data=st.data(), name=NAMES)
     def ask(self, data, name):
         request = self.steps.request(name)
-        if self.control(data, name, "request", requests=(request,)):
+        if self.write(data, name, RequestOpened(request=request)):
             self.requests.append(request.request_id)
 
     @rule(data=st.data(), name=NAMES)
     def resolve(self, data, name):
         wanted = data.draw(st.sampled_from(self.requests))
-        resolution = Resolution(request_id=wanted, answer={"verdict": "once"}, by="user")
-        self.control(data, name, "resolve", resolutions=(resolution,))
+        self.write(data, name, self.steps.resolved(wanted))
 
     @rule(data=st.data(), name=NAMES)
     def open_turn(self, data, name):
-        agent = self.memory.ledger.agents[self.steps.agent(name)]
-        number = agent.next_turn + (not data.draw(MOSTLY))
+        agent = self.memory.ledger.tables["agents"][self.steps.agent(name)]
+        number = agent.get("next_turn", 1) + (not data.draw(MOSTLY))
         parents = [None, *(turn.turn_id for _, turn in self.turns[-2:])]
         label = f"s1/{name}" if data.draw(MOSTLY) else "s1/a"
-        step = self.steps.open_turn(
-            name,
-            number,
-            incarnation=self.likely(data, name)[1],
-            parent_turn_id=data.draw(st.sampled_from(parents)),
-            session_label=label,
-        )
-        if self.commit(step):
-            self.turns.append((name, step))
+        parent = data.draw(st.sampled_from(parents))
+        turn = self.steps.turn(name, number, parent_turn_id=parent, session_label=label)
+        if self.write(data, name, turn):
+            self.turns.append((name, turn))
 
     @precondition(lambda self: self.turns)
     @rule(data=st.data())
@@ -251,17 +282,14 @@ class Twins(RuleBasedStateMachine):
             cost_usd=data.draw(st.sampled_from([None, 0.5])),
         )
         _, incarnation = self.likely(data, name)
-        fields = {"incarnation": incarnation, "result": result, "events": (self.steps.event(name),)}
-        self.commit(self.steps.close_turn(turn, name, **fields))
+        self.commit(self.steps.close_turn(turn, name, incarnation=incarnation, result=result))
 
     @rule(data=st.data(), name=NAMES, to=st.sampled_from([*ENDS, AgentState.RUNNING]))
     def end(self, data, name, to):
         state, incarnation = self.likely(data, name)
         request = None if data.draw(MOSTLY) else data.draw(st.sampled_from(self.requests))
-        ends = (Resolution(request_id=request, answer={}, by="agent_ended"),) if request else ()
-        events = (self.steps.event(name),)
-        fields = {"incarnation": incarnation, "resolutions": ends, "events": events}
-        self.commit(self.steps.end(name, state, to, **fields))
+        ends = [self.steps.resolved(request, by="agent_ended")] if request else []
+        self.commit(self.steps.end(name, *ends, source=state, target=to, incarnation=incarnation))
 
     @rule(data=st.data())
     def repeat(self, data):

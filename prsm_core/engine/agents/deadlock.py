@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.writes import Told
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:
@@ -68,10 +69,8 @@ class KnotResolver:
         holder.reminders.append(question.message.correlation_id or "")
         manager.detector.moved(holder.agent_id)
         manager.runtime.router.wake(holder.agent_id)
-        event = self._event(holder, members, waits, "reminder", None)
-        manager.runtime.background.launch(
-            manager.control(holder, "reminder", events=(event,)), name="deadlock reminder"
-        )
+        told = _told(members, waits, "reminder", None)
+        manager.runtime.background.launch(manager.write(holder, told), name="deadlock reminder")
 
     def _sacrifice(
         self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
@@ -79,35 +78,18 @@ class KnotResolver:
         manager = self._manager
         victim.is_condemned = True
         manager.detector.moved(victim.agent_id)
-        event = self._event(victim, members, waits, "victim", victim.agent_id)
-        manager.runtime.background.launch(self._fail(victim, waits, event), name="deadlock victim")
+        told = _told(members, waits, "victim", victim.agent_id)
+        manager.runtime.background.launch(self._fail(victim, waits, told), name="deadlock victim")
 
-    async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], event: Any) -> None:
+    async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], told: Told) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
         error = DeadlockDetectedError(f"deadlock: {names}")
         try:  # at once: the provider may take seconds to let go of the victim
-            await self._manager.control(victim, "deadlock", events=(event,))
+            await self._manager.write(victim, told)
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
         await self._manager.lives.stop(victim)
         await self._manager.fail_agent(victim, error.message, error.code)
-
-    def _event(
-        self,
-        agent: AgentRecord,
-        members: list[AgentRecord],
-        waits: list[dict[str, Any]],
-        action: str,
-        victim: str | None,
-    ) -> Any:
-        return self._manager.runtime.journal.event(
-            "deadlock_detected",
-            agent.agent_id,
-            agents=sorted(record.agent_id for record in members),
-            waits=waits,
-            victim=victim,
-            action=action,
-        )
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
         targets = {
@@ -121,6 +103,14 @@ class KnotResolver:
             "on": record.waiting_on or "",
             "targets": sorted(targets),
         }
+
+
+def _told(
+    members: list[AgentRecord], waits: list[dict[str, Any]], action: str, victim: str | None
+) -> Told:
+    agents = sorted(record.agent_id for record in members)
+    data = {"agents": agents, "waits": waits, "victim": victim, "action": action}
+    return Told(kind="deadlock_detected", data=data)
 
 
 def _depth_and_age(record: AgentRecord) -> tuple[int, float, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import AgentError, ErrorKind
+from prsm_core.domain.writes import ModelSwitched, Told
 from prsm_core.engine.providers.breaker import FAILURES
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.profiles import NOT_LOGGED_IN
@@ -140,16 +141,14 @@ class Failover:
                 continue
             record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
             self._failures = 0
-            data = {
-                "provider": choice.provider,
-                "model": choice.model,
-                "reasoning_effort": choice.reasoning_effort,
-            }
-            text = f"model {was.name} gave up ({why}): {choice.name} takes over"
-            event = manager.runtime.journal.event(
-                "notice", record.agent_id, level="warning", text=text
+            switched = ModelSwitched(
+                provider=choice.provider,
+                model=choice.model,
+                reasoning_effort=choice.reasoning_effort,
             )
-            await manager.control(record, "model", data=data, events=(event,))
+            text = f"model {was.name} gave up ({why}): {choice.name} takes over"
+            told = Told(kind="notice", data={"level": "warning", "text": text})
+            await manager.write(record, switched, told)
             return True
         return False
 

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType, RoutedMessage
-from prsm_core.domain.steps import AgentEndStep, ControlStep, SpawnStep, StateChange
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    MessageSent,
+    StateChanged,
+    Told,
+)
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.lives import Lives, result_within
 from prsm_core.engine.agents.session import AgentSession
-from prsm_core.engine.evidence.evidence import with_evidence
 from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.spawn.idle import IdleChildren
@@ -32,11 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
-    from prsm_core.domain.events import Event
-    from prsm_core.domain.steps import CallClose, Committed, Step
+    from prsm_core.domain.steps import Committed, Write
+    from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.runtime import Runtime
-
-StepT = TypeVar("StepT", bound="Step")
 
 WAIT_MARGIN_SECONDS = 60.0
 
@@ -58,15 +63,16 @@ class AgentManager:
         self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
         self.is_stopped = False  # the engine closes: no session is started any more
 
-    def build(self, kind: type[StepT], record: AgentRecord, **fields: Any) -> StepT:
+    def build(self, record: AgentRecord, *writes: Write) -> Step:
         """Build a step of this agent and incarnation, with a new step id."""
-        return kind(
+        return Step(
             step_id=record.next_step_id(),
             session_id=record.descriptor.session_id,
             run_id=self.runtime.journal.run_id,
             agent_id=record.agent_id,
             incarnation=record.incarnation,
-            **fields,
+            at=self.runtime.clock.time(),
+            writes=writes,
         )
 
     async def commit(
@@ -80,8 +86,8 @@ class AgentManager:
         router = self.runtime.router
 
         def deliver() -> None:
-            for message in step.messages:
-                router.send(message)
+            for sent in step.all(MessageSent):
+                router.send(sent.message)
             if step.agent_id is not None and consumed:
                 router.consumed(step.agent_id, consumed)
                 self.idle.read(step.agent_id, consumed)
@@ -91,9 +97,9 @@ class AgentManager:
 
         return await self.runtime.journal.commit(step, deliver)
 
-    async def control(self, record: AgentRecord, act: str, **fields: Any) -> None:
-        """Commit a ControlStep of this agent."""
-        await self.commit(self.build(ControlStep, record, act=act, **fields))
+    async def write(self, record: AgentRecord, *writes: Write) -> None:
+        """Commit a step of this agent."""
+        await self.commit(self.build(record, *writes))
 
     def move(
         self,
@@ -103,36 +109,30 @@ class AgentManager:
         *,
         waiting_on: str | None = None,
         trigger: str | None = None,
-    ) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
-        """Change the state in memory; return the changes and events the next step must carry."""
+    ) -> tuple[StateChanged, ...]:
+        """Change the state in memory; return what the next step must carry."""
         source = record.state
         if trigger is None:
             path = path_to(source, target)
         else:
             validate_transition(source, target, trigger=trigger)
             path = (target,)
-        changes, events = [], []
+        changes = []
         for state in path:
-            changes.append(
-                StateChange(
-                    source=source,
-                    target=state,
-                    reason=reason,
-                    waiting_on=waiting_on if state is target else None,
-                )
-            )
-            data = {"from": source.value, "to": state.value, "reason": reason}
-            events.append(
-                self.runtime.journal.event_of("agent_state_changed", record.agent_id, data)
-            )
+            on = waiting_on if state is target else None
+            changes.append(StateChanged(source=source, target=state, reason=reason, waiting_on=on))
             source = state
         record.set_state(target)
         record.waiting_on = waiting_on
-        return tuple(changes), tuple(events)
+        return tuple(changes)
 
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
         runtime = self.runtime
+        if alias is not None and runtime.journal.redactor.finds(alias):
+            raise AgentSpawnError(
+                "the agent's name holds a secret", hint="choose another name or leave it out"
+            )
         return Identity(
             agent_id=runtime.ids.agent(),
             alias=choose_alias(alias, request.role, self.roster.taken_names),
@@ -184,23 +184,9 @@ class AgentManager:
         record = AgentRecord(descriptor)
         self.roster.enlist(record)
         self.leases.enter(record)
-        spawned = self.runtime.journal.event(
-            "agent_spawned",
-            descriptor.agent_id,
-            name=descriptor.name,
-            parent=descriptor.parent_id,
-            role=descriptor.role.value,
-            provider=descriptor.provider,
-            model=descriptor.model,
-            depth=descriptor.depth,
-            prompt=descriptor.prompt,
-        )
         late = self.runtime.enforcement.tell_parts(descriptor.provider, descriptor.agent_id)
-        notices = [
-            self.runtime.journal.event("notice", descriptor.agent_id, level="warning", text=line)
-            for line in late
-        ]
-        step = self.build(SpawnStep, record, agent=descriptor, events=(spawned, *notices))
+        notices = [Told(kind="notice", data={"level": "warning", "text": line}) for line in late]
+        step = self.build(record, AgentSpawned(agent=descriptor), *notices)
         try:
             await self.commit(step, then=lambda: self._begin_life(record))
         except PrsmError:  # nothing was written, so there is no such agent
@@ -233,12 +219,10 @@ class AgentManager:
         self.runtime.budgets.launch_agent(record.descriptor)
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
-        changes, events = self.move(record, target, "restarted", trigger=RESTART)
+        changes = self.move(record, target, "restarted", trigger=RESTART)
         record.begin_incarnation(new_prompt, target)
         self.roster.revive(record)
-        step = self.build(
-            ControlStep, record, act=RESTART, prompt=new_prompt, changes=changes, events=events
-        )
+        step = self.build(record, AgentRestarted(prompt=new_prompt), *changes)
         await self.commit(step, then=lambda: self._begin_life(record))
         return record
 
@@ -282,8 +266,7 @@ class AgentManager:
         result: AgentResult,
         *,
         reason: str = "",
-        close: CallClose | None = None,
-        events: tuple[Event, ...] = (),
+        answer: CallClosed | None = None,
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
@@ -293,7 +276,7 @@ class AgentManager:
             return record.result or result
         before = record.state, record.waiting_on
         try:
-            return await self._end(record, state, result, reason, close, events)
+            return await self._end(record, state, result, reason, answer)
         except Exception as error:
             if record.ended.done() or not is_unfit(error):
                 raise
@@ -308,39 +291,29 @@ class AgentManager:
         state: AgentState,
         result: AgentResult,
         reason: str,
-        close: CallClose | None = None,
-        events: tuple[Event, ...] = (),
+        answer: CallClosed | None = None,
     ) -> AgentResult:
         self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
         now, began = self.runtime.clock.now(), record.started_at
         elapsed = 0.0 if began is None else now - began
         record.result = result = replace(result, duration=round(elapsed, 3))
-        changes, moved = self.move(record, state, reason)
-        moved = with_evidence(moved, result)
-        resolutions, closed = self.runtime.desk.close_agent(record.agent_id, "agent_ended")
-        message, routed = self._task_result(record, result)
-        step = self.build(
-            AgentEndStep,
-            record,
-            result=result,
-            close=close,
-            changes=changes,
-            messages=message,
-            resolutions=resolutions,
-            events=(*events, *closed, *moved, *routed),
-        )
+        changes = self.move(record, state, reason)
+        resolved = self.runtime.desk.close_agent(record.agent_id, "agent_ended")
+        answers = () if answer is None else (answer,)
+        told = self._task_result(record, result)
+        end = AgentEnded(result=result)
+        step = self.build(record, *answers, *resolved, end, *changes, *told)
         await self.commit(step, then=lambda: self._settle(record))
         return result
 
-    def _task_result(
-        self, record: AgentRecord, result: AgentResult
-    ) -> tuple[tuple[RoutedMessage, ...], tuple[Event, ...]]:
+    def _task_result(self, record: AgentRecord, result: AgentResult) -> tuple[MessageSent, ...]:
         parent = self.roster.parent_of(record)
         if parent is None or parent.state.is_terminal:
-            return (), ()
-        message = self.message(record, MessageType.TASK_RESULT, parent.agent_id, result.to_dict())
+            return ()
+        payload = result.to_dict()
+        message = self.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
         record.told = message.message_id
-        return (message,), (self.routed(message),)
+        return (MessageSent(message=message),)
 
     def _settle(self, record: AgentRecord) -> None:
         record.ended.set_result(None)
@@ -432,14 +405,3 @@ class AgentManager:
             incarnation=self.roster.get(target).incarnation,
             created_at=self.runtime.clock.time(),
         )
-
-    def routed(self, message: RoutedMessage) -> Event:
-        """Build the event that tells of a message."""
-        data = {
-            "mid": message.message_id,
-            "kind": message.type.value,
-            "from": message.source,
-            "to": message.target,
-            "correlation_id": message.correlation_id,
-        }
-        return self.runtime.journal.event_of("message_routed", message.source, data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.steps import ControlStep
+from prsm_core.domain.writes import MessagesConsumed, MessageSent
 from prsm_core.engine.turns.context import render_messages
 from prsm_core.errors import ConfigError, MessageRoutingError
 
@@ -44,8 +44,7 @@ async def prompt_agent(manager: AgentManager, agent_id: str, text: str, delivery
         )
     manager.runtime.router.check(agent_id)
     message = manager.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
-    events = (manager.routed(message),)
-    await manager.control(record, "prompt", messages=(message,), events=events)
+    await manager.write(record, MessageSent(message=message))
     runtime = manager.runtime  # whoever prompts has perhaps mended something, and says so
     runtime.broker.changed_by_hand(record.descriptor.cwd, runtime.workspace)
     turn = _busy_turn(manager, record)
@@ -81,6 +80,6 @@ async def _inject(
         if not taken:
             router.unclaim(record.agent_id, (wanted,))
     if taken:
-        step = manager.build(ControlStep, record, act="steer", consumed=(wanted,))
+        step = manager.build(record, MessagesConsumed(messages=(wanted,)))
         await manager.commit(step, consumed=(wanted,))
     return taken

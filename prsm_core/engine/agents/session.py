@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
+from prsm_core.domain.writes import MessageSent
 from prsm_core.engine.agents.external import settle_left
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.slots import SlotLease, Slots
@@ -36,9 +37,8 @@ from prsm_core.errors import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from prsm_core.domain.events import Event
-    from prsm_core.domain.steps import StateChange
     from prsm_core.domain.turns import TurnResult
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.tools.table import ToolSet
     from prsm_core.engine.turns.calls import Call
@@ -142,11 +142,11 @@ class AgentSession:
         """Hold a slot; waits in line for it."""
         await self._lease.acquire()
 
-    def resume_changes(self) -> tuple[tuple[StateChange, ...], tuple[Event, ...]]:
+    def resume_changes(self) -> tuple[StateChanged, ...]:
         """Return the changes that make a waiting agent run again; none when it holds no slot."""
         if self.record.state in _WAITING and self._lease.held:
             return self.manager.move(self.record, AgentState.RUNNING, "answered")
-        return (), ()
+        return ()
 
     async def calls_changed(self) -> None:
         """Become WAITING, and give the slot back, if everything the agent does is waiting."""
@@ -179,24 +179,21 @@ class AgentSession:
             if self.turn is not None and self.turn.is_blocked():  # it rests again already
                 self._lease.release()
                 return
-            changes, events = self.resume_changes()
+            changes = self.resume_changes()
             if changes:
-                await self.manager.control(self.record, "state", changes=changes, events=events)
+                await self.manager.write(self.record, *changes)
 
     async def _wait_in(self, state: AgentState, on: str, waits: Sequence[Wait]) -> None:
         """Let go of the slot and be blocked by these waits; a knot is found here and now."""
-        changes: tuple[StateChange, ...] = ()
-        events: tuple[Event, ...] = ()
+        changes: tuple[StateChanged, ...] = ()
         if (self.record.state, self.record.waiting_on) != (state, on):
-            changes, events = self.manager.move(
-                self.record, state, f"waits for {on}", waiting_on=on
-            )
+            changes = self.manager.move(self.record, state, f"waits for {on}", waiting_on=on)
         self._lease.release()
         self._waits = waits
         if not self.record.is_condemned:
             self.manager.detector.blocked(self.record.agent_id, [wait.edge() for wait in waits])
         if changes:
-            await self.manager.control(self.record, "state", changes=changes, events=events)
+            await self.manager.write(self.record, *changes)
 
     async def run(self) -> None:
         """Live from PENDING to the end; every end is settled, also that by surprise."""
@@ -236,8 +233,7 @@ class AgentSession:
         record, manager = self.record, self.manager
         await self.take_slot()
         if record.state is AgentState.PENDING:
-            changes, events = manager.move(record, AgentState.STARTING, "slot taken")
-            await manager.control(record, "state", changes=changes, events=events)
+            await manager.write(record, *manager.move(record, AgentState.STARTING, "slot taken"))
         prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
         while prompt is not None and not self._is_stopped:
             prompt = replace(prompt, history=await self._lost_history())
@@ -447,9 +443,7 @@ class AgentSession:
                 {"error": "parent_did_not_answer"},
                 correlation_id,
             )
-            await manager.control(
-                record, "refuse", messages=(refusal,), events=(manager.routed(refusal),)
-            )
+            await manager.write(record, MessageSent(message=refusal))
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""

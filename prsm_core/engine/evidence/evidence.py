@@ -7,7 +7,7 @@ failing gate sends the agent back, so that it can mend what it broke.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,6 @@ from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prsm_core.domain.agents import AgentResult
-    from prsm_core.domain.events import Event
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.evidence.gates import GateVerdict
 
@@ -127,13 +125,3 @@ class Proof:
 def _told(verdict: GateVerdict) -> str:
     told = f"gate {verdict.name} {verdict.problem}"
     return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
-
-
-def with_evidence(events: Sequence[Event], result: AgentResult) -> tuple[Event, ...]:
-    """Return the events of an agent's end; the last tells how far its success was looked into."""
-    *others, last = events
-    if not result.success:
-        return (*others, last)
-    told = {"evidence": result.evidence, "evidence_gaps": list(result.evidence_gaps)}
-    by = {"evidence_by": list(result.evidence_by)} if result.evidence_by else {}
-    return (*others, replace(last, data={**last.data, **told, **by}))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.permissions import Allow, Answer, Deny
-from prsm_core.domain.steps import HumanRequest, Resolution
+from prsm_core.domain.steps import HumanRequest
+from prsm_core.domain.writes import RequestOpened, RequestResolved
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 from prsm_core.permissions.before import WorkspaceFiles
@@ -23,8 +24,8 @@ from prsm_core.permissions.edits import find_change
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
+    from prsm_core.domain.steps import Write
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.requests.rules import RuleKeeper
     from prsm_core.engine.state import AgentRecord
@@ -41,10 +42,10 @@ ON_ASK = "on_ask"  # who answered, where the user's rule stood in for a person
 
 
 class Commit(Protocol):
-    """How the desk writes: AgentManager.control."""
+    """How the desk writes: AgentManager.write."""
 
-    async def __call__(self, record: AgentRecord, act: str, **fields: Any) -> None:
-        """Commit a ControlStep of this agent."""
+    async def __call__(self, record: AgentRecord, *writes: Write) -> None:
+        """Commit a step of this agent."""
         ...
 
 
@@ -130,20 +131,18 @@ class HumanDesk:
         `again` decides the request once more, when rules have changed meanwhile.
         """
         options = self._rules.answers(ask)
-        asked = self._journal.event(
-            "permission_requested",
-            record.agent_id,
-            request=request_id,
-            tool=request.tool,
-            command=request.command,
-            paths=list(request.paths),
-            reason=ask.reason,
-            parts=list(ask.parts),
-            options=list(options),
-            rules=self._rules.rules(ask),
+        asked = {
+            "request": request_id,
+            "tool": request.tool,
+            "command": request.command,
+            "paths": list(request.paths),
+            "reason": ask.reason,
+            "parts": list(ask.parts),
+            "options": list(options),
+            "rules": self._rules.rules(ask),
             **_asker(ask),
             **_edit(request, self._workspace),
-        )
+        }
         opened = _Open(record, "permission", options, ask=ask, again=again)
         if not self._policy.interactive:
             self._stand_in(opened)
@@ -154,13 +153,11 @@ class HumanDesk:
         self, record: AgentRecord, request_id: str, question: Question
     ) -> tuple[Answer | None, str]:
         """Ask a person; None means that nobody answered, the second value says why."""
-        asked = self._journal.event(
-            "question_asked",
-            record.agent_id,
-            request=request_id,
-            question=question.text,
-            options=list(question.options),
-        )
+        asked = {
+            "request": request_id,
+            "question": question.text,
+            "options": list(question.options),
+        }
         opened = _Open(record, "question", choices=question.options)
         if not self._policy.interactive:
             self._stand_in(opened)
@@ -222,16 +219,14 @@ class HumanDesk:
             if request.row is not None and request.answer is None
         )
 
-    def close_agent(
-        self, agent_id: str, by: str
-    ) -> tuple[tuple[Resolution, ...], tuple[Event, ...]]:
+    def close_agent(self, agent_id: str, by: str) -> tuple[RequestResolved, ...]:
         """End the open requests of an agent; the next step of the caller must carry the result."""
         ends = []
         for request_id, request in self._open.items():
             if request.record.agent_id == agent_id and not request.recorded:
                 request.settle({}, by)
                 ends.append(self._end_of(request_id, request))
-        return tuple(end for end, _ in ends), tuple(event for _, event in ends)
+        return tuple(ends)
 
     def _stand_in(self, request: _Open) -> None:
         """Answer at once, since no person will."""
@@ -245,27 +240,28 @@ class HumanDesk:
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
             self.refused = True
 
-    async def _ask(self, request_id: str, request: _Open, asked: Event) -> Mapping[str, Any]:
+    async def _ask(
+        self, request_id: str, request: _Open, asked: dict[str, Any]
+    ) -> Mapping[str, Any]:
         record = request.record
         row = HumanRequest(
             request_id=request_id,
             agent_id=record.agent_id,
             kind=request.kind,
-            payload=dict(asked.data),
-            opened_at=asked.ts,
+            payload=self._journal.redact(asked),  # people see it, too
+            opened_at=self._clock.time(),
         )
         request.row = row
         self._open[request_id] = request
         try:
-            await self._commit(record, "request", requests=(row,), events=(asked,))
+            await self._commit(record, RequestOpened(request=row))
             await self._until_settled(request)
         finally:
             request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
             self._remember(request_id, request)
             if not request.recorded:
-                end, event = self._end_of(request_id, request)
-                await self._commit(record, "resolve", resolutions=(end,), events=(event,))
+                await self._commit(record, self._end_of(request_id, request))
         return request.answer or {}
 
     def _remember(self, request_id: str, request: _Open) -> None:
@@ -287,18 +283,17 @@ class HumanDesk:
             else:
                 await first_of(self._clock, min(left, alone), request.done.wait)
 
-    def _end_of(self, request_id: str, request: _Open) -> tuple[Resolution, Event]:
+    def _end_of(self, request_id: str, request: _Open) -> RequestResolved:
         """Return what some step must carry, once, about the end of a request."""
         request.recorded = True
-        answer = request.answer or {}
-        end = Resolution(request_id=request_id, answer=answer, by=request.by)
-        said: dict[str, Any] = {"request": request_id, "by": request.by, "via": request.via}
-        if request.kind == "permission":
-            said["verdict"] = answer.get("verdict", "deny")
-            said |= _asker(request.ask)
-            return end, self._journal.event("permission_resolved", request.record.agent_id, **said)
-        said["answer"] = answer or None
-        return end, self._journal.event("question_answered", request.record.agent_id, **said)
+        return RequestResolved(
+            request_id=request_id,
+            kind=request.kind,
+            answer=request.answer or {},
+            by=request.by,
+            via=request.via,
+            check=None if request.ask is None else request.ask.check,
+        )
 
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
-from prsm_core.domain.steps import CallCloseStep, ControlStep
+from prsm_core.domain.writes import ResultClaimed, Told
 from prsm_core.engine.evidence.evidence import Level
 from prsm_core.engine.requests.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
 from prsm_core.engine.tools.communication import describe_message
@@ -27,8 +27,7 @@ async def report_progress(call: Call) -> Reply:
     said = {"status": call.args["status"], "percent": call.args.get("percent")}
     if record.descriptor.parent_id is not None:
         manager.roster.get(record.descriptor.parent_id).progress[record.agent_id] = said
-    event = manager.runtime.journal.event("progress_reported", record.agent_id, **said)
-    await call.open(events=(event,))
+    await call.open(told=(Told(kind="progress_reported", data=said),))
     return Reply({"ok": True})
 
 
@@ -66,8 +65,7 @@ async def task_complete(call: Call) -> Reply:
         AgentState.COMPLETED,
         result,
         reason="task_complete",
-        close=call.close_with(outcome),
-        events=(call.finished_event(outcome),),
+        answer=call.close_with(outcome),
     )
     return reply
 
@@ -92,15 +90,12 @@ async def _claim(call: Call, result: AgentResult, outcome: ToolOutcome) -> None:
         for child in record.children:
             manager.runtime.router.wake(child)  # their questions have no one to answer them now
 
-    finishing = manager.build(ControlStep, record, act="finishing", result=result)
-    await manager.commit(finishing, then=tell)
-    step = manager.build(
-        CallCloseStep,
-        record,
-        close=call.close_with(outcome),
-        events=(call.finished_event(outcome),),
-    )
-    await manager.commit(step)
+    step = manager.build(record, ResultClaimed(result=result), call.close_with(outcome))
+    try:
+        await manager.commit(step, then=tell)
+    except Exception:
+        call.reopen()  # nothing was written: the refusal is its answer
+        raise
 
 
 def _refuse_unread_prompts(call: Call) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Deny
-from prsm_core.domain.steps import CallClose, CallCloseStep, CallOpenStep
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentToolCall, cut_result
+from prsm_core.domain.writes import CallClosed, CallOpened, MessageSent, Told
 from prsm_core.engine.failing import breaks_ledger, describe
 from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.clocks import first_of
@@ -104,28 +104,15 @@ class Call:
             **fields,
         )
 
-    async def open(self, *messages: RoutedMessage, events: tuple[Any, ...] = ()) -> None:
+    async def open(self, *messages: RoutedMessage, told: tuple[Told, ...] = ()) -> None:
         """Commit the call and the messages it sends; done by itself where a handler does not."""
         if self.opened:
             raise OrchestrationError(f"call {self.id} was opened twice")
         self.opened = True
-        manager, record = self.manager, self.record
-        started = manager.runtime.journal.event(
-            "tool_call_started",
-            record.agent_id,
-            call=self.id,
-            tool=self.name,
-            arguments=dict(self.args),
-            orchestration=True,
-        )
-        step = manager.build(
-            CallOpenStep,
-            record,
-            turn_id=self.turn_id,
-            call=self.row(),
-            messages=messages,
-            events=(started, *events, *(manager.routed(m) for m in messages)),
-        )
+        manager = self.manager
+        opened = CallOpened(turn_id=self.turn_id, call=self.row())
+        sent = [MessageSent(message=message) for message in messages]
+        step = manager.build(self.record, opened, *told, *sent)
         try:
             await manager.commit(step)
         except Exception:
@@ -171,33 +158,40 @@ class Call:
         """Whether a committed message that matches waits in the agent's mailbox."""
         return self.manager.runtime.router.has_unread(self.record.agent_id, match)
 
-    def close_with(self, outcome: ToolOutcome) -> CallClose:
+    def close_with(self, outcome: ToolOutcome) -> CallClosed:
         """Return the stored form of the answer; the call counts as closed from now on."""
         self.closed = True
         self.outcome = outcome
-        return CallClose(
+        return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,
             status="failed" if outcome.is_error else "completed",
             result=cut_result(outcome.text),
             consumed=tuple(self.consumed),
             at_ms=self.session.now_ms(),
-        )
-
-    def finished_event(self, outcome: ToolOutcome | None = None) -> Any:
-        """Build the event that tells of the call's end; without an outcome it was cut off."""
-        outcome = outcome or ToolOutcome(text=_ENDED, is_error=True)
-        text = cut_result(outcome.text)
-        return self.manager.runtime.journal.event(
-            "tool_call_finished",
-            self.record.agent_id,
-            call=self.id,
-            status="failed" if outcome.is_error else "completed",
-            result=None if outcome.is_error else text,
-            error=text if outcome.is_error else None,
-            duration_s=(self.session.now_ms() - self.started_at_ms) / 1000,
+            duration_s=self._seconds(),
             exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
         )
+
+    def reopen(self) -> None:
+        """Count as open: the answer could not be stored."""
+        self.closed = False
+        self.outcome = None
+
+    def cut_off(self) -> Told:
+        """Return what tells of the end of a call that has no answer; its turn stores the rest."""
+        data = {
+            "call": self.id,
+            "status": "failed",
+            "result": None,
+            "error": _ENDED,
+            "duration_s": self._seconds(),
+            "exit_code": None,
+        }
+        return Told(kind="tool_call_finished", data=data)
+
+    def _seconds(self) -> float:
+        return (self.session.now_ms() - self.started_at_ms) / 1000
 
 
 def turn_over() -> ToolOutcome:
@@ -277,7 +271,8 @@ class TurnCalls:
 
     def unique_id(self, call_id: str | None) -> str:
         """Return the vendor's id of a call, or one like it that no call of the turn has."""
-        wanted = call_id or self._session.manager.runtime.ids.ulid()
+        runtime = self._session.manager.runtime
+        wanted = runtime.journal.redact(call_id) if call_id else runtime.ids.ulid()
         number, unique = 1, wanted
         while unique in self.rows:  # some vendors use an id twice in one turn
             number += 1
@@ -363,14 +358,8 @@ class TurnCalls:
         call.wait = None
         if not session.stays_blocked(call):
             await session.take_slot()
-        changes, moved = session.resume_changes()
-        step = session.manager.build(
-            CallCloseStep,
-            session.record,
-            close=call.close_with(outcome),
-            changes=changes,
-            events=(*moved, call.finished_event(outcome)),
-        )
+        changes = session.resume_changes()
+        step = session.manager.build(session.record, *changes, call.close_with(outcome))
         await session.manager.commit(step, consumed=call.consumed)
 
     def _finish_row(self, call: Call) -> None:

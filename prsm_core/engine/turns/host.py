@@ -14,6 +14,7 @@ from prsm_core.domain.permissions import (
     PermissionContext,
     PermissionRequest,
 )
+from prsm_core.domain.writes import Granted
 from prsm_core.engine.requests.human import (
     ALLOWING,
     NO_ANSWER,
@@ -233,7 +234,7 @@ class SessionHost:
     async def _grant(self, request: PermissionRequest) -> None:
         session = self._session
         grant = session.manager.runtime.broker.grant(session.record.agent_id, request)
-        await session.manager.control(session.record, "grant", data=grant)
+        await session.manager.write(session.record, Granted(grant=grant))
 
     def _leased(self) -> Leases:
         manager, descriptor = self._session.manager, self._session.record.descriptor

@@ -6,10 +6,9 @@ import asyncio
 import math
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.domain.steps import TurnCloseStep, TurnOpenStep
 from prsm_core.domain.turns import (
     AgentError,
     AgentMessage,
@@ -25,6 +24,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
+from prsm_core.domain.writes import Told, TurnClosed, TurnOpened
 from prsm_core.engine.failing import describe, is_unfit
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.turns.calls import Call
     from prsm_core.interfaces.provider import ProviderSession
@@ -167,25 +168,19 @@ class TurnRun:
         session, record = self._session, self._session.record
         manager = session.manager
         descriptor = record.descriptor
-        journal = manager.runtime.journal
-        events = [
-            journal.event("turn_started", record.agent_id, turn=self.turn_id, n=self.fold.number)
-        ]
+        said: list[Told] = []
         current = None
         prompt = session.stuck.begin_turn(self._prompt.text)
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
-            events.append(self._message_event(current))
+            said.append(self._said(current))
         context = self._assemble(current)
-        changes: tuple[Any, ...] = ()
+        changes: tuple[StateChanged, ...] = ()
         if record.state is not AgentState.RUNNING:
-            changes, moved = manager.move(record, AgentState.RUNNING, "turn started")
-            events[:0] = moved
+            changes = manager.move(record, AgentState.RUNNING, "turn started")
         record.next_turn += 1
         record.head_turn_id = self.turn_id
-        step = manager.build(
-            TurnOpenStep,
-            record,
+        opened = TurnOpened(
             turn_id=self.turn_id,
             number=self.fold.number,
             parent_turn_id=self._parent_turn,
@@ -199,9 +194,8 @@ class TurnRun:
             workspace_path=manager.runtime.workspace,
             started_at_ms=self.fold.started_at_ms,
             consumed=self._prompt.consumed,
-            changes=changes,
-            events=tuple(events),
         )
+        step = manager.build(record, *changes, opened, *said)
         self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await manager.commit(step, consumed=self._prompt.consumed)
@@ -229,15 +223,14 @@ class TurnRun:
         providers = self._session.manager.runtime.providers
         return providers.context_window(descriptor.provider, descriptor.model)
 
-    def _message_event(self, message: AgentMessage) -> Any:
-        return self._session.manager.runtime.journal.event(
-            "message_completed",
-            self._session.record.agent_id,
-            turn=self.turn_id,
-            role=message.role,
-            text=message.content,
-            thinking=message.thinking,
-        )
+    def _said(self, message: AgentMessage) -> Told:
+        data = {
+            "turn": self.turn_id,
+            "role": message.role,
+            "text": message.content,
+            "thinking": message.thinking,
+        }
+        return Told(kind="message_completed", data=data)
 
     async def _stream(self, context: AssembledContext) -> None:
         """Take all that the provider streams, unless somebody cancels it.
@@ -421,56 +414,43 @@ class TurnRun:
         """Write the turn's end; where that is `unfit` to be written, what it used and why."""
         session, record = self._session, self._session.record
         manager = session.manager
-        cut_off = self._cut_off_events() if unfit is None else []
+        cut_off = self._cut_off() if unfit is None else []
         result = self.fold.result() if unfit is None else plain_turn(unfit, self.fold)
         ours = list(self.calls.rows.values())
         if unfit is not None:
             ours = [replace(call, params={}, result=None, error=None) for call in ours]
         calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
-        finished = manager.runtime.journal.event(
-            "turn_finished",
-            record.agent_id,
-            turn=self.turn_id,
-            stop_reason=result.stop_reason.value,
-            usage=result.usage.to_dict(),
-            error=None if result.error is None else result.error.to_dict(),
-            cost_usd=result.cost_usd,
-            provenance=result.spent.provenance,
-            context=describe_window(self.fold.context, self._known_window),
-        )
         manager.runtime.budgets.close_turn(self.turn_id, result.spent)
-        step = manager.build(
-            TurnCloseStep,
-            record,
+        closed = TurnClosed(
             turn_id=self.turn_id,
             parent_turn_id=self._parent_turn,
             session_label=record.label,
             result=result,
             completed_at_ms=session.now_ms(),
             resume_token=record.resume_token,
-            events=(*cut_off, finished),
+            window=describe_window(self.fold.context, self._known_window),
         )
+        step = manager.build(record, *cut_off, closed)
         if self._phase is not TurnPhase.CLOSED:  # it is, if what it said could not be written
             self._enter(TurnPhase.CLOSED)
         await manager.commit(step)
         return result
 
-    def _cut_off_events(self) -> list[Any]:
-        """Build the events that end what the turn's end has cut off: a message, calls."""
-        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+    def _cut_off(self) -> list[Told]:
+        """Return what tells of that which the turn's end has cut off: a message, calls."""
         partial = self.fold.end_partial()
-        events = [] if partial is None else [self._message_event(partial)]
-        events += [call.finished_event() for call in self.calls.cut_off]
+        told = [] if partial is None else [self._said(partial)]
+        told += [call.cut_off() for call in self.calls.cut_off]
         for call in self.fold.open_calls():
-            fields = {"call": call.id, "status": "failed", "error": TURN_ENDED}
-            events.append(journal.event("tool_call_finished", agent, **fields))
-        return events
+            data = {"call": call.id, "status": "failed", "error": TURN_ENDED}
+            told.append(Told(kind="tool_call_finished", data=data))
+        return told
 
     async def _end_handlers(self) -> None:
         """End what works for the turn: open calls, and requests that wait for a person."""
         manager, record = self._session.manager, self._session.record
-        resolutions, events = manager.runtime.desk.close_agent(record.agent_id, "turn_ended")
+        resolved = manager.runtime.desk.close_agent(record.agent_id, "turn_ended")
         await self.calls.end()
-        if resolutions:
-            await manager.control(record, "resolve", resolutions=resolutions, events=events)
+        if resolved:
+            await manager.write(record, *resolved)

@@ -1,0 +1,121 @@
+"""Rows: what a step changes in the ledger's tables, as data that every store applies alike.
+
+Values are plain: text, numbers, None, and JSON values in the columns that hold JSON. A condition
+with None asks for a column that holds nothing. What a store keeps besides, such as its own
+indexes, is its own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentState
+
+Values: TypeAlias = Mapping[str, Any]
+# Looks at the ledger and says why a row could not be written; None if that is just as well.
+Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
+
+
+class Given(NamedTuple):
+    """A row that must be there."""
+
+    table: str
+    where: Values
+
+
+class Insert(NamedTuple):
+    """A new row; one with its key that is there is an error, or stays as it is (`keep`)."""
+
+    table: str
+    row: Values
+    keep: bool = False
+    given: Given | None = None  # else nothing is written
+    refusal: Refusal | None = None  # why nothing was
+
+
+class Merge(NamedTuple):
+    """A row that may be there already.
+
+    Then `newer` columns are written anew, `open` ones if `until` holds nothing yet, and `known`
+    ones where they now hold something.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    row: Values
+    newer: tuple[str, ...]
+    until: str
+    open: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+class Update(NamedTuple):
+    """New values of the rows that `where` tells, in fact mostly one."""
+
+    table: str
+    where: Values
+    values: Values
+    given: Given | None = None
+    refusal: Refusal | None = None  # why there was no such row
+
+
+class Place(NamedTuple):
+    """A new turn in the line of turns that it follows."""
+
+    turn_id: str
+    parent_turn_id: str | None
+
+
+class Total(NamedTuple):
+    """The tokens of a line of turns, the last of which is over."""
+
+    turn_id: str
+    parent_turn_id: str | None
+    tokens: int | None
+
+
+class Count(NamedTuple):
+    """As a value: how many calls a turn has, these and those the ledger knows."""
+
+    turn_id: str
+    calls: Sequence[str]
+
+
+class Of(NamedTuple):
+    """As a value: a column of another row."""
+
+    table: str
+    where: Values
+    column: str
+
+
+Row: TypeAlias = Insert | Merge | Update | Place | Total
+
+
+class Fence(NamedTuple):
+    """An agent as stored: what decides whether a step of it may be applied."""
+
+    agent_id: str
+    session_id: str
+    label: str  # of its ledger session
+    incarnation: int
+    state: AgentState
+    next_turn: int
+
+
+class Ledger(Protocol):
+    """What a write may ask of the ledger that it is about to change."""
+
+    def agent(self, agent_id: str) -> Fence | None:
+        """Return an agent of the step's session, as the writes before this one leave it."""
+        ...
+
+    def change(self, fence: Fence) -> None:
+        """Let an agent be known as this write leaves it."""
+        ...
+
+    def look(self, table: str, where: Values, *columns: str) -> tuple[Any, ...] | None:
+        """Return columns of the row that `where` tells, None where there is none."""
+        ...

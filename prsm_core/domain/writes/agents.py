@@ -1,0 +1,283 @@
+"""Agents: how they are born, change their states, live again and end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.rows import Fence, Insert, Of, Update
+from prsm_core.domain.steps import Write
+from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.steps import Step, Telling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpawned(Write):
+    """A new agent (PENDING) with its ledger session `<session>/<alias>`."""
+
+    texts = ("agent",)
+    is_of_run = True
+    is_of_life = True
+
+    agent: AgentDescriptor
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse an agent of another session, or under a parent that has ended."""
+        agent = self.agent
+        if agent.session_id != step.session_id:
+            raise StoreError(
+                f"agent {agent.agent_id} is of session {agent.session_id}, its step of"
+                f" {step.session_id}",
+                code="wrong_session",
+            )
+        if agent.parent_id is not None:
+            parent = ledger.agent(agent.parent_id)
+            if parent is None:
+                raise StoreError(
+                    f"there is no parent agent {agent.parent_id}", code="unknown_agent"
+                )
+            if parent.state.is_terminal:  # a kill may have come first
+                raise has_ended(parent)
+        ledger.change(first_fence(agent))
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent's three rows."""
+        agent = self.agent
+        created_ms = int(agent.created_at * 1000)
+        row = {
+            "agent_id": agent.agent_id,
+            "session_id": agent.session_id,
+            "run_id": agent.run_id,
+            "name": agent.name,
+            "parent_id": agent.parent_id,
+            "depth": agent.depth,
+            "role": agent.role.value,
+            "provider": agent.provider,
+            "model": agent.model,
+            "state": agent.state.value,
+            "incarnation": agent.incarnation,
+            "created_at": agent.created_at,
+        }
+        spec = {
+            "agent_id": agent.agent_id,
+            "prompt": agent.prompt,
+            "system_prompt": agent.system_prompt,
+            "cwd": agent.cwd,
+            "mode": agent.mode.value,
+            "tools": agent.tools,
+            "grant_tools": agent.grant.tools,
+            "grant_mode": agent.grant.mode.value,
+            "reasoning_effort": agent.reasoning_effort,
+            "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
+            "grant_limits": _limits(agent.grant),
+        }
+        session: dict[str, Any] = {
+            "label": label_of(agent),
+            "is_subagent": int(agent.parent_id is not None),
+            "parent_session_label": None,
+            "session_id": agent.session_id,
+            "agent_id": agent.agent_id,
+            "created_at": created_ms,
+            "updated_at": created_ms,
+        }
+        if agent.parent_id is not None:
+            session["parent_session_label"] = Of("sessions", {"agent_id": agent.parent_id}, "label")
+        return Insert("agents", row), Insert("agent_specs", spec), Insert("sessions", session)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `agent_spawned`."""
+        agent = self.agent
+        data = {
+            "name": agent.name,
+            "parent": agent.parent_id,
+            "role": agent.role.value,
+            "provider": agent.provider,
+            "model": agent.model,
+            "depth": agent.depth,
+            "prompt": agent.prompt,
+        }
+        return step.telling("agent_spawned", data, agent.agent_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged(Write):
+    """A validated transition of the step's agent; refused if the stored state is not `source`."""
+
+    texts = ("reason",)
+
+    source: AgentState
+    target: AgentState
+    reason: str = ""
+    waiting_on: str | None = None
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse what does not fit the stored state; an ended agent leaves it by a restart only."""
+        fence = own_fence(step, ledger)
+        if self.source is not fence.state:
+            raise InvalidTransitionError("agent", fence.state, self.target)
+        leaves_its_end = fence.state.is_terminal and not self.target.is_terminal
+        if leaves_its_end and step.find(AgentRestarted) is None:
+            raise has_ended(fence)
+        ledger.change(fence._replace(state=self.target))
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent in its new state."""
+        values: dict[str, Any] = {"state": self.target.value, "waiting_on": self.waiting_on}
+        if not self.target.is_terminal:
+            values["ended_at"] = None
+        elif not self.source.is_terminal:
+            values["ended_at"] = step.at
+        return (Update("agents", {"agent_id": step.agent_id}, values),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `agent_state_changed`; the end of a success tells what speaks for it."""
+        data: dict[str, Any] = {
+            "from": self.source.value,
+            "to": self.target.value,
+            "reason": self.reason,
+        }
+        end = step.find(AgentEnded) if self.target.is_terminal else None
+        if end is not None and end.result.success:
+            data["evidence"] = end.result.evidence
+            data["evidence_gaps"] = list(end.result.evidence_gaps)
+            if end.result.evidence_by:
+                data["evidence_by"] = list(end.result.evidence_by)
+        return step.telling("agent_state_changed", data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEnded(Write):
+    """The agent's one result; the step's changes of state must lead to an end."""
+
+    texts = ("result",)
+    is_of_life = True
+
+    result: AgentResult
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the result."""
+        return (_result(step, self.result),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultClaimed(Write):
+    """A result that waits for the end of the agent's last child."""
+
+    texts = ("result",)
+    is_of_life = True
+
+    result: AgentResult
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the result."""
+        return (_result(step, self.result),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRestarted(Write):
+    """A new incarnation: the step carries its number, and its changes must leave a terminal state.
+
+    One that had not ended, but was cut off, reads what its life before has left unread.
+    """
+
+    texts = ("prompt",)
+
+    prompt: str | None = None  # None: as before
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Let the agent be known in its new life."""
+        ledger.change(own_fence(step, ledger)._replace(incarnation=step.incarnation))
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with nothing of the life before but its place."""
+        agent = {"agent_id": step.agent_id}
+        anew = {"incarnation": step.incarnation, "result": None, "waiting_on": None}
+        rows: list[Row] = [Update("agents", agent, anew)]
+        if self.prompt is not None:
+            rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
+        change = step.find(StateChanged)
+        if change is None or not change.source.is_terminal:
+            unread = {"target": step.agent_id, "consumed_by": None}
+            rows.append(Update("inbox", unread, {"incarnation": step.incarnation}))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSwitched(Write):
+    """The model that takes over; the old one's thread means nothing to it."""
+
+    texts = ("provider", "model", "reasoning_effort")
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with its new model and no thread."""
+        agent = {"agent_id": step.agent_id}
+        model = {"provider": self.provider, "model": self.model, "resume_token": None}
+        effort = {"reasoning_effort": self.reasoning_effort}
+        return Update("agents", agent, model), Update("agent_specs", agent, effort)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadKept(Write):
+    """What resumes the agent at its vendor."""
+
+    texts = ("thread",)
+
+    thread: str
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with its thread."""
+        return (Update("agents", {"agent_id": step.agent_id}, {"resume_token": self.thread}),)
+
+
+def label_of(agent: AgentDescriptor) -> str:
+    """Return the label of an agent's ledger session."""
+    return f"{agent.session_id}/{agent.name}"
+
+
+def first_fence(agent: AgentDescriptor) -> Fence:
+    """Return a new agent as it will be stored."""
+    label = label_of(agent)
+    return Fence(agent.agent_id, agent.session_id, label, agent.incarnation, agent.state, 1)
+
+
+def own_fence(step: Step, ledger: Ledger) -> Fence:
+    """Return the step's own agent. Raises StoreError where there is none."""
+    fence = None if step.agent_id is None else ledger.agent(step.agent_id)
+    if fence is None:
+        raise StoreError(
+            f"there is no agent {step.agent_id} in session {step.session_id}", code="unknown_agent"
+        )
+    return fence
+
+
+def has_ended(fence: Fence) -> FencedError:
+    """Return the error of what comes after an agent's end."""
+    return FencedError(
+        f"agent {fence.agent_id} has ended ({fence.state})", hint="Restart it to go on."
+    )
+
+
+def _result(step: Step, result: AgentResult) -> Row:
+    return Update("agents", {"agent_id": step.agent_id}, {"result": result.to_dict()})
+
+
+def _limits(grant: Grant) -> dict[str, Any] | None:
+    limits = {
+        "models": grant.models,
+        "depth": grant.depth,
+        "budget": grant.budget.to_dict() or None,
+        "model": grant.model,
+        "region": grant.region,
+    }
+    known = {name: limit for name, limit in limits.items() if limit is not None}
+    return known or None

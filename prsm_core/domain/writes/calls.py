@@ -1,0 +1,129 @@
+"""Calls of orchestration tools: durable before they act, answered before the provider hears it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.rows import Given, Insert, Update
+from prsm_core.domain.steps import Write
+from prsm_core.domain.writes.messages import consumed
+from prsm_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.steps import Step, Telling
+    from prsm_core.domain.turns import AgentToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOpened(Write):
+    """A call of an orchestration tool in a running turn."""
+
+    texts = ("call",)
+    is_of_life = True
+
+    turn_id: str
+    call: AgentToolCall
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the call, which runs."""
+        running = {"id": self.turn_id, "agent_id": step.agent_id, "status": "running"}
+
+        def refuse(ledger: Ledger) -> StoreError:
+            require_turn(step, self.turn_id, ledger)
+            return StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
+
+        row = call_row(self.turn_id, self.call, None, orchestration=True)
+        return (Insert("tool_calls", row, given=Given("turns", running), refusal=refuse),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `tool_call_started`."""
+        data = {
+            "call": self.call.id,
+            "tool": self.call.tool_name,
+            "arguments": dict(self.call.params),
+            "orchestration": True,
+        }
+        return step.telling("tool_call_started", data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallClosed(Write):
+    """The stored answer of an orchestration call, written before it is sent."""
+
+    texts = ("result",)
+
+    turn_id: str
+    call_id: str
+    status: str  # completed | failed
+    result: str
+    consumed: tuple[str, ...] = ()  # ids of the messages this answer used
+    at_ms: int = 0
+    duration_s: float = 0.0
+    exit_code: int | None = None  # of a command
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the answer, and the messages it used."""
+        own = {"id": self.turn_id, "agent_id": step.agent_id}
+        is_open = {"turn_id": self.turn_id, "id": self.call_id, "completed_at": None}
+
+        def refuse(ledger: Ledger) -> StoreError:
+            require_turn(step, self.turn_id, ledger)
+            return StoreError(
+                f"turn {self.turn_id} has no open call {self.call_id}", code="call_not_open"
+            )
+
+        answer = {
+            "status": self.status,
+            "result": self.result,
+            "error": self.result if self.status == "failed" else None,
+            "completed_at": self.at_ms,
+        }
+        close = Update("tool_calls", is_open, answer, given=Given("turns", own), refusal=refuse)
+        return close, *consumed(step, self.consumed, self.call_id)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `tool_call_finished`."""
+        has_failed = self.status == "failed"
+        data = {
+            "call": self.call_id,
+            "status": self.status,
+            "result": None if has_failed else self.result,
+            "error": self.result if has_failed else None,
+            "duration_s": self.duration_s,
+            "exit_code": self.exit_code,
+        }
+        return step.telling("tool_call_finished", data)
+
+
+def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:
+    """Return parent and closing step of the agent's turn. Raises StoreError without such a turn."""
+    own = {"id": turn_id, "agent_id": step.agent_id}
+    turn = ledger.look("turns", own, "parent_turn_id", "closed_by")
+    if turn is None:
+        raise StoreError(f"agent {step.agent_id} has no turn {turn_id}", code="unknown_turn")
+    return turn
+
+
+def call_row(
+    turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
+) -> dict[str, Any]:
+    """Return a call as its table has it."""
+    return {
+        "turn_id": turn_id,
+        "id": call.id,
+        "message_id": message_id,
+        "tool_name": call.tool_name,
+        "params": call.params,
+        "result": call.result,
+        "error": call.error,
+        "status": call.status,
+        "started_at": call.started_at,
+        "completed_at": call.completed_at,
+        "sequence": call.sequence,
+        "orchestration": int(orchestration),
+        "spawned_session_label": call.spawned_session_label,
+    }

@@ -1,0 +1,111 @@
+"""Messages between agents: sent once, consumed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.rows import Insert, Update
+from prsm_core.domain.steps import Write
+from prsm_core.errors import MessageRoutingError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.steps import Step, Telling
+
+_TO_ENDED = frozenset({MessageType.TASK_RESULT, MessageType.KILL_SIGNAL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent(Write):
+    """A message in its target's inbox."""
+
+    texts = ("message",)
+    is_of_run = True
+
+    message: RoutedMessage
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a target that cannot get it."""
+        message = self.message
+        target = ledger.agent(message.target)
+        if target is None:
+            raise MessageRoutingError(
+                f"there is no agent {message.target} in session {step.session_id}",
+                code="unknown_agent",
+            )
+        if target.state.is_terminal and message.type not in _TO_ENDED:
+            raise MessageRoutingError(
+                f"agent {message.target} has ended ({target.state})",
+                hint="Restart it to send it a new prompt.",
+                code="agent_ended",
+            )
+        if message.incarnation != target.incarnation:
+            raise MessageRoutingError(
+                f"message {message.message_id} is for incarnation {message.incarnation} of agent"
+                f" {message.target}, which is at {target.incarnation}",
+                code="stale",
+            )
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the message, unread."""
+        message = self.message
+        row = {
+            "message_id": message.message_id,
+            "session_id": step.session_id,
+            "type": message.type.value,
+            "source": message.source,
+            "target": message.target,
+            "incarnation": message.incarnation,
+            "correlation_id": message.correlation_id,
+            "payload": message.payload,
+            "created_at": message.created_at,
+        }
+        return (Insert("inbox", row),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `message_routed`."""
+        message = self.message
+        data = {
+            "mid": message.message_id,
+            "kind": message.type.value,
+            "from": message.source,
+            "to": message.target,
+            "correlation_id": message.correlation_id,
+        }
+        return (step.telling("message_routed", data)[0]._replace(agent_id=message.source),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesConsumed(Write):
+    """Messages that the agent has read."""
+
+    messages: tuple[str, ...]
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the messages, read by this step."""
+        return consumed(step, self.messages, step.step_id)
+
+
+def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
+    """Return messages of the step's agent as used by a turn, a call or a step."""
+
+    def refuse(message_id: str) -> StoreError:
+        return StoreError(
+            f"message {message_id} is no unconsumed message of agent {step.agent_id}",
+            code="not_consumable",
+        )
+
+    return [
+        Update(
+            "inbox",
+            {"message_id": message_id, "target": step.agent_id, "consumed_by": None},
+            {"consumed_by": by},
+            refusal=lambda _, message_id=message_id: refuse(message_id),  # type: ignore[misc]
+        )
+        for message_id in message_ids
+    ]

@@ -1,0 +1,108 @@
+"""A run's start and end, and events that change no row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.rows import Insert, Of, Update
+from prsm_core.domain.steps import Telling, Write
+from prsm_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from prsm_core.domain.rows import Row
+    from prsm_core.domain.steps import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Write):
+    """An event that stands for itself: nothing in the ledger's other tables changes with it."""
+
+    texts = ("data",)
+    is_of_run = True
+
+    kind: str
+    data: Mapping[str, Any]
+    at: float | None = None  # Unix seconds; None: when its step was made
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return the event."""
+        return (self.telling(step.agent_id, step.at),)
+
+    def telling(self, agent_id: str | None, at: float) -> Telling:
+        """Return the event as one about an agent, or the run; `at` where it has no time."""
+        return Telling(self.kind, self.data, agent_id, at if self.at is None else self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Write):
+    """A run, and with the first one its session. `engine`: boot id, pid, start of its process."""
+
+    texts = ("task", "workspace")
+    is_of_run = True
+
+    task: str
+    workspace: str
+    engine: tuple[str, int, Any] | None = None
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the run, and its session if it is the first."""
+        session = {
+            "session_id": step.session_id,
+            "task": self.task,
+            "workspace": self.workspace,
+            "created_at": step.at,
+        }
+        run: dict[str, Any] = {
+            "run_id": step.run_id,
+            "session_id": step.session_id,
+            "engine_id": None,
+            "task": self.task,
+            "workspace": self.workspace,
+            "status": "running",
+            "started_at": step.at,
+        }
+        rows: list[Row] = [Insert("meta", session, keep=True)]
+        if self.engine is not None:
+            engine = dict(zip(("boot_id", "pid", "start"), self.engine, strict=True))
+            rows.append(Insert("engines", engine, keep=True))
+            run["engine_id"] = Of("engines", engine, "engine_id")
+        return *rows, Insert("runs", run)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `run_started`."""
+        return step.telling("run_started", {"task": self.task, "workspace": self.workspace})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(Write):
+    """The end of a run: how it ended, and what it used."""
+
+    texts = ("status", "summary", "error", "used")
+    is_of_run = True
+
+    status: str
+    summary: str = ""
+    error: str | None = None
+    used: Mapping[str, Any]  # the event's other fields
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the run's end."""
+        outcome = {"status": self.status, "summary": self.summary, "error": self.error}
+        return (
+            Update(
+                "runs",
+                {"run_id": step.run_id, "session_id": step.session_id, "status": "running"},
+                {"status": self.status, "outcome": outcome, "finished_at": step.at},
+                refusal=lambda _: StoreError(
+                    f"run {step.run_id} is not running", code="not_running"
+                ),
+            ),
+        )
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `run_finished`."""
+        said = {"status": self.status, "summary": self.summary, "error": self.error}
+        return step.telling("run_finished", {**said, **self.used})

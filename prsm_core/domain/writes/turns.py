@@ -1,0 +1,258 @@
+"""Turns: opened before their provider is called, closed by the eight writes of a turn's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.rows import Count, Insert, Merge, Place, Total, Update
+from prsm_core.domain.steps import Write
+from prsm_core.domain.turns import CompactionResult, StopReason
+from prsm_core.domain.writes.agents import own_fence
+from prsm_core.domain.writes.calls import call_row, require_turn
+from prsm_core.domain.writes.messages import consumed
+from prsm_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.steps import Step, Telling
+    from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
+
+_COMPACTION = tuple(field.name for field in fields(CompactionResult))
+
+
+class ClosedBeforeError(Exception):
+    """The turn was closed by another step, whose result stands."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(step_id)
+        self.step_id = step_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOpened(Write):
+    """A turn that runs; the messages used as its prompt are consumed."""
+
+    is_of_life = True
+
+    turn_id: str
+    number: int  # 1, 2 … per agent, over all incarnations
+    parent_turn_id: str | None
+    session_label: str
+    model: str
+    provider: str
+    role: str  # manager | worker
+    toolset_name: str
+    tools_available: tuple[str, ...]
+    permissions_granted: tuple[str, ...]
+    workspace_path: str
+    started_at_ms: int
+    source_event_id: str | None = None
+    consumed: tuple[str, ...] = ()
+    turn_type: str = "normal"  # normal | compaction
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a turn out of order, or in another agent's session."""
+        fence = own_fence(step, ledger)
+        if self.number != fence.next_turn:
+            raise StoreError(
+                f"agent {fence.agent_id} is at turn {fence.next_turn}, not {self.number}",
+                code="turn_number",
+            )
+        _check_label(self.session_label, step, ledger)
+        parent_id = self.parent_turn_id
+        if parent_id is not None and ledger.look("turns", {"id": parent_id}, "id") is None:
+            raise StoreError(f"there is no parent turn {parent_id}", code="unknown_turn")
+        ledger.change(fence._replace(next_turn=self.number + 1))
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the turn, its place in the line, and its prompt as read."""
+        row = {
+            "id": self.turn_id,
+            "parent_turn_id": self.parent_turn_id,
+            "turn_type": self.turn_type,
+            "status": "running",
+            "started_at": self.started_at_ms,
+            "model": self.model,
+            "provider": self.provider,
+            "role": self.role,
+            "toolset_name": self.toolset_name,
+            "tools_available": self.tools_available,
+            "permissions_granted": self.permissions_granted,
+            "source_event_id": self.source_event_id,
+            "workspace_path": self.workspace_path,
+            "agent_id": step.agent_id,
+            "turn_no": self.number,
+        }
+        return (
+            Insert("turns", row),
+            Place(self.turn_id, self.parent_turn_id),
+            Update("agents", {"agent_id": step.agent_id}, {"next_turn": self.number + 1}),
+            *consumed(step, self.consumed, self.turn_id),
+        )
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `turn_started`."""
+        return step.telling("turn_started", {"turn": self.turn_id, "n": self.number})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnClosed(Write):
+    """The end of a turn. It may follow the agent's end in the same incarnation: usage comes last.
+
+    Closing a turn again changes nothing.
+    """
+
+    texts = ("result", "window")
+
+    turn_id: str
+    parent_turn_id: str | None
+    session_label: str
+    result: TurnResult
+    completed_at_ms: int
+    resume_token: str | None = None
+    window: Mapping[str, Any] | None = None  # how full the model's window is
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a turn that is not the agent's. Raises ClosedBeforeError for one that is over."""
+        parent_turn_id, closed_by = require_turn(step, self.turn_id, ledger)
+        if parent_turn_id != self.parent_turn_id:
+            raise StoreError(
+                f"turn {self.turn_id} was opened under {parent_turn_id}, not {self.parent_turn_id}",
+                code="wrong_parent",
+            )
+        if closed_by is not None:
+            raise ClosedBeforeError(closed_by)
+        _check_label(self.session_label, step, ledger)
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the eight writes of the specification, in its order."""
+        result, session = self.result, {"label": self.session_label, "agent_id": step.agent_id}
+        yield Update("turns", {"id": self.turn_id}, self._turn(step))
+        yield from self._messages(step)
+        spoken = [message for message in result.messages if message.role == "assistant"]
+        for call in result.tool_calls:
+            yield _told(self.turn_id, call, _caller(spoken, call))
+        if self.parent_turn_id is not None:
+            yield Update("turns", {"id": self.parent_turn_id}, {"has_children": 1})
+        yield Total(self.turn_id, self.parent_turn_id, result.usage.known_total)
+        head = {"thread_id": self.turn_id, "updated_at": self.completed_at_ms}
+        yield Update("sessions", session, head)
+        history = {
+            "session_label": self.session_label,
+            "thread_id": self.turn_id,
+            "changed_at": self.completed_at_ms,
+        }
+        yield Insert("session_history", history)
+        if result.compaction is not None:
+            compaction = {name: getattr(result.compaction, name) for name in _COMPACTION}
+            yield Insert("compactions", {"turn_id": self.turn_id, **compaction})
+        if self.resume_token is not None:
+            thread = {"resume_token": self.resume_token}
+            yield Update("agents", {"agent_id": step.agent_id}, thread)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `turn_finished`."""
+        result = self.result
+        data = {
+            "turn": self.turn_id,
+            "stop_reason": result.stop_reason.value,
+            "usage": result.usage.to_dict(),
+            "error": None if result.error is None else result.error.to_dict(),
+            "cost_usd": result.cost_usd,
+            "provenance": result.spent.provenance,
+            "context": self.window,
+        }
+        return step.telling("turn_finished", data)
+
+    def _turn(self, step: Step) -> dict[str, Any]:
+        result, usage, spent = self.result, self.result.usage, self.result.spent
+        answers = [m.id for m in result.messages if m.role == "assistant"]
+        return {
+            "status": _status(result),
+            "completed_at": self.completed_at_ms,
+            "permissions_used": result.permissions_used,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_input_tokens": usage.cached_input_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "total_tokens": usage.total_tokens,
+            "query_message_ids": [m.id for m in result.messages if m.role in {"user", "system"}],
+            "response_message_id": answers[-1] if answers else None,
+            "tool_call_count": Count(self.turn_id, list({call.id for call in result.tool_calls})),
+            "stop_reason": result.stop_reason.value,
+            "error": None if result.error is None else result.error.to_dict(),
+            "cost_usd": result.cost_usd,
+            "duration_ms": result.duration_ms,
+            "closed_by": step.step_id,
+            "usage_provenance": spent.tokens_from.value,
+            "cost_provenance": spent.cost_from.value,
+        }
+
+    def _messages(self, step: Step) -> Iterable[Row]:
+        context = {
+            "session_label": self.session_label,
+            "run_id": step.run_id,
+            "incarnation": step.incarnation,
+        }
+        for message in self.result.messages:
+            row = {
+                "turn_id": self.turn_id,
+                "id": message.id,
+                "role": message.role,
+                "content": message.content,
+                "sequence": message.sequence,
+                "created_at": message.created_at,
+                "thinking": message.thinking,
+                "tool_call_id": message.tool_call_id,
+                "context_json": context if message.role in {"user", "system"} else None,
+            }
+            yield Insert("messages", row)
+
+
+def _check_label(label: str, step: Step, ledger: Ledger) -> None:
+    if label != own_fence(step, ledger).label:
+        raise StoreError(
+            f"{label} is not the ledger session of agent {step.agent_id}", code="unknown_session"
+        )
+
+
+def _status(result: TurnResult) -> str:
+    if result.stop_reason is StopReason.ABORTED:
+        return "aborted"
+    failed = result.error is not None or result.stop_reason in {
+        StopReason.ERROR,
+        StopReason.TIMEOUT,
+    }
+    return "failed" if failed else "completed"
+
+
+def _told(turn_id: str, call: AgentToolCall, message_id: str | None) -> Merge:
+    """Return a call as its turn tells it.
+
+    The row of an orchestration call is there already. What was stored before the agent saw it is
+    the truth; the turn adds where the call stands in it.
+    """
+    return Merge(
+        "tool_calls",
+        ("turn_id", "id"),
+        call_row(turn_id, call, message_id, orchestration=call.orchestration),
+        newer=("message_id", "sequence"),
+        until="completed_at",
+        open=("status", "result", "error", "completed_at"),
+        known=("spawned_session_label",),
+    )
+
+
+def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
+    """Return the assistant message that made the call: the last one begun before it.
+
+    By time, since the sequences of messages and calls need not be one numbering.
+    """
+    for message in reversed(spoken):
+        if message.created_at <= call.started_at:
+            return message.id
+    return None

@@ -1,0 +1,214 @@
+"""Writes the rows of a step into SQLite's tables: the same text of SQL for the same columns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.rows import Count, Insert, Merge, Of, Place, Total, Update
+from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from prsm_core.domain.rows import Given, Ledger, Row, Values
+
+_JSON = {
+    "runs": frozenset({"outcome"}),
+    "agents": frozenset({"result"}),
+    "agent_specs": frozenset({"tools", "grant_tools", "mcp_servers", "grant_limits"}),
+    "inbox": frozenset({"payload"}),
+    "requests": frozenset({"payload", "answer"}),
+    "grants": frozenset({"data"}),
+    "turns": frozenset(
+        {
+            "tools_available",
+            "permissions_granted",
+            "permissions_used",
+            "query_message_ids",
+            "error",
+        }
+    ),
+    "messages": frozenset({"context_json"}),
+}
+_NONE: frozenset[str] = frozenset()
+_COUNT = (  # of those that the ledger knows, and of these
+    "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
+    " AND c.id NOT IN (SELECT value FROM json_each(?)))"
+)
+Conditions = tuple[tuple[str, bool], ...]  # columns, and whether they hold nothing
+Columns = tuple[tuple[str, str], ...]  # with what stands for their values
+
+
+def write_rows(conn: sqlite3.Connection, rows: Iterable[Row], ledger: Ledger) -> None:
+    """Write rows in order. Raises what a row's refusal says."""
+    for row in rows:
+        match row:
+            case Update():
+                _require(row, _update(conn, row), ledger)
+            case Insert():
+                _require(row, _insert(conn, row), ledger)
+            case Merge():
+                _merge(conn, row)
+            case Place():
+                _place(conn, row)
+            case Total():
+                _total(conn, row)
+
+
+def _require(row: Insert | Update, done: int, ledger: Ledger) -> None:
+    error = row.refusal(ledger) if not done and row.refusal is not None else None
+    if error is not None:
+        raise error
+
+
+def look_up(
+    conn: sqlite3.Connection, table: str, where: Values, columns: tuple[str, ...]
+) -> tuple[Any, ...] | None:
+    """Return columns of a row, None where there is none."""
+    asked, values = _conditions(where)
+    found: tuple[Any, ...] | None = conn.execute(_select(table, columns, asked), values).fetchone()
+    return found
+
+
+def _update(conn: sqlite3.Connection, row: Update) -> int:
+    columns, values = _columns(row.table, row.values)
+    where, asked = _conditions(row.where)
+    given, needed = _given(row.given)
+    sql = _update_sql(row.table, columns, where, given)
+    return conn.execute(sql, (*values, *asked, *needed)).rowcount
+
+
+def _insert(conn: sqlite3.Connection, row: Insert) -> int:
+    columns, values = _columns(row.table, row.row)
+    given, needed = _given(row.given)
+    sql = _insert_sql(row.table, columns, given, keep=row.keep)
+    return conn.execute(sql, (*values, *needed)).rowcount
+
+
+def _merge(conn: sqlite3.Connection, row: Merge) -> None:
+    columns, values = _columns(row.table, row.row)
+    sql = _merge_sql(row.table, columns, row.key, row.newer, row.until, row.open, row.known)
+    conn.execute(sql, values)
+
+
+def _place(conn: sqlite3.Connection, row: Place) -> None:
+    """Insert the thread row of a new turn with its jump target (a skew-binary jump pointer)."""
+    depth, far_turn_id, far_depth = 0, row.turn_id, 0
+    if row.parent_turn_id is not None:
+        above, skip_depth, skip_turn_id, beyond = conn.execute(
+            "SELECT p.depth, p.skip_depth, s.skip_turn_id, s.skip_depth FROM threads AS p"
+            " JOIN threads AS s ON s.turn_id = p.skip_turn_id WHERE p.turn_id = ?",
+            (row.parent_turn_id,),
+        ).fetchone()
+        depth, far_turn_id, far_depth = above + 1, row.parent_turn_id, above
+        if above - skip_depth == skip_depth - beyond:
+            far_turn_id, far_depth = skip_turn_id, beyond
+    conn.execute(
+        "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (row.turn_id, row.parent_turn_id, depth, far_turn_id, far_depth),
+    )
+
+
+def _total(conn: sqlite3.Connection, row: Total) -> None:
+    """Set the tokens of the whole line up to this turn, as far as they are known."""
+    conn.execute(
+        "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
+        " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?",
+        (row.tokens, row.parent_turn_id, row.turn_id),
+    )
+
+
+def _columns(table: str, values: Values) -> tuple[Columns, list[Any]]:
+    """Return the columns that are written, and what they hold as SQLite keeps it."""
+    if table == "tool_calls" and "params" in values:
+        params = encode_canonical(values["params"])
+        values = {**values, "params": params, "arguments_hash": hash_text(params)}
+    json = _JSON.get(table, _NONE)
+    columns: list[tuple[str, str]] = []
+    kept: list[Any] = []
+    for column, value in values.items():
+        if column in json:
+            columns.append((column, "?"))
+            kept.append(_encoded(value))
+        elif isinstance(value, Of):
+            asked, wanted = _conditions(value.where)
+            columns.append((column, f"({_select(value.table, (value.column,), asked)})"))
+            kept.extend(wanted)
+        elif isinstance(value, Count):
+            columns.append((column, _COUNT))
+            kept.extend((len(value.calls), value.turn_id, encode(value.calls)))
+        else:
+            columns.append((column, "?"))
+            kept.append(value)
+    return tuple(columns), kept
+
+
+def _encoded(value: Any) -> str | None:
+    if value is None:
+        return None
+    return encode_names(value) if isinstance(value, tuple | frozenset) else encode(value)
+
+
+def _conditions(where: Values) -> tuple[Conditions, list[Any]]:
+    asked = tuple([(column, value is None) for column, value in where.items()])
+    return asked, [value for value in where.values() if value is not None]
+
+
+def _given(given: Given | None) -> tuple[tuple[str, Conditions] | None, list[Any]]:
+    if given is None:
+        return None, []
+    asked, values = _conditions(given.where)
+    return (given.table, asked), values
+
+
+def _where(asked: Conditions) -> str:
+    return " AND ".join(f"{column} IS NULL" if none else f"{column} = ?" for column, none in asked)
+
+
+@lru_cache(maxsize=256)
+def _select(table: str, columns: tuple[str, ...], asked: Conditions) -> str:
+    return f"SELECT {', '.join(columns)} FROM {table} WHERE {_where(asked)}"  # noqa: S608 - names
+
+
+@lru_cache(maxsize=256)
+def _update_sql(
+    table: str, columns: Columns, where: Conditions, given: tuple[str, Conditions] | None
+) -> str:
+    assigned = ", ".join(f"{column} = {value}" for column, value in columns)
+    needed = "" if given is None else f" AND EXISTS ({_select(given[0], ('1',), given[1])})"
+    return f"UPDATE {table} SET {assigned} WHERE {_where(where)}{needed}"  # noqa: S608 - names
+
+
+@lru_cache(maxsize=256)
+def _insert_sql(
+    table: str, columns: Columns, given: tuple[str, Conditions] | None, *, keep: bool
+) -> str:
+    names = ", ".join(f'"{column}"' for column, _ in columns)
+    values = ", ".join(value for _, value in columns)
+    source = f"VALUES ({values})"
+    if given is not None:
+        source = f"SELECT {values} FROM {given[0]} WHERE {_where(given[1])}"  # noqa: S608 - names
+    conflict = " ON CONFLICT DO NOTHING" if keep else ""
+    return f"INSERT INTO {table} ({names}) {source}{conflict}"
+
+
+@lru_cache(maxsize=64)
+def _merge_sql(
+    table: str,
+    columns: Columns,
+    key: tuple[str, ...],
+    newer: tuple[str, ...],
+    until: str,
+    open_: tuple[str, ...],
+    known: tuple[str, ...],
+) -> str:
+    assigned = [
+        *(f"{name} = excluded.{name}" for name in newer),
+        *(f"{name} = iif({until} IS NULL, excluded.{name}, {name})" for name in open_),
+        *(f"{name} = coalesce(excluded.{name}, {name})" for name in known),
+    ]
+    insert = _insert_sql(table, columns, None, keep=False)
+    return f"{insert} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(assigned)}"

@@ -1,0 +1,77 @@
+"""The files of the core import in one direction, also those that only a type checker imports."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+
+import pytest
+
+from tests.import_graph import circles, core_graph, imports
+from tests.sources import ROOT
+
+# Files of the engine that stand in a circle. It may only become less: lower it with them.
+IN_CIRCLES = 24
+
+GRAPH = core_graph()
+
+
+def room(module: str) -> str:
+    """Return the room of a module; blank is the public surface, which names all rooms."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def ranks() -> dict[str, int]:
+    """Return how far below the top each room stands, by the contract of import-linter."""
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = tables["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["id"] == "layers")
+    return {
+        name.strip(" ()"): rank for rank, layer in enumerate(layers) for name in layer.split("|")
+    }
+
+
+def test_no_file_outside_of_the_engine_stands_in_a_circle():
+    assert [each for each in circles(GRAPH) if {room(name) for name in each} != {"engine"}] == []
+
+
+def test_circles_of_the_engine_become_no_more(report):
+    found = [each for each in circles(GRAPH) if {room(name) for name in each} == {"engine"}]
+    files = [name for each in found for name in each]
+    report(f"imports: {len(GRAPH)} files, {len(files)} of the engine in {len(found)} circles")
+    assert len(files) <= IN_CIRCLES, f"more files of the engine import each other: {found}"
+
+
+def test_no_room_imports_one_above_or_beside_it():
+    rank = ranks()
+    assert {room(name) for name in GRAPH} == {"", *rank}
+    upwards = [
+        f"{name} imports {other}"
+        for name, others in GRAPH.items()
+        for other in others
+        if room(name) and room(other) not in {"", room(name)}
+        if rank[room(other)] <= rank[room(name)]
+    ]
+    assert not upwards
+
+
+def test_a_circle_is_found_and_what_only_leads_to_it_is_no_part_of_it():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a", "e"}, "e": {"f"}, "f": {"e"}, "g": ()}
+    assert circles(graph) == [["a", "b", "c"], ["e", "f"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import p.a", {"p.a"}),
+        ("from p.a import b", {"p.a.b"}),
+        ("from p.a import name", {"p.a"}),
+        ("from p import a, c", {"p.a", "p"}),
+        ("if TYPE_CHECKING:\n    from p.a import b", {"p.a.b"}),
+        ("def f():\n    from p.a import name", {"p.a"}),
+        ("from q.a import b", set()),
+    ],
+)
+def test_an_import_is_found_wherever_it_stands(text, expected):
+    assert imports(ast.parse(text), {"p", "p.a", "p.a.b"}) == expected

@@ -3,17 +3,19 @@
 This module is the public surface: everything a plugin needs is importable from here, lazily
 (PEP 562), so that `import prsm_core` costs nothing.
 
-errors      the exception tree                    domain      immutable values
-interfaces  what others implement                 kit         what providers are made with
-hookspecs   the contract with plugins             plugins     discovery and quarantine
-config      settings from files and flags         lifecycle   state machines
-store       the SQLite ledger                     messaging   mailboxes and waits
-permissions who may do what                       engine      agents, turns, tools, processes
-builtin     console, json, JSONL sink             app         puts it together
-cli         the `prsm` command                    testing     for plugin authors
-sim         whole runs from a seed                shell       what a text runs under bash
-deprecation what goes with a later version        distributions whose module it is
-loop        what plugins' code runs on
+cli         the `prsm` command                sim          whole runs from a seed
+testing     for plugin authors                app          puts it together
+builtin     console, json, JSONL sink         toolserver   the tools as an MCP server
+engine      agents, turns, tools, processes   store        the SQLite ledger
+messaging   mailboxes and waits               permissions  who may do what
+catalog     models, and which fits            workspace    the user's files
+lifecycle   state machines                    plugins      discovery and quarantine
+config      settings from files and flags     hookspecs    the contract with plugins
+kit         what providers are made with      interfaces   what others implement
+domain      immutable values                  deprecation  what goes with a later version
+loop        the event loop of commands        distributions  packages that are installed
+errors      the exception tree                shell        what a text runs under bash
+version     of this core
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ nested             what a command runs beside its own program
 find_nested        … found: in shells and behind wrappers
 program_arguments  … found: in the arguments of other programs
 wrappers           tables of what runs other programs
-runners            a table of what programs run, of tools (runner_rows), of languages
+runners            a table of what programs run; its rows: runner_rows, language_rows
 inline             code given to interpreters
 sed                scripts of sed
 may_contain        whether a text that cannot be read may contain words

@@ -1,5 +1,5 @@
 """A running session and the other processes of its user.
 
 session_lock  one owner a session        server, client  a Unix socket beside the lock
-wire          what goes over it
+wire          what goes over it        peers           who is at its other end
 """

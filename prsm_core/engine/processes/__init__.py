@@ -5,5 +5,5 @@ child, io    one process, its pipes in bounds      orphans   what a dead engine 
 reaper_shim  the program between, stdlib alone     shell     one command, its output in bounds
 sandbox      bubblewrap, where it is wanted        view      what a command in it sees and writes
 hidden       secrets and sockets it does not see   syscalls  the calls it cannot make
-stand_ins    what cannot be created in it
+stand_ins    what cannot be created in it       region_mounts  what an agent may write in it
 """

@@ -4,8 +4,8 @@ registry          the installed ones, opened when they are needed
 profiles          the logins of one
 breaker, retry    pauses after failures
 enforcement       what one does not enforce of the permissions; `survey` asks before a run
+configured_names  the names that settings hold: which there are, and which are none
 listings          the models that they list
 model_names       what a model may be called; `model_choice` which one is meant
-model_parameters  with what it is called
 team              which of them an agent may give its children
 """

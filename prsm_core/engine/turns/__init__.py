@@ -4,7 +4,8 @@ run           one turn: opened in the ledger, streamed, closed
 fold          what its events add up to; `live_texts` tells what is said while it is
 phase         how far it is, as a table
 limits        what ends it before its own end, and `stop` how
-context       what the model is given
+clock         how long it reasons, is silent, and lets a tool run
+context       what the model is given; `model_parameters` what it is called with
 rebuild       what a thread that is lost is told again
 host          what the provider may ask of the engine in a turn
 calls         orchestration calls; `long_calls` those that outlive a client's patience

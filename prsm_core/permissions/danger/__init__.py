@@ -6,6 +6,7 @@ widen what an agent may do.
 programs   by the program alone               tools     by what some programs are told
 git        by what git is told                code      code given to interpreters and shells
 places     secret and protected places        setting   variables that make programs run others
+services   package managers, containers, data bases
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
 """The safe room: which commands need nobody's consent.
 
-tools      programs that only look            git      subcommands of git that only look
-checks     the project's own checks           options  a grammar of harmless command lines
-versions   whose version is told by nothing   machine  looks at bytes, sums and the machine
-           else                               classes  what project checks there are
-repository what git would start by a          reach    how far tools read through folders
-           repository's configuration:        printers scripts of sed and awk
-           gitconfig, gitkeys, gitindex       carriers what find and xargs run
-compositions  safe commands put together      bindings where variables get their values
-values     what words can be                  producers  what commands print
-listed     what names that are printed can be
+tools         programs that only look
+git           subcommands of git that only look
+repository    what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
+checks        the project's own checks; `classes` which there are
+versions      whose version is told by nothing else
+machine       looks at bytes, sums and the machine
+printers      scripts of sed and awk
+carriers      what find and xargs run
+options       a grammar of harmless command lines
+reach         how far tools read through folders
+compositions  safe commands put together
+bindings      where variables get their values
+values        what words can be
+producers     what commands print; `listed` what names that are printed can be
 """
 
 from __future__ import annotations

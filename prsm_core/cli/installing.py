@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
-import sysconfig
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from prsm_core.builtin.text import escape_exact, escape_prose
+from prsm_core.cli.installers import SAFE_PATH, find_installer, installed
 from prsm_core.cli.logs import configure_logging
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import ConfigError, ProcessError
@@ -37,10 +34,9 @@ from prsm_core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.cli.installers import Installer, Sources
     from prsm_core.plugins.own import OwnPackage
 
-_CORE = "prsm-core"
-_SAFE_PATH = "-P"  # what lies in the current folder is no module of ours
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 # Run in a process of its own: this one has looked for its plugins before.
 _LOOK = """
@@ -61,7 +57,7 @@ def install_package(name: str, *, debug: bool, with_cli: bool, prefix: str) -> i
     configure_logging(debug=debug)
     package = _of_this_project(name)
     sources = sources_of(package, find_clone(), published=PUBLISHED)
-    installer = find_installer()
+    installer = find_installer(sources)
     install_child_watcher()
     run_to_end(_install(package, sources, installer))
     place = Path(prefix).expanduser().absolute() if with_cli and package.program else None
@@ -92,9 +88,7 @@ def _names() -> str:
     return f"they are {', '.join(OWN_PACKAGES)}"
 
 
-def sources_of(
-    package: OwnPackage, clone: Path | None, *, published: bool
-) -> Mapping[str, tuple[str, ...]]:
+def sources_of(package: OwnPackage, clone: Path | None, *, published: bool) -> Sources:
     """Return the words by which an installer is told what to install, by package."""
     if clone is None:
         if not published:
@@ -117,76 +111,11 @@ def sources_of(
     return {name: ("--editable", str(folder)) for name, folder in found.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installer:
-    """What installs packages into the environment of this interpreter."""
-
-    name: str
-    installs: tuple[str, ...]
-    removes: tuple[str, ...]
-
-
-def find_installer() -> Installer:
-    """Return pip, if the environment has it, else uv.
-
-    Raises:
-        ConfigError: there is neither, or the environment is the system's, or lacks the core.
-    """
-    _check_environment()
-    python = sys.executable
-    if importlib.util.find_spec("pip") is not None:
-        pip = (python, _SAFE_PATH, "-m", "pip")
-        quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-        return Installer(
-            name="pip",
-            installs=(*pip, "install", *quiet),
-            removes=(*pip, "uninstall", *quiet, "--yes"),
-        )
-    if (uv := shutil.which("uv")) is not None:
-        return Installer(
-            name="uv",
-            installs=(uv, "pip", "install", "--python", python),
-            removes=(uv, "pip", "uninstall", "--python", python),
-        )
-    raise ConfigError(
-        f"the environment of {python} has no pip, and no uv is on the PATH",
-        hint=f"add one: {shlex.quote(python)} -m ensurepip",
-    )
-
-
-def _check_environment() -> None:
-    is_system = sys.prefix == sys.base_prefix
-    if is_system and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
-        raise ConfigError(
-            f"the system manages the packages of {sys.executable}",
-            hint="install the core into an environment of its own: python3 -m venv .venv",
-        )
-    installed = _installed(_CORE)
-    if installed != __version__:
-        known = "not installed" if installed is None else f"installed as {installed}"
-        raise ConfigError(
-            f"{_CORE} {__version__} runs here, and is {known}",
-            hint="install it first, from its folder: "
-            f"{shlex.join((sys.executable, '-m', 'pip', 'install', '-e', '.'))}",
-        )
-
-
-def _installed(distribution: str) -> str | None:
-    importlib.invalidate_caches()
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
-async def _install(
-    package: OwnPackage, sources: Mapping[str, tuple[str, ...]], installer: Installer
-) -> None:
-    new = [name for name in sources if _installed(name) is None]
-    if not new and _installed(package.distribution) == __version__:
+async def _install(package: OwnPackage, sources: Sources, installer: Installer) -> None:
+    new = [name for name in sources if installed(name) is None]
+    if not new and installed(package.distribution) == __version__:
         click.echo(f"{package.distribution} {__version__} is installed already, in {sys.prefix}")
         return
-    words = [word for source in sources.values() for word in source]
     what = ", ".join(sources)
     click.echo(
         f"{installer.name} installs {what}; what it needs may take a while to come", err=True
@@ -194,7 +123,7 @@ async def _install(
     async with ProcessLauncher(SystemClock()) as launcher:
         done = False
         try:
-            await _run(launcher, (*installer.installs, *words), installer.name)
+            await _run(launcher, installer.installs(sources), installer.name, env=installer.env)
             await _check_loads(launcher, package)
             done = True
         finally:
@@ -206,7 +135,7 @@ async def _install(
 
 
 async def _check_loads(launcher: ProcessLauncher, package: OwnPackage) -> None:
-    out = await _run(launcher, (sys.executable, _SAFE_PATH, "-c", _LOOK), "prsm", show=False)
+    out = await _run(launcher, (sys.executable, SAFE_PATH, "-c", _LOOK), "prsm", show=False)
     state, error = (
         json.loads(out[-1]).get(package.name, ["absent", None]) if out else ("absent", "")
     )
@@ -219,20 +148,27 @@ async def _check_loads(launcher: ProcessLauncher, package: OwnPackage) -> None:
 
 async def _remove(launcher: ProcessLauncher, installer: Installer, names: Sequence[str]) -> None:
     """Take away what this command has added, however far it came."""
-    left = [name for name in names if _installed(name) is not None]
+    left = [name for name in names if installed(name) is not None]
     if left:
-        await _run(launcher, (*installer.removes, *left), installer.name)
+        await _run(launcher, installer.removes(left), installer.name, env=installer.env)
 
 
 async def _run(
-    launcher: ProcessLauncher, argv: Sequence[str], name: str, *, show: bool = True
+    launcher: ProcessLauncher,
+    argv: Sequence[str],
+    name: str,
+    *,
+    show: bool = True,
+    env: Mapping[str, str] | None = None,
 ) -> Sequence[str]:
-    """Run a program with the environment of this one; return its lines, which stderr shows.
+    """Run a program with the environment of this one and `env`; return its lines.
+
+    With `show` stderr shows them as they come.
 
     Raises:
         ProcessError: it failed.
     """
-    process = await launcher.start(argv, name=name, env=dict(os.environ))
+    process = await launcher.start(argv, name=name, env={**os.environ, **(env or {})})
     process.close_stdin()
     lines = []
     try:

@@ -61,11 +61,11 @@ class Clone:
         [site] = self.environment.glob("lib/python*/site-packages")
         return site
 
-    def run(self, *argv, **env):
-        """Run a program of the environment from the user's home."""
+    def run(self, *argv, through=(), **env):
+        """Run a program of the environment from the user's home, as an argument of others."""
         program = self.environment / "bin" / argv[0]
         return subprocess.run(
-            [str(program), *argv[1:]],
+            [*through, str(program), *argv[1:]],
             cwd=self.home,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,

@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
     from prsm_core.kit.section import (
+        Key,
         Parser,
         parse_argv,
         parse_choice,
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
         parse_words,
         read_section,
     )
+    from prsm_core.kit.section_model import model_of_keys
     from prsm_core.kit.starting import proxy_missing, require_folder
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
     from prsm_core.permissions.notes import read_notes
@@ -194,6 +196,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "HookAsker",
     "HookGate",
     "InvalidTransitionError",
+    "Key",
     "LineTooLongError",
     "MaxDepthExceededError",
     "McpEndpoint",
@@ -262,6 +265,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "cut_result",
     "deadline",
     "hookimpl",
+    "model_of_keys",
     "numbers_of",
     "parse_argv",
     "parse_choice",
@@ -393,6 +397,7 @@ _HOMES = {
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),
     "prsm_core.kit.section": (
+        "Key",
         "Parser",
         "parse_argv",
         "parse_choice",
@@ -404,6 +409,7 @@ _HOMES = {
         "parse_words",
         "read_section",
     ),
+    "prsm_core.kit.section_model": ("model_of_keys",),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
     "prsm_core.permissions.notes": ("read_notes",),

@@ -36,7 +36,7 @@ WIDTH = 88  # of the help pages
 # What the core brings along takes settings as plugins do.
 OURS = PluginManager.load(environ={}, builtins=BUILTINS, enabled=False)
 SCHEMA = full_schema(plugin_sections(OURS))
-OF_PLUGINS = frozenset(plugin_sections(OURS))
+OF_PLUGINS = frozenset(plugin_sections(OURS)) - {"providers"}
 _HEAD = ("| key | type | default | variable | meaning |", "|---|---|---|---|---|")
 _PART = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.config.plugin_settings import PluginSection, read_plugin_settings
+from prsm_core.config.plugin_settings import PROVIDERS, PluginSection, read_plugin_settings
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginState
 from prsm_core.plugins.records import WORDS
 from prsm_core.plugins.settings import SECTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from prsm_core.config import Settings
     from prsm_core.plugins import PluginManager
 
 
 def plugin_sections(
-    plugins: PluginManager, *, begins_run: bool = False
+    plugins: PluginManager,
+    *,
+    begins_run: bool = False,
+    providers: Collection[str] | None = None,
 ) -> dict[str, PluginSection]:
     """Return the sections of the active plugins.
 
-    A run does not begin without a check that has settings, unless a person has left out what may
-    be its plugin.
+    Of the models of providers' sections only those of `providers` are loaded; None for all. A run
+    does not begin without a check that has settings, unless a person has left out what may be its
+    plugin.
     """
     off = {record.name for record in plugins.records if record.state is PluginState.DISABLED}
-    return {
+    found = {
         section: PluginSection(
             word=WORDS[SECTIONS[section]],
             models=models,
@@ -33,6 +40,9 @@ def plugin_sections(
         )
         for section, models in plugins.settings_models().items()
     }
+    models = plugins.provider_models(providers)
+    word = WORDS[ProviderSpec]
+    return {**found, PROVIDERS: PluginSection(word=word, models=models, takes_any=True)}
 
 
 def with_settings(plugins: PluginManager, settings: Settings) -> PluginManager:

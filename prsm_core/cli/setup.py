@@ -76,16 +76,18 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
+    first = load().settings
     plugins = PluginManager.load(
         environ=os.environ,
-        disabled=load().settings.plugins.disabled,
+        disabled=first.plugins.disabled,
         without=without,
         builtins=BUILTINS,
         enabled=launch.load_plugins,
     )
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
-    sections = plugin_sections(plugins, begins_run=begins_run)
+    used = {section.kind or name for name, section in first.providers.items()}
+    sections = plugin_sections(plugins, begins_run=begins_run, providers=used)
     loaded = load(known_plugins=known, plugin_sections=sections)
     _tell(loaded, plugins)
     return Setup(

@@ -1,13 +1,15 @@
 """The settings of what plugins bring, checked by a model of the plugin's own.
 
 A section such as `sinks` holds an entry for each record of its kind. Which records there are, and
-which model each has, is told by whoever knows the plugins.
+which model each has, is told by whoever knows the plugins. An entry of `providers` may be of any
+name, whose `kind` says which provider it is of; what the engine and all providers share of it was
+checked before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +19,7 @@ from prsm_core.config.explain import nearest, problems_of, unknown_key
 from prsm_core.config.json_schema import config_schema, without_titles
 from prsm_core.config.layers import dotted
 from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.kit.section import ENGINE_KEYS
 from prsm_core.loop.interrupts import is_interrupt
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config.document import KeyPath
     from prsm_core.config.schema import Settings
+
+PROVIDERS = "providers"
 
 Model: TypeAlias = type[BaseModel]
 Origin: TypeAlias = "Callable[[KeyPath], str]"
@@ -81,8 +86,15 @@ def read_plugin_settings(
     What lacks an entry is read from an empty one. If its model needs more than that, this is its
     value's error and no mistake of the configuration.
     """
-    reading = _Reading(origin, sections)
-    for section, kind in sections.items():
+    known = {
+        section: _with_kinds(kind, settings) if section == PROVIDERS else kind
+        for section, kind in sections.items()
+    }
+    reading = _Reading(origin, known)
+    for section, kind in known.items():
+        if section == PROVIDERS:
+            reading.read_providers(kind, settings)
+            continue
         given = getattr(settings, section)
         for name in given:
             if name not in kind.models:
@@ -96,6 +108,13 @@ def read_plugin_settings(
     )
 
 
+def _with_kinds(kind: PluginSection, settings: Settings) -> PluginSection:
+    """Return the section of providers with those that the settings make of them by `kind`."""
+    kinds = {name: section.kind or "" for name, section in settings.providers.items()}
+    made = {name: kind.models[of] for name, of in kinds.items() if of in kind.models}
+    return replace(kind, models={**kind.models, **made})
+
+
 def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
     """Return the JSON Schema of a configuration file with what plugins take."""
     schema = config_schema()
@@ -104,11 +123,22 @@ def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
         for name, model in kind.models.items():
             if isinstance(model, type):
                 entries[name] = _entry(model, f"{section}.{name}", schema["$defs"])
+                if section == PROVIDERS:
+                    _add_engine_keys(entries[name], schema["$defs"])
+            elif section == PROVIDERS:
+                continue  # what any provider may hold
             elif model is None and not kind.takes_any:
                 entries[name] = {"type": "object", "maxProperties": 0}
             else:
                 entries[name] = {"type": "object"}
     return schema
+
+
+def _add_engine_keys(entry: dict[str, Any], definitions: Mapping[str, Any]) -> None:
+    """Add to a provider's entry what the engine itself reads of it."""
+    shared = definitions["ProviderSettings"]["properties"]
+    if "properties" in entry:
+        entry["properties"] |= {key: shared[key] for key in sorted(ENGINE_KEYS)}
 
 
 class _Reading:
@@ -151,6 +181,19 @@ class _Reading:
         elif raw and not kind.takes_any:
             text = f"{self._at(section, name)}{section}.{name}: this {kind.word} takes no settings"
             self.problems.append(text)
+
+    def read_providers(self, kind: PluginSection, settings: Settings) -> None:
+        """Read the sections of providers that are set; whose nobody has is told by others."""
+        for name in settings.providers:
+            model = kind.models.get(name)
+            given = settings.provider_settings(name)
+            raw = {key: value for key, value in given.items() if key not in ENGINE_KEYS}
+            if isinstance(model, PrsmError):
+                where = self._at(PROVIDERS, name)
+                told = f"{where}{PROVIDERS}.{name} is not checked: {model.message}"
+                self.notices.append(told)
+            elif model is not None:
+                self._validate((PROVIDERS, name), model, raw)
 
     def _validate(self, path: tuple[str, str], model: Model, raw: Any) -> None:
         given = {key: value for key, value in (raw or {}).items() if value is not None}

@@ -314,6 +314,11 @@ class ProviderSpec:
     `settings` is the provider's own section of the configuration, a plain mapping. A run that
     names no provider takes one that is selectable. `good_for` tells agents in a few words what
     it is for; where it is blank the summary does.
+
+    With `ProviderSpec.settings`, a pydantic model or an import string of one, the section is
+    checked by that as the configuration is loaded, with file and line, and stands in its schema.
+    The factory is given the plain mapping all the same, since a login may add to it; one that
+    wants an instance lets the model read it.
     """
 
     name: str
@@ -322,6 +327,7 @@ class ProviderSpec:
     executables: tuple[str, ...] = ()
     selectable: bool = True
     good_for: str = ""
+    settings: str | type[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

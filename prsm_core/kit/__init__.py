@@ -2,7 +2,7 @@
 
 Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
 
-section       a provider's settings, read and checked
+section       a provider's settings, read and checked; section_model is their pydantic model
 version       which version of a program is there, and whether it is known to work
 known_version … kept until the program changes         npm  … told by its package
 programs      a program as a person can type it
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.quotation import quote_conversation
     from prsm_core.kit.reading import as_object, read_object, token_count
     from prsm_core.kit.section import (
+        Key,
         Parser,
         parse_argv,
         parse_choice,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         parse_words,
         read_section,
     )
+    from prsm_core.kit.section_model import model_of_keys
     from prsm_core.kit.starting import proxy_missing, require_folder
     from prsm_core.kit.terminal import one_line, readable_tail
     from prsm_core.kit.turns import Turn, TurnSession
@@ -58,6 +60,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "HOOK_COMMAND",
     "HookAsker",
     "HookGate",
+    "Key",
     "Parser",
     "Turn",
     "TurnSession",
@@ -68,6 +71,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "find_key",
     "link_login",
     "make_private",
+    "model_of_keys",
     "numbers_of",
     "one_line",
     "parse_argv",
@@ -100,6 +104,7 @@ _HOMES = {
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),
     "prsm_core.kit.section": (
+        "Key",
         "Parser",
         "parse_argv",
         "parse_choice",
@@ -111,6 +116,7 @@ _HOMES = {
         "parse_words",
         "read_section",
     ),
+    "prsm_core.kit.section_model": ("model_of_keys",),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
     "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),

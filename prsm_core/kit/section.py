@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,23 @@ Parser = Callable[[str, Any], Any]
 
 It raises ConfigError, with the place, for a value that is wrong.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A parser, with what its key means for people, and the JSON Schema of its values.
+
+    The schema of the parsers of this project is known.
+    """
+
+    parser: Parser
+    description: str
+    schema: Mapping[str, Any] | None = None
+
+    def __call__(self, where: str, value: Any) -> Any:
+        """Parse a value; see Parser."""
+        return self.parser(where, value)
+
 
 ENGINE_KEYS = frozenset({"kind", "profiles"})  # the engine has acted on them already
 _MODEL_KEYS = ("context_window", "display_name", "hidden", "reasoning_efforts")
@@ -116,7 +134,7 @@ def parse_choice(*known: str) -> Parser:
             raise ConfigError(f"{where}: one of {', '.join(known)} is needed, not {value!r}")
         return str(value)
 
-    return parse
+    return Key(parse, "", {"enum": list(known)})
 
 
 def parse_models(where: str, value: Any) -> tuple[ModelInfo, ...]:

@@ -46,6 +46,7 @@ RECORDS: Table = {
         "executables": TEXTS,
         "selectable": FLAG,
         "good_for": TEXT,
+        "settings": _SETTINGS,
     },
     PermissionCheckSpec: {
         **_COMMON,

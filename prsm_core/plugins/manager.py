@@ -8,6 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.errors import ConfigError, PluginError
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
 from prsm_core.plugins.records import (
@@ -164,6 +165,15 @@ class PluginManager:
             section: {name: self._model(spec) for name, spec in self._specs[kind].items()}
             for section, kind in SECTIONS.items()
         }
+
+    def provider_models(self, names: Collection[str] | None = None) -> Mapping[str, Any]:
+        """Return the models of the sections of active providers, of all or of those named.
+
+        None for a provider without one, a PluginError for one whose model cannot be loaded.
+        """
+        specs = self.collect(ProviderSpec)
+        wanted = [name for name in specs if names is None or name in names]
+        return {name: self._model(specs[name]) for name in wanted}
 
     def with_settings(self, found: Mapping[tuple[str, str], Any]) -> PluginManager:
         """Return these plugins with settings given to their records, by section and name.

@@ -15,6 +15,8 @@ from prsm_core.plugins.objects import load_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.interfaces.provider import ProviderSpec
+
 Configurable: TypeAlias = PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
 
 # The section of each kind; providers have theirs, which the core reads as well.
@@ -62,7 +64,7 @@ class WithSettings:
         return load_object(self.reference, plugin=self.plugin)
 
 
-def settings_model(spec: Configurable, *, plugin: str) -> Any:
+def settings_model(spec: Configurable | ProviderSpec, *, plugin: str) -> Any:
     """Return the model of a record's settings, imported; None if it has none.
 
     Raises PluginError when it cannot be imported, or is no pydantic model.

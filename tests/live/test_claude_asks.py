@@ -133,9 +133,7 @@ async def begin(screen):
 
 
 @pytest.mark.requirement("D9", "D7")
-@pytest.mark.parametrize(
-    ("choices", "verdict"), [(0, "once"), (1, "always"), (2, "deny")]
-)
+@pytest.mark.parametrize(("choices", "verdict"), [(0, "once"), (1, "always"), (2, "deny")])
 async def test_a_permission_that_the_user_accepts_in_claude_code_is_what_they_chose(
     asked, place, choices, verdict
 ):

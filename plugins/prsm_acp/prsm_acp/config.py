@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
+    Key,
     Parser,
     parse_environment,
     parse_models,
@@ -58,18 +59,20 @@ class AcpConfig:
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
         where = f"providers.{section}"
-        return cls(section=section, **read_section(where, settings, _PARSERS))
+        return cls(section=section, **read_section(where, settings, KEYS))
 
 
-_PARSERS: dict[str, Parser] = {
-    "agent": parse_text,
+KEYS: dict[str, Parser] = {
+    "agent": Key(
+        parse_text, "The built-in manifest to begin with; without one `command` says all."
+    ),
     "api_key_env": parse_text,
-    "auth_method": parse_text,
+    "auth_method": Key(parse_text, "The id of the login that `authenticate` is called with."),
     "base_url": parse_url,
     "command": parse_words,
     "env": parse_environment,
     "home": parse_text,
-    "mode": parse_text,
+    "mode": Key(parse_text, "The id of the agent's mode; by default that of the manifest."),
     "models": parse_models,
-    "pass_env": parse_words,
+    "pass_env": Key(parse_words, "Names of variables that it gets from the user's environment."),
 }

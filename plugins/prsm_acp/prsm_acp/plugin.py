@@ -20,5 +20,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         name="acp",
         summary="Any agent that speaks the Agent Client Protocol.",
         factory="prsm_acp.provider:build",
+        settings="prsm_acp.section:SETTINGS",
         selectable=False,  # it needs to be told which agent
     )

@@ -21,5 +21,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Alibaba Model Studio (Qwen), over Codex or Claude Code.",
         good_for="Alibaba's Qwen models: coding",
         factory="prsm_alibaba.provider:build",
+        settings="prsm_alibaba.section:SETTINGS",
         selectable=False,  # only who has a key of the vendor's wants it
     )

@@ -74,11 +74,16 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> VendorProv
     Raises ConfigError, and ProviderNotAvailableError when a backend is not installed.
     """
     rest = dict(settings)
+    vendor = take_vendor(rest)
+    return build_vendor(vendor, rest, services, _claude)
+
+
+def take_vendor(rest: dict[str, Any]) -> Vendor:
+    """Return the vendor as a section chooses it, and take that out of it; raises ConfigError."""
     region = take_choice(rest, "region", REGIONS, default="intl", section=NAME)
     plan = take_choice(rest, "plan", PLANS, default="payg", section=NAME)
     workspace = rest.pop("workspace_id", None)
-    vendor = _coding(region) if plan == CODING else _payg(region, workspace)
-    return build_vendor(vendor, rest, services, _claude)
+    return _coding(region) if plan == CODING else _payg(region, workspace)
 
 
 def _payg(region: Region, workspace: Any) -> Vendor:

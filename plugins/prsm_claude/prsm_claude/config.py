@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
+    Key,
     Parser,
     parse_argv,
     parse_environment,
@@ -50,7 +51,7 @@ class ClaudeConfig:
 
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
-        return cls(**read_section(f"providers.{section}", settings, _PARSERS))
+        return cls(**read_section(f"providers.{section}", settings, KEYS))
 
     @property
     def custom_server(self) -> bool:
@@ -62,13 +63,15 @@ class ClaudeConfig:
         return find_key(self.api_key_env, self.env, environ)
 
 
-_PARSERS: dict[str, Parser] = {
+KEYS: dict[str, Parser] = {
     "api_key_env": parse_text,
     "base_url": parse_url,
-    "bearer": parse_flag,
+    "bearer": Key(parse_flag, "Send the key as a bearer token, as some other vendors want it."),
     "command": parse_argv,
     "env": parse_environment,
     "home": parse_text,
     "models": parse_models,
-    "project_notes": parse_flag,
+    "project_notes": Key(
+        parse_flag, "Whether agents are told what the CLAUDE.md of the repository says."
+    ),
 }

@@ -21,4 +21,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Claude Code, by way of claude-agent-sdk.",
         good_for="Anthropic's models: planning, coding, review",
         factory="prsm_claude.provider:build",
+        settings="prsm_claude.section:SETTINGS",
     )

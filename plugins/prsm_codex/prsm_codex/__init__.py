@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_codex.provider import CodexProvider
-    from prsm_codex.vendor import Vendor, VendorProvider, build_vendor, take_choice
+    from prsm_codex.vendor import (
+        Vendor,
+        VendorProvider,
+        build_vendor,
+        take_choice,
+        vendor_keys,
+    )
 
 __all__ = [
     "CodexConfig",
@@ -27,6 +33,7 @@ __all__ = [
     "VendorProvider",
     "build_vendor",
     "take_choice",
+    "vendor_keys",
 ]
 
 _HOMES = {
@@ -36,6 +43,7 @@ _HOMES = {
     "VendorProvider": "prsm_codex.vendor",
     "build_vendor": "prsm_codex.vendor",
     "take_choice": "prsm_codex.vendor",
+    "vendor_keys": "prsm_codex.vendor",
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
     ConfigError,
+    Key,
     Parser,
     parse_argv,
     parse_choice,
@@ -54,7 +55,7 @@ class CodexConfig:
 
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
-        config = cls(**read_section(f"providers.{section}", settings, _PARSERS))
+        config = cls(**read_section(f"providers.{section}", settings, KEYS))
         if config.backend == "exec" and config.enforcement == "approval":
             raise ConfigError(
                 f"providers.{section}.enforcement: `codex exec` cannot ask for approval",
@@ -72,15 +73,21 @@ class CodexConfig:
         return find_key(self.api_key_env, self.env, environ)
 
 
-_PARSERS: dict[str, Parser] = {
+KEYS: dict[str, Parser] = {
     "api_key_env": parse_text,
-    "backend": parse_choice("app-server", "exec"),
+    "backend": Key(parse_choice("app-server", "exec"), "app-server, or exec: one process a turn."),
     "base_url": parse_url,
     "command": parse_argv,
-    "enforcement": parse_choice("auto", "pre_tool", "approval"),
+    "enforcement": Key(
+        parse_choice("auto", "pre_tool", "approval"),
+        "auto, pre_tool (the tool hook, or nothing) or approval.",
+    ),
     "env": parse_environment,
     "home": parse_text,
-    "lean": parse_flag,
+    "lean": Key(
+        parse_flag,
+        "Leave out built-in tools that are no plain functions, for servers that are not OpenAI's.",
+    ),
     "models": parse_models,
-    "network": parse_flag,
+    "network": Key(parse_flag, "Whether commands in the sandbox use the network."),
 }

@@ -21,5 +21,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="OpenAI Codex, by way of `codex app-server` or `codex exec`.",
         good_for="OpenAI's models: coding, commands",
         factory="prsm_codex.provider:build",
+        settings="prsm_codex.section:SETTINGS",
         executables=("codex",),
     )

@@ -8,15 +8,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_codex.command import DEFAULT_MODEL
-from prsm_codex.config import CodexConfig
+from prsm_codex.config import KEYS, CodexConfig
 from prsm_codex.provider import CodexProvider
 from prsm_core import (
     AgentRole,
     ConfigError,
+    Key,
+    Parser,
     Provider,
     ProviderCapabilities,
     ProviderServices,
     ProviderStatus,
+    parse_argv,
+    parse_choice,
+    parse_environment,
+    parse_models,
+    parse_text,
+    parse_url,
+    read_section,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +65,33 @@ class Vendor:
     models: Mapping[str, Mapping[str, Any]]
     responses_url: str | None
     messages_url: str
+
+
+def _parse_mapping(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: a mapping is needed, not {value!r}")
+    return value
+
+
+def _parse_codex(where: str, value: Any) -> Mapping[str, Any]:
+    return read_section(where, _parse_mapping(where, value), KEYS)
+
+
+def vendor_keys() -> dict[str, Parser]:
+    """Return what the section of every vendor may hold, beside what chooses plan and region."""
+    return {
+        "api_key_env": parse_text,
+        "backend": Key(
+            parse_choice(*_BACKENDS),
+            "What runs agents: codex, claude, or auto: masters on Claude Code, others on Codex.",
+        ),
+        "base_url": parse_url,
+        "claude": Key(_parse_mapping, "Settings of Claude Code alone.", {"type": "object"}),
+        "codex": Key(_parse_codex, "Settings of Codex alone.", {"type": "object"}),
+        "command": parse_argv,
+        "env": parse_environment,
+        "models": parse_models,
+    }
 
 
 def take_choice(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
     ConfigError,
+    Key,
     Parser,
     parse_argv,
     parse_environment,
@@ -61,7 +62,7 @@ class GeminiConfig:
 
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
-        return cls(**read_section(_SECTION, settings, _PARSERS))
+        return cls(**read_section(_SECTION, settings, KEYS))
 
 
 def _backend(where: str, value: Any) -> Backend:
@@ -73,9 +74,13 @@ def _backend(where: str, value: Any) -> Backend:
 
 
 _SECTION = "providers.gemini"
-_PARSERS: dict[str, Parser] = {
+KEYS: dict[str, Parser] = {
     "api_key_env": parse_text,
-    "backend": _backend,
+    "backend": Key(
+        _backend,
+        "acp (one process per agent), headless (one process per turn) or auto.",
+        {"enum": [backend.value for backend in Backend]},
+    ),
     "base_url": parse_url,
     "command": parse_argv,
     "env": parse_environment,

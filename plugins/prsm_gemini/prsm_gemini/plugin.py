@@ -21,5 +21,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Google's Gemini CLI, over ACP or one process per turn.",
         good_for="Google's models: large contexts, coding",
         factory="prsm_gemini.provider:build",
+        settings="prsm_gemini.section:SETTINGS",
         executables=("gemini",),
     )

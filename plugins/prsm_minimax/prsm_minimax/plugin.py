@@ -21,5 +21,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="MiniMax, over Codex or Claude Code.",
         good_for="MiniMax's models: coding",
         factory="prsm_minimax.provider:build",
+        settings="prsm_minimax.section:SETTINGS",
         selectable=False,  # only who has a key of the vendor's wants it
     )

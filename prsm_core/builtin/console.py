@@ -19,7 +19,8 @@ from prsm_core.builtin.render import hanging
 from prsm_core.builtin.screen import LineScreen, columns_of
 from prsm_core.builtin.text import escape_prose, format_duration
 from prsm_core.builtin.worktree import describe_changes, look_at
-from prsm_core.engine.views import build_tree
+from prsm_core.domain.usage import Spent, total
+from prsm_core.engine.views import build_tree, walk_tree
 from prsm_core.interfaces.frontend import Frontend
 from prsm_core.kit.clocks import SystemClock, first_of
 
@@ -121,7 +122,9 @@ class ConsoleFrontend(Frontend):
         tree = build_tree(session, run, rows, now, interrupted=True)
         kept = "interrupted; kept are the ledger of the session and the files as they are:"
         ends = await self._ends(tree, self._run, was_interrupted=True)
-        screen.print_lines([kept, *ends])
+        nodes = [node for node in walk_tree(tree["agents"]) if node["run"] == run]
+        used = total(Spent.from_dict(node["usage_self"]) for node in nodes)
+        screen.print_lines([kept, *ends, *([f"until then: {used.text}"] if nodes else [])])
 
     async def _look_before(self) -> None:
         self._before = await self._look(self._folder)

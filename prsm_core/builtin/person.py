@@ -70,8 +70,8 @@ class Person:
 
     def show(self, event: Event) -> bool:
         """Show an event that is committed; return whether that printed anything."""
-        self.prompter.note(event)
-        if self._is_asked and self._desk.note(event):
+        is_own = self.prompter.note(event)  # which is shown as what was typed, with its fate
+        if is_own or (self._is_asked and self._desk.note(event)):
             return False
         lines = self.renderer.lines(event)
         self.screen.print_lines(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -67,15 +68,24 @@ class Prompter:
         self._master = ""
         self._agents: dict[str, str] = {}  # ids by name
         self._kept: dict[str, list[_Line]] = {}  # for agents that there are not yet, by name
+        self._own: Counter[str] = Counter()  # prompts on their way that nobody has shown, by agent
 
-    def note(self, event: Event) -> None:
-        """Learn who leads, and who has begun."""
-        if event.type != "agent_spawned" or not event.agent:
-            return
+    def note(self, event: Event) -> bool:
+        """Learn who leads, and who has begun; return whether this is the way of a line of ours."""
+        if event.type == "message_routed" and event.data.get("kind") == "user_prompt":
+            agent = str(event.data.get("to"))
+            is_own = self._own[agent] > 0
+            self._own[agent] -= is_own
+            return is_own
+        if event.type == "agent_spawned" and event.agent:
+            self._note_agent(event, event.agent)
+        return False
+
+    def _note_agent(self, event: Event, agent: str) -> None:
         name = str(event.data.get("name"))
-        self._agents[name] = event.agent
+        self._agents[name] = agent
         if not event.data.get("parent"):
-            self._master = event.agent
+            self._master = agent
             self._has_master.set()
         for line in self._kept.pop(name, ()):
             self._lines.put_nowait(line)
@@ -127,9 +137,11 @@ class Prompter:
         self._tell(line, f"kept until there is an agent of that name{meant}; now: {known}")
 
     async def _send(self, agent: str, line: _Line) -> None:
+        self._own[agent] += 1  # its event may come before the answer
         try:
             delivery = await self._app.prompt_agent(agent, line.text, DELIVERY)
         except PrsmError as error:
+            self._own[agent] -= 1
             hint = f"; {error.hint}" if error.hint else ""
             self._tell(line, f"not sent: {escape_exact(error.message + hint)}")
             return

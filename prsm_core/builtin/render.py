@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.text import (
@@ -150,7 +151,8 @@ class Renderer:
         tool = self._calls.pop((event.agent, data.exact("call")), "a tool")
         if data.raw("status") == "completed":
             return ()
-        why = data.line("error", _LONG) or data.line("result", _LONG)
+        told = _plain(str(data.raw("error") or "")) or str(data.raw("result") or "")
+        why = one_line(told, _LONG)
         took = data.raw("duration_s")
         after = f" after {format_duration(took)}" if took else ""
         return (f"{self.name(event.agent)} > {tool} {data.exact('status')}{after}: {why}",)
@@ -272,6 +274,15 @@ class _Fields:
 
     def line(self, name: str, limit: int = 100) -> str:
         return one_line(str(self.raw(name) or ""), limit)
+
+
+def _plain(error: str) -> str:
+    """Return what went wrong, in words: a tool of ours tells its error as JSON."""
+    try:
+        told = json.loads(error)["error"]
+        return "; ".join(filter(None, (str(told["message"]), told.get("hint"))))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return error
 
 
 def _said(error: object) -> str:

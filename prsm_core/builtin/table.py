@@ -12,6 +12,7 @@ from prsm_core.builtin.text import escape_exact
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MOST_LINES = 2  # of a row, on average: more are hard to read
 LONGEST = 16  # characters: a longer word is broken where there is no room for it
 _GAP, _NARROW = "  ", " "
 _PIECE = re.compile(r"\s*[^\s/_-]+[/_-]?|\s+|[/_-]")
@@ -27,12 +28,14 @@ def format_table(
     """Return lines with every column as wide as its widest cell; None is shown as "-".
 
     A table that is wider than `width` has cells of several lines, and where they need it its
-    columns closer together. Where even that is too wide its `spare` columns are left out, one
-    after the other.
+    columns closer together. Where even that is too wide, or rows have more than two lines on
+    average, its `spare` columns are left out, one after the other.
     """
     table = _format(headers, rows, width)
     for name in spare if width is not None else ():
-        if max(map(text_width, table.splitlines())) <= (width or 0):
+        lines = table.splitlines()
+        is_narrow = max(map(text_width, lines)) <= (width or 0)
+        if is_narrow and len(lines) <= _MOST_LINES * (len(rows) + 1):
             break
         place = headers.index(name)
         headers = [*headers[:place], *headers[place + 1 :]]

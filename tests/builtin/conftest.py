@@ -27,9 +27,17 @@ class ManualClock:
     time = now
 
     async def sleep(self, seconds):
+        await self._wake(seconds)
+
+    def call_later(self, seconds, callback):
+        woken = self._wake(seconds)
+        woken.add_done_callback(lambda due: due.cancelled() or callback())
+        return woken
+
+    def _wake(self, seconds):
         woken = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + seconds, id(woken), woken))
-        await woken
+        return woken
 
     async def advance(self, seconds):
         """Move second by second, so that each sleeper wakes at its own time."""

@@ -163,3 +163,11 @@ def test_rows_break_behind_words_and_styles_take_no_room():
     plain = line.replace("\x1b[1m", "").replace("\x1b[0m", "")
     rows = [row.replace("\x1b[1m", "").replace("\x1b[0m", "").rstrip() for row in rows_of(line, 60)]
     assert rows == textwrap.wrap(plain, 60, subsequent_indent=INDENT)
+
+
+def test_a_request_that_is_folded_says_what_it_is_about():
+    seen = Seen()
+    lines = ["w1 asks permission for Edit", "  path: a.py", *(f"  | +{n}" for n in range(40))]
+    seen.screen.show_requests([Shown("r", lines, "a.py")])
+    seen.screen.open_prompt("which? ")
+    assert seen.vt.rows[-3] == "w1 asks permission for Edit: a.py"

@@ -106,3 +106,17 @@ async def test_what_nobody_got_is_known_in_the_end(app, stream, lead):
             prompter.take(f"line {number}")
         assert "line 100 (not sent: 100 lines before it wait already)" in stream.getvalue()
     assert list(prompter.unsent()) == [f"line {number}" for number in range(100)]
+
+
+async def test_the_way_of_a_line_that_was_typed_here_is_known_and_another_persons_is_not(
+    app, stream, lead
+):
+    def routed(agent):
+        return app.say("message_routed", None, **{"from": None, "to": agent, "kind": "user_prompt"})
+
+    async with lead() as prompter:
+        prompter.take("@w1 go")
+        await stream.shows("you: @w1 go (it has it now)")
+        routed("w")
+        mine = app._log[-1]
+        assert [prompter.note(mine), prompter.note(mine)] == [True, False]

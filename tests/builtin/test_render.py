@@ -1,5 +1,7 @@
 """Every kind of event becomes harmless lines, whatever its fields hold."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,3 +227,25 @@ def test_a_call_that_edits_tells_file_and_lines(tool, arguments, line):
 def test_ink_is_bold_only_where_enabled():
     assert Ink(enabled=True).bold("x") == "\x1b[1mx\x1b[0m"
     assert Ink(enabled=False).dim("x") == "x"
+
+
+def test_an_error_of_our_own_tools_is_told_in_words():
+    told = {"code": "unread_prompt", "message": "a new instruction waits", "hint": "take it"}
+    call = {"call": "c", "tool": "task_complete"}
+    failed = {"call": "c", "status": "failed"}
+    for error, words in (
+        (json.dumps({"error": told}), "a new instruction waits; take it"),
+        (json.dumps({"error": {"message": "no"}}), "no"),
+        ('{"error": "odd"}', '{"error": "odd"}'),
+        ("[1]", "[1]"),
+        ("plain", "plain"),
+    ):
+        renderer = Renderer(Ink(enabled=False))
+        for kind, data in (
+            ("agent_spawned", {"name": "w1"}),
+            ("tool_call_started", call),
+            ("tool_call_finished", {**failed, "error": error}),
+        ):
+            event = Event(type=kind, session="S", run="R", ts=0.0, agent="a", data=data, seq=1)
+            lines = renderer.lines(event)
+        assert lines == (f"w1 > task_complete failed: {words}",)

@@ -41,6 +41,16 @@ def test_columns_move_together_where_only_that_keeps_words_whole():
     assert {"completed", "reviewer", "claimed", "complete"} <= set(" ".join(lines).split())
 
 
+def test_what_is_spare_is_left_out_before_rows_are_hard_to_read():
+    headers = ("AGENT", "ID", "STATE", "ROLE", "MODEL", "TIME", "TOKENS", "COST", "LAST TOOL")
+    spent = ("2m 59s", "30,800 + unknown (5 turns)", "unknown (8 turns)", "wait_for_message")
+    row = ("master", "275d7cfc", "waiting_for_child", "master", "codex/default", *spent)
+    lines = format_table(headers, [row], width=80, spare=("ROLE", "LAST TOOL", "ID")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 4, lines
+    assert "ROLE" not in lines[0]
+
+
 def test_a_model_is_broken_after_its_provider():
     lines = format_table(("A", "MODEL"), [("x", "provider/model-12345")], width=14).splitlines()
     assert lines == ["A  MODEL", "x  provider/", "   model-12345"]

@@ -258,9 +258,9 @@ class Enforcement:
             return None  # whoever uses it hears why
 
     def _tell(self, name: str) -> list[str]:
-        """Return what is to be told of a provider that is new to the run, all of it."""
-        short = [self._describe(name)] if self._shortfall(name) else []
-        return [*short, *self._odd(name)]
+        """Return what is to be told of a provider that is new to the run."""
+        short = [name] if self._shortfall(name) else []
+        return [*self._summary(short), *self._odd(name)]
 
     def _odd(self, name: str) -> list[str]:
         """Return what of the settings a provider ignores; it is told of from now on."""
@@ -292,11 +292,6 @@ class Enforcement:
             f"provider{'s' * several} {listed} {'do' if several else 'does'} not enforce all of the"
             f" policy; {done} (`prsm providers` says what)"
         ]
-
-    def _describe(self, name: str) -> str:
-        """Return what a provider does not enforce and what becomes of it."""
-        short = self._shortfall(name)
-        return f"provider {name} does not enforce all: {short}; {self._outcome(name)}"
 
     def _outcome(self, name: str) -> str:
         """Return what becomes of the agents of a provider that does not enforce all."""

@@ -25,6 +25,7 @@ from prsm_core.domain.turns import (
     StepEnded,
     ToolCallFinished,
     ToolCallStarted,
+    UsageReported,
 )
 from prsm_core.testing.doubles import (
     RecordingHost,
@@ -130,6 +131,26 @@ async def test_who_has_no_tools_at_all_is_offered_none(real_claude):
     ):
         await run_turn(session, "hi")
         assert stage.tools() == set()
+
+@pytest.mark.requirement("U14")
+@pytest.mark.parametrize("tool", ["Task", "Agent"])
+async def test_an_agent_has_no_subagents_of_the_vendor_and_all_it_uses_is_told_by_steps(
+    real_claude, tool
+):
+    """So that a budget of tokens ends the turn at a step, whatever the model asks for."""
+    used = {"input_tokens": 1000, "output_tokens": 10}
+    asks = call(tool, description="x", prompt="[[lane:other]] x", subagent_type="general-purpose")
+    steps = [{"call": asks, "usage": used}, {"say": "done", "usage": used}]
+    async with real_claude(*steps) as stage, stage.session() as session:
+        events = await run_turn(session, "hi")
+        assert not stage.tools() & {"Task", "Agent"}
+        assert len(stage.server.requests) == len(steps)
+        assert all("done" not in text for text in stage.outputs("call"))
+    told = [report.usage.known_total for report in only(UsageReported, events)]
+    tokens = [count for count in told if count]
+    ends = [n for n, event in enumerate(events) if isinstance(event, StepEnded)]
+    assert tokens == [1010, 1010], "each response for itself, and nothing at the end"
+    assert isinstance(events[ends[0] - 1], UsageReported)
 
 
 @pytest.mark.requirement("U19")

@@ -329,6 +329,16 @@ class SandboxSettings(Section):
     )
 
 
+class PriceSettings(Section):
+    """What a million tokens of a model costs, in US dollars."""
+
+    input: Factor = Field(description="Of what the model is sent.")
+    output: Factor = Field(description="Of what it answers, thinking included.")
+    cached_input: Factor | None = Field(
+        default=None, description="Of what a cache gave; as other input if it is left out."
+    )
+
+
 class BudgetSettings(Section):
     """What one run may use up. 80 % of it is told; 100 % begins no agent and no turn any more.
 
@@ -340,8 +350,8 @@ class BudgetSettings(Section):
     )
     usd: Factor | None = Field(
         default=None,
-        description="Cost in US dollars, as far as the providers tell it; one that tells no cost "
-        "is only warned of.",
+        description="Cost in US dollars, as far as the providers tell it or `prices` says it; one "
+        "that tells no cost is only warned of.",
     )
     turns: Count | None = Field(default=None, description="Turns of all agents together.")
     spawns: Count | None = Field(
@@ -350,6 +360,12 @@ class BudgetSettings(Section):
     let_turns_finish: bool = Field(
         default=False,
         description="A turn that runs when tokens or dollars are used up goes on to its own end.",
+    )
+
+    prices: Mapping[Text, PriceSettings] = Field(
+        default_factory=dict,
+        description="What tokens cost, by `provider/model`, or by provider for its other models. "
+        "The cost is then reckoned from the tokens until the provider tells it.",
     )
 
     def to_budget(self) -> Budget:

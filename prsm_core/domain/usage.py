@@ -204,8 +204,10 @@ class Spent:
 
     @property
     def cost_text(self) -> str:
-        """The cost in words: `$0.32`, `$0.32 + unknown (2 turns)`, `unknown (1 turn)`."""
+        """The cost in words: `$0.32`, `about $0.32 + unknown (2 turns)`, `unknown (1 turn)`."""
         known = None if self.cost_usd is None else _dollars(self.cost_usd)
+        if known is not None and self.cost_from is Provenance.ESTIMATED:
+            known = f"about {known}"
         return _with_unknown(known, self.turns_without_cost)
 
     @property

@@ -57,6 +57,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "turns": 5,
         "spawns": 5,
         "let_turns_finish": "true",
+        "prices": "{codex: {input: 1.0, output: 5.0}}",
     },
     "gates": {"tests": "{command: make test, roles: [worker]}"},
     "models": {"fast": "{provider: p, model_id: m}"},

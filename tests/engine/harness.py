@@ -305,16 +305,19 @@ class HeldStore(SqliteStore):
 
     def stop_time(self, clock: Any) -> None:
         """Hold the clock during every read and write, if it is one that can be held."""
-        if not isinstance(clock, FakeClock):
-            return
-        self.clock = clock
-        read = self._reader.run
+        if isinstance(clock, FakeClock):
+            self.clock = clock
 
-        async def held_read(*arguments):
-            with clock.hold():
-                return await read(*arguments)
+    def _held(self):
+        return nullcontext() if self.clock is None else self.clock.hold()
 
-        vars(self._reader)["run"] = held_read  # those who follow the events read by it too
+    async def _read(self, *arguments, **named):
+        with self._held():
+            return await super()._read(*arguments, **named)
+
+    async def _data_version(self):  # which those ask who follow the events
+        with self._held():
+            return await super()._data_version()
 
     async def commit(self, step):
         return await self._write(super().commit(step))
@@ -326,7 +329,7 @@ class HeldStore(SqliteStore):
         if self.broken is not None:
             work.close()
             raise self.broken
-        with nullcontext() if self.clock is None else self.clock.hold():
+        with self._held():
             return await work
 
 

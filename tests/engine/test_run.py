@@ -355,6 +355,34 @@ async def test_shutting_down_twice_at_once_interrupts_the_run_once_and_last(open
     assert team.ledger.rows("SELECT status FROM turns") == [("aborted",), ("aborted",)]
 
 
+@pytest.mark.requirement("E80")
+async def test_who_shuts_down_second_is_let_go_only_when_all_is_shut_down(opened):
+    """Else it would go on, and end the process, while the first still closes providers."""
+    closing, may_close = asyncio.Event(), asyncio.Event()
+
+    async def aclose():
+        closing.set()
+        await may_close.wait()
+
+    async def master(agent):
+        await agent.hang()
+
+    async with opened() as team:
+        team.provider.aclose = aclose
+        running = team.start("do it", master=master)
+        await team.seen("turn_started")
+        first = asyncio.ensure_future(team.engine.shutdown())
+        await closing.wait()
+        second = asyncio.ensure_future(team.engine.shutdown())
+        done, _ = await asyncio.wait({second}, timeout=0.05)
+        assert not done
+        may_close.set()
+        await asyncio.gather(first, second)
+        assert (await running).status == "interrupted"
+    kinds = [event["type"] for event in team.ledger.events()]
+    assert kinds.count("run_finished") == 1
+
+
 async def test_leaving_the_engine_leaves_no_task_behind(opened):
     before = asyncio.all_tasks()
 

@@ -435,3 +435,23 @@ async def test_a_name_that_holds_a_secret_is_refused(as_master):
 
     team = await as_master(script)
     assert team.ledger.rows("SELECT name FROM agents") == [("master",)]
+
+
+@pytest.mark.requirement("E51")
+async def test_one_finished_child_is_counted_once_for_several_that_it_fits(opened):
+    """So that a batch for which the run has no room is refused before anything is done."""
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        both = [{"prompt": "again"}, {"prompt": "and again"}]
+        assert await agent.refused("spawn_children_parallel", children=both) == "too_many_agents"
+        assert (await agent.call("check_child_status", child_id="a"))["state"] == "completed"
+        answer = await agent.call("spawn_children_parallel", children=both[:1])
+        assert [child["reused"] for child in answer["children"]] == [True]
+        await agent.collect()
+        await agent.complete()
+
+    async with opened(engine={"max_agents_per_run": 2}) as team:
+        assert (await team.run(master=master)).status == "completed"
+        assert team["a"].incarnation == 2

@@ -132,6 +132,7 @@ async def test_who_has_no_tools_at_all_is_offered_none(real_claude):
         await run_turn(session, "hi")
         assert stage.tools() == set()
 
+
 @pytest.mark.requirement("U14")
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
 async def test_an_agent_has_no_subagents_of_the_vendor_and_all_it_uses_is_told_by_steps(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
-from prsm_codex.rpc import Rpc, RpcClosedError, RpcError
+from prsm_codex.rpc import REQUEST_SECONDS, Rpc, RpcClosedError, RpcError
 
 from plugins.prsm_codex.tests.rpc_script import GARBAGE
 from plugins.prsm_codex.tests.test_contract import FAKE
@@ -28,6 +28,7 @@ from prsm_core.testing.provider_scene import call
 
 SCRIPT = Path(__file__).with_name("rpc_script.py")
 MANY = 200
+SOON_SECONDS = REQUEST_SECONDS / 2  # far above what it takes
 
 
 class Client:
@@ -134,9 +135,10 @@ async def test_a_server_that_dies_fails_all_who_wait_with_its_reason(tmp_path):
     async with connected(tmp_path) as (rpc, client, process):
         held = [asyncio.ensure_future(rpc.request("hold", {"n": n})) for n in range(3)]
         await until(lambda: ("held", {"count": 3}) in client.told)
-        with pytest.raises(RpcClosedError, match=r"exit code 7.*: fatal: the disk is full"):
-            await rpc.request("die", {"code": 7})
-        ends = await asyncio.gather(*held, return_exceptions=True)
+        async with asyncio.timeout(SOON_SECONDS):  # at once, and not when a request is given up
+            with pytest.raises(RpcClosedError, match=r"exit code 7.*: fatal: the disk is full"):
+                await rpc.request("die", {"code": 7})
+            ends = await asyncio.gather(*held, return_exceptions=True)
         assert [type(end) for end in ends] == [RpcClosedError] * 3
         await until(lambda: bool(client.closed))
         assert process.has_exited

@@ -135,6 +135,7 @@ class Enforcement:
         self._providers = providers
         self._settings = settings
         self._permissions = settings.permissions
+        self._limits, self._prices = settings.budgets.to_budget(), settings.budgets.prices
         self._journal = journal
         self._background = background
         self._clock = clock
@@ -199,7 +200,8 @@ class Enforcement:
         return self._describe_part(name, own[0]) if own and self._is_available(name) else ""
 
     def _describe_part(self, name: str, part: Part) -> str:
-        return describe_metering(name, part.limits, self._providers.capabilities(name), part.name)
+        capabilities = self._providers.capabilities(name)
+        return describe_metering(name, part.limits, capabilities, part.name, self._prices)
 
     @property
     def usable_now(self) -> frozenset[str]:
@@ -270,7 +272,7 @@ class Enforcement:
         capabilities = self._providers.capabilities(name)
         lines = (
             describe_ignored(name, self._settings, capabilities),
-            describe_metering(name, self._settings.budgets.to_budget(), capabilities),
+            describe_metering(name, self._limits, capabilities, prices=self._prices),
         )
         return [line for line in lines if line]
 

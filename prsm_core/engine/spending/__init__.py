@@ -2,5 +2,5 @@
 
 budgets    what may still be spent, and by whom       scopes    one scope, its holds and its use
 allowance  when a turn ends whose budget is used up   metering  what a provider may spend beyond it
-alerts     tells when much is spent, and when all is
+alerts     tells when much is spent, when all is       prices    what tokens cost, as a person says
 """

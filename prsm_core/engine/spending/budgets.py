@@ -200,7 +200,8 @@ class BudgetLedger:
     def close_turn(self, turn_id: str, spent: Spent) -> None:
         """Settle a turn, once: what it used is charged, the rest of its estimate given back.
 
-        What nobody told is charged as estimated if turns were measured before, else unknown.
+        What nobody told is charged as estimated if turns were measured before, else unknown. A cost
+        that was reckoned by prices is corrected by the one that the provider tells at the end.
         """
         self.meter(turn_id, spent)
         turn = self._turns.pop(turn_id, None)
@@ -213,6 +214,8 @@ class BudgetLedger:
             if told is None:
                 self._settle_untold(hold, kind)
                 continue
+            if told < hold.used[kind]:
+                hold.charge(kind, told - hold.used[kind], source)
             for scope in hold.scope.counting(kind):  # a turn that told zero is known too
                 scope.sources.setdefault(kind, source)
             self._last[turn.agent_id, kind] = told

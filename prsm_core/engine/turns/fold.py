@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.spending.prices import Price
 
 TURN_ENDED = "the turn ended"
 _log = logging.getLogger("prsm.engine")
@@ -46,6 +47,7 @@ class TurnFold:
     started_at_ms: int
     new_id: Callable[[], str]
     now_ms: Callable[[], int]
+    price: Price | None = None  # what the tokens cost, as long as nobody tells the cost
     messages: list[AgentMessage] = field(default_factory=list)
     calls: dict[str, AgentToolCall] = field(default_factory=dict)
     usage: TokenUsage = field(default_factory=TokenUsage)
@@ -102,8 +104,11 @@ class TurnFold:
 
     @property
     def spent(self) -> Spent:
-        """What the turn has used so far."""
-        return Spent.of_turn(self.usage, self.cost_usd, self.usage_provenance, self.cost_provenance)
+        """What the turn has used so far; a cost that nobody told is reckoned where prices are."""
+        cost, source = self.cost_usd, self.cost_provenance
+        if cost is None and self.price is not None:
+            cost, source = self.price.cost(self.usage), Provenance.ESTIMATED
+        return Spent.of_turn(self.usage, cost, self.usage_provenance, source)
 
     def end_partial(self) -> AgentMessage | None:
         """Make a message of what the model was writing when the turn ended, if anything."""
@@ -147,7 +152,7 @@ class TurnFold:
                 kind=ErrorKind.UNKNOWN, message="the provider's stream ended without a turn end"
             ),
         )
-        now = self.now_ms()
+        now, spent = self.now_ms(), self.spent
         self.end_partial()
         calls = tuple(
             call
@@ -159,14 +164,14 @@ class TurnFold:
             messages=tuple(self.messages),
             tool_calls=calls,
             usage=self.usage,
-            cost_usd=self.cost_usd,
+            cost_usd=spent.cost_usd,
             stop_reason=end.stop_reason,
             duration_ms=now - self.started_at_ms,
             error=end.error,
             compaction=self.compaction,
             permissions_used=tuple(dict.fromkeys(self.permissions_used)),
             usage_provenance=self.usage_provenance,
-            cost_provenance=self.cost_provenance,
+            cost_provenance=None if spent.cost_usd is None else spent.cost_from,
         )
 
     def _call_started(self, event: ToolCallStarted) -> None:

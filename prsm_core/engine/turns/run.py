@@ -27,6 +27,7 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.writes import Told, TurnClosed, TurnOpened
 from prsm_core.engine.failing import describe, is_unfit
 from prsm_core.engine.spending.allowance import Allowance
+from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
@@ -64,12 +65,14 @@ class TurnRun:
         self.turn_id = runtime.ids.ulid()
         self.calls = TurnCalls(session, self.turn_id)
         self.long_calls = LongCalls(runtime.background, runtime.clock, self.calls)
+        agent, prices = record.descriptor, runtime.settings.budgets.prices
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
             started_at_ms=session.now_ms(),
             new_id=runtime.ids.ulid,
             now_ms=session.now_ms,
+            price=price_of(prices, agent.provider, agent.model),
         )
         self._vendor_calls = VendorCalls(
             session,
@@ -81,12 +84,8 @@ class TurnRun:
         )
         self.is_outside = session.is_outside
         self.clock = self._clock()
-        self._silence = Silence(
-            runtime.clock,
-            self.clock,
-            lambda: self.fold.calls_begun,
-            silence_teller(runtime.journal, record.descriptor),
-        )
+        tell = silence_teller(runtime.journal, agent)
+        self._silence = Silence(runtime.clock, self.clock, self.fold, tell)
         self._parent_turn = record.head_turn_id
         self.stop = TurnStop(
             runtime.background, runtime.clock, provider, record.descriptor.name, session.give_up

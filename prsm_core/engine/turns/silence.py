@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.journal import Journal
     from prsm_core.engine.turns.clock import TurnClock
+    from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.interfaces.clock import Clock
 
 FIRST_ANSWER_SECONDS = 10.0  # of a turn
@@ -46,7 +47,7 @@ class Silence:
         self,
         clock: Clock,
         turn: TurnClock,
-        calls_begun: Callable[[], int],
+        fold: TurnFold,
         tell: Callable[[str], None],
     ) -> None:
         """Begin with the turn.
@@ -54,12 +55,12 @@ class Silence:
         Args:
             clock: Tells the time.
             turn: Knows when the provider was heard last, and whether a tool runs.
-            calls_begun: Says how many calls, the vendor's and ours, the turn has begun.
+            fold: Knows how many calls, the vendor's and ours, the turn has begun.
             tell: Takes what is to be told, without the name of the agent's model.
         """
         self._clock = clock
         self._turn = turn
-        self._calls_begun = calls_begun
+        self._fold = fold
         self._tell = tell
         self._has_spoken = False
         self._begun = self._asked = clock.now()
@@ -95,7 +96,7 @@ class Silence:
 
     @property
     def _is_answered(self) -> bool:
-        return self._has_spoken or self._calls_begun() > 0
+        return self._has_spoken or self._fold.calls_begun > 0
 
     def _since(self) -> float:
         return self._turn.last_event if self._is_answered else self._asked

@@ -17,9 +17,9 @@ import click
 import pytest
 import yaml
 
+from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.config import Settings, load_settings, resolve_paths
 from prsm_core.errors import ConfigError
-from prsm_core.plugins.own import OWN_PACKAGES
 from tests.documents import (
     SHELL,
     TUTORIALS,

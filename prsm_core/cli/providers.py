@@ -36,8 +36,10 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     elif found:
         _print(found, setup.settings.permissions)
     else:
+        from prsm_core.catalog.packages import EXAMPLE
+
         click.echo("prsm: no provider is installed", err=True)
-        click.echo("hint: install one, for example: prsm install codex", err=True)
+        click.echo(f"hint: install one, for example: {EXAMPLE}", err=True)
 
 
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The part of a provider's contract that is about what a vendor says to people: it acts on nothing.
+"""A stricter contract of providers: what a vendor says to people acts on nothing.
 
 What a vendor's program or server says of a failure is shown, logged and handed on, by whoever reads
 the error. So a provider makes it harmless where it comes in, as `prsm_core.kit.one_line` does.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,18 +17,15 @@ from prsm_core.domain.turns import Notice, TurnEnded
 from prsm_core.errors import PrsmError
 from prsm_core.testing.bound import bounded
 from prsm_core.testing.doubles import RecordingHost, run_turn, session_request
+from prsm_core.testing.provider_contract import ProviderContract
 from prsm_core.testing.provider_scene import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Sequence
     from pathlib import Path
 
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.interfaces.provider import Provider, ProviderServices
-    from prsm_core.testing.provider_scene import Scene
-
-    OpenScene = Callable[..., AbstractAsyncContextManager[Scene]]
+    from prsm_core.testing.provider_contract import OpenScene
 
 CAUSE = "scripted cause"
 # Says on stderr what it is given, and ends; also when it is asked for its version.
@@ -61,11 +58,8 @@ def hostile_line() -> str:
 
 
 @bounded
-class HarmlessContract:
-    """What every Provider does with what a vendor says; a part of ProviderContract."""
-
-    build: Callable[[Mapping[str, Any], ProviderServices], Provider]  # of ProviderContract
-    without_program: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+class HarmlessContract(ProviderContract):
+    """What a Provider does that makes harmless what its vendor says; ProviderContract and more."""
 
     async def test_what_a_program_says_at_its_end_acts_on_no_terminal(
         self, open_scene: OpenScene, tmp_path: Path

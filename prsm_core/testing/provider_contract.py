@@ -48,7 +48,6 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
-from prsm_core.testing.harmless_contract import HarmlessContract
 from prsm_core.testing.metering_contract import MeteringContract
 from prsm_core.testing.provider_scene import (
     Scene,
@@ -80,7 +79,7 @@ COMMAND = "echo hi > made.txt && cat made.txt"
 
 
 @bounded
-class ProviderContract(MeteringContract, HarmlessContract, ABC):
+class ProviderContract(MeteringContract, ABC):
     """What every Provider does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 180.0  # for a test in all; one that hangs fails, and says where

@@ -10,7 +10,8 @@ from prsm_core.builtin.script.playback import Conversation, Player
 from prsm_core.builtin.script.reading import SCRIPT_KEYS
 from prsm_core.builtin.script.scenario import Scenario
 from prsm_core.builtin.script_provider import ScriptProvider, build
-from prsm_core.testing.provider_contract import ProviderContract, Stage
+from prsm_core.testing.harmless_contract import HarmlessContract
+from prsm_core.testing.provider_contract import Stage
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class WatchedPlayer(Player):
 QUESTION = {"ask_user": {"question": "A or B?", "options": ["A", "B"]}}
 
 
-class TestScriptProvider(ProviderContract):
+class TestScriptProvider(HarmlessContract):
     question_step = QUESTION
 
     def build(self, settings, services):

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from prsm_core.catalog.packages import OWN_PACKAGES, find_clone, find_own, with_needs
 from prsm_core.cli.installing import sources_of
 from prsm_core.errors import ConfigError
-from prsm_core.plugins.own import OWN_PACKAGES, find_clone, find_own, with_needs
 from prsm_core.version import __version__
 from tests.sources import ROOT
 

@@ -9,12 +9,13 @@ import pytest
 from plugins.prsm_acp.tests.fake_manifest import FAKE, build_fake
 from prsm_core.domain.turns import StopReason, ToolCallStarted
 from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_core.testing.harmless_contract import HarmlessContract
 from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import ProviderContract, Stage
+from prsm_core.testing.provider_contract import Stage
 from prsm_core.testing.provider_scene import call, reason
 
 
-class AcpContract(ProviderContract):
+class AcpContract(HarmlessContract):
     def build(self, settings, services):
         return build_fake(settings, services)
 

@@ -9,15 +9,16 @@ import pytest
 from prsm_claude.provider import build
 
 from plugins.prsm_claude.tests.conftest import FAKE
+from prsm_core.testing.harmless_contract import HarmlessContract
 from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import ProviderContract, Stage
+from prsm_core.testing.provider_contract import Stage
 
 OPTIONS = [{"label": label, "description": label} for label in "AB"]
 QUESTION = {"header": "Pick", "question": "A or B?", "options": OPTIONS, "multiSelect": False}
 STEP = {"call": {"tool": "AskUserQuestion", "arguments": {"questions": [QUESTION]}}}
 
 
-class ClaudeContract(ProviderContract):
+class ClaudeContract(HarmlessContract):
     command: ClassVar[list[str]] = FAKE
     env: ClassVar[dict[str, str]] = {}
     question_step = STEP

@@ -14,8 +14,9 @@ from prsm_codex.provider import build
 from plugins.prsm_codex.tests.bridged import PlainOutputs, build_bridged, namespaced
 from prsm_core.domain.turns import ToolCallStarted
 from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_core.testing.harmless_contract import HarmlessContract
 from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import ProviderContract, Stage
+from prsm_core.testing.provider_contract import Stage
 from prsm_core.testing.provider_scene import call
 
 FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_codex.py"))]
@@ -26,7 +27,7 @@ QUESTION = {"id": "q1", "header": "Pick", "question": "A or B?", "options": OPTI
 STEP = {"call": {"tool": "request_user_input", "arguments": {"questions": [QUESTION]}}}
 
 
-class CodexContract(ProviderContract):
+class CodexContract(HarmlessContract):
     command: ClassVar[list[str]] = FAKE
     question_step: ClassVar[Any] = STEP
 

@@ -20,15 +20,16 @@ from prsm_core.testing.doubles import (
     run_turn,
     session_request,
 )
+from prsm_core.testing.harmless_contract import HarmlessContract
 from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import ProviderContract, Stage
+from prsm_core.testing.provider_contract import Stage
 from prsm_core.testing.provider_scene import call
 
 _FAKE = Path(__file__).with_name("fake_codex.py")
 SMALL_CODEX = (sys.executable, "-I", "-S", str(_FAKE))
 
 
-class VendorContract(ProviderContract):
+class VendorContract(HarmlessContract):
     """By the settings of `backend`, whose base URL is replaced by the scripted model's."""
 
     backend: ClassVar[dict[str, Any]]

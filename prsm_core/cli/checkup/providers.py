@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.surveying import ask_for_names, ask_providers
 from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
-from prsm_core.engine.providers.registry import configured_specs, how_to_get, kind_of
+from prsm_core.engine.providers.registry import configured_specs, kind_of
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ def check_providers(
         yield broken("providers", f"{where}names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
     if not found:
-        cure = (
-            "install one, for example `prsm install codex`; `prsm plugins` shows what keeps one off"
-        )
+        cure = f"install one, for example `{EXAMPLE}`; `prsm plugins` shows what keeps one off"
         yield broken("providers", "none is loaded", cure)
     nothing_works = not any(status.available for status in found.values())
     for name, status in sorted(found.items()):

@@ -12,8 +12,8 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.errors import ModelNotAvailableError
-from prsm_core.plugins.own import OWN_PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

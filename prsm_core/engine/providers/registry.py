@@ -7,9 +7,9 @@ import logging
 import os
 from contextlib import nullcontext
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
 from prsm_core.engine.providers.enforcement import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
@@ -22,7 +22,6 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
-from prsm_core.plugins.own import OWN_PACKAGES
 from prsm_core.plugins.records import SWITCHED_OFF
 
 if TYPE_CHECKING:
@@ -41,19 +40,6 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
 
 _log = logging.getLogger("prsm.engine")
-
-
-def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
-    """Return what to do about a provider that is not there, as the end of a hint.
-
-    With `plugins_off` nobody knows whether it is installed.
-    """
-    if plugins_off:
-        return f"; {SWITCHED_OFF}"
-    if kind in OWN_PACKAGES:
-        return f"; prsm install {kind}"
-    near = get_close_matches(kind, OWN_PACKAGES, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 class EngineServices:
@@ -269,7 +255,7 @@ class ProviderRegistry:
             why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
             reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
-            cure = "install one, for example: prsm install codex"
+            cure = f"install one, for example: {EXAMPLE}"
             raise ProviderNotAvailableError(
                 f"no provider is {self._present}",
                 hint=f"{SWITCHED_OFF if self._plugins_off else cure}; prsm demo needs none",

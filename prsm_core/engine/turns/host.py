@@ -221,7 +221,7 @@ class SessionHost:
         if open_endpoint is None:
             raise ProviderNotAvailableError(
                 "this engine has no MCP bridge for command-line agents",
-                hint="use a provider that takes the tools directly, such as codex",
+                hint="use a provider that takes the tools directly",
             )
         return open_endpoint(self, self._session.record.agent_id, patience_s=patience_s)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import prsm_core
+from prsm_core.plugins.records import SWITCHED_OFF
 
 PUBLISHED = False  # whether the names below are this project's on the public index
 _PREFIX = "prsm-"
@@ -76,6 +78,21 @@ OWN_PACKAGES = {
         ),
     )
 }
+
+EXAMPLE = "prsm install codex"  # of a command that leads to a provider
+
+
+def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
+    """Return what to do about a provider that is not there, as the end of a hint.
+
+    With `plugins_off` nobody knows whether it is installed.
+    """
+    if plugins_off:
+        return f"; {SWITCHED_OFF}"
+    if kind in OWN_PACKAGES:
+        return f"; prsm install {kind}"
+    near = get_close_matches(kind, OWN_PACKAGES, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def find_own(name: str) -> OwnPackage | None:

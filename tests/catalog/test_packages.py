@@ -1,0 +1,42 @@
+"""Our own packages are known at one place: the engine names none of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from prsm_core.catalog.packages import EXAMPLE, OWN_PACKAGES, find_own, how_to_get
+from tests.sources import CORE, parsed, where
+
+# A word of its own: what begins with a dot is a folder of a person's, which the engine protects.
+NAMED = re.compile(rf"(?<![\w./-])(?:prsm[-_])?(?:{'|'.join(OWN_PACKAGES)})\b", re.IGNORECASE)
+
+
+@pytest.mark.requirement("C1")
+def test_the_engine_names_no_vendor():
+    named = [
+        f"{where(path, node)} {node.value[:60]!r}"
+        for path in sorted((CORE / "engine").rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if NAMED.search(node.value)
+    ]
+    assert not named
+
+
+@pytest.mark.parametrize("text", ["prsm install codex", "prsm_claude", "such as Gemini.", "acp"])
+def test_a_name_is_recognised(text):
+    assert NAMED.search(text)
+
+
+def test_the_example_is_a_package_of_ours():
+    assert find_own(EXAMPLE.removeprefix("prsm install ")) is not None
+
+
+def test_what_is_not_there_is_told_with_the_way_to_it():
+    assert how_to_get("codex") == "; prsm install codex"
+    assert how_to_get("codx") == "; did you mean codex?"
+    assert how_to_get("zzz") == ""
+    assert "install" not in how_to_get("codex", plugins_off=True)

@@ -86,9 +86,39 @@ def plugin_parts() -> dict[str, str]:
         "scenario": _scenario(),
         "faults": _faults(),
         "names": _names(prsm_core),
+        "kit": _kit(),
+        "turn-session": _turn_session(),
         "kit-names": _names(prsm_core.kit),
         "testing-names": _names(prsm_core.testing),
     }
+
+
+def _kit() -> str:
+    """Return what each module of the kit is about, and its names, as the kit orders them."""
+    rows = [
+        (_first(importlib.import_module(module)), ", ".join(f"`{name}`" for name in names))
+        for module, names in sorted(vars(prsm_core.kit)["_HOMES"].items())
+    ]
+    return _table(("what it is about", "names"), rows)
+
+
+def _turn_session() -> str:
+    """Return the methods of a TurnSession, those that a subclass must have first."""
+    methods = {
+        name: method
+        for name, method in vars(prsm_core.kit.TurnSession).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+    needed = prsm_core.kit.TurnSession.__abstractmethods__
+    rows = [
+        (
+            f"`{name}({', '.join(list(inspect.signature(method).parameters)[1:])})`",
+            "yes" if name in needed else "",
+            _first(method),
+        )
+        for name, method in sorted(methods.items(), key=lambda item: item[0] not in needed)
+    ]
+    return _table(("method", "of the subclass", "what it does"), rows)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import prsm_core
+import prsm_core.kit
 import prsm_core.testing
 from prsm_core.cli import plugins as command
 from prsm_core.cli import scaffold
@@ -167,7 +168,8 @@ def test_new_writes_a_package_for_public_names_and_tells_three_commands(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_package_takes_nothing_but_public_names(kind, tmp_path):
     folder = scaffold.write_skeleton(kind, "acme", tmp_path)
-    public = {"prsm_core": prsm_core, "prsm_core.testing": prsm_core.testing}
+    rooms = (prsm_core, prsm_core.kit, prsm_core.testing)
+    public = {room.__name__: room for room in rooms}
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("prsm_core"):

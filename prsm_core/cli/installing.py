@@ -15,12 +15,6 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.builtin.text import escape_exact, escape_prose
-from prsm_core.cli.installers import SAFE_PATH, find_installer, installed
-from prsm_core.cli.logs import configure_logging
-from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
-from prsm_core.errors import ConfigError, ProcessError
-from prsm_core.kit.clocks import SystemClock
-from prsm_core.loop.run import run_to_end
 from prsm_core.catalog.packages import (
     OWN_PACKAGES,
     PUBLISHED,
@@ -29,6 +23,7 @@ from prsm_core.catalog.packages import (
     folder_in,
     with_needs,
 )
+from prsm_core.cli.installers import SAFE_PATH, find_installer, installed
 from prsm_core.cli.logs import configure_logging
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import ConfigError, ProcessError
@@ -39,8 +34,8 @@ from prsm_core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.cli.installers import Installer, Sources
     from prsm_core.catalog.packages import OwnPackage
+    from prsm_core.cli.installers import Installer, Sources
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 # Run in a process of its own: this one has looked for its plugins before.

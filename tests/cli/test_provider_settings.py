@@ -37,7 +37,8 @@ from prsm_core import ProviderSpec, hookimpl
 class Told(EchoProvider):
     def __init__(self, settings, services):
         super().__init__(settings, services)
-        Path("told").write_text(repr(sorted(settings.items())))
+        with Path(f"told-{services.state_dir.name}").open("w") as file:
+            file.write(repr(sorted(settings.items())))
 
 @hookimpl
 def prsm_providers():
@@ -106,15 +107,15 @@ def test_what_is_right_reaches_the_factory_as_it_was_written(configure, prsm_pro
     done = prsm_process("run", "say hello", "--provider", "mine")
     assert done.code == 0, done.err
     said = [("env", {"K": "of the login"}), ("models", ["m1"]), ("region", "us")]
-    assert Path("told").read_text() == str(said)
+    assert Path("told-mine@0").read_text() == str(said)
     done = prsm_process("run", "say hello", "--provider", "other")
-    assert (done.code, Path("told").read_text()) == (0, "[('speed', 3)]"), done.err
+    assert (done.code, Path("told-other").read_text()) == (0, "[('speed', 3)]"), done.err
 
 
 def test_a_provider_without_a_model_takes_whatever_is_set(configure, prsm_process):
     configure("providers: {old: {anything: 1}}\n")
     done = prsm_process("run", "say hello", "--provider", "old")
-    assert (done.code, Path("told").read_text()) == (0, "[('anything', 1)]"), done.err
+    assert (done.code, Path("told-old").read_text()) == (0, "[('anything', 1)]"), done.err
 
 
 def test_a_model_that_cannot_be_loaded_is_told_and_the_section_not_checked(configure, prsm_process):

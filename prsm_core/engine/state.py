@@ -57,6 +57,7 @@ class AgentRecord:
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     started_at: float | None = None  # monotonic; None before its first life
+    team: str = ""  # what it was told of the models that its children may have
     told: str | None = None  # the message that its parent was last told its result by
     birth: int = 0  # its number among all agents
     agent_id: str = field(init=False)

@@ -379,3 +379,46 @@ async def test_a_fallback_that_its_provider_does_not_have_is_left_out(opened):
         assert team["w1"].descriptor.provider == "codex"
         assert team["w1"].descriptor.model == "default"
     assert any("fallback 'codex/god' is left out" in text for text in notices)
+
+
+CHANGED = "The models that your children may have have changed."
+
+
+@pytest.mark.requirement("E61", "E5")
+async def test_a_continuation_is_told_the_team_of_now(opened):
+    """One provider was installed and another one left between the two runs."""
+    codex, claude = Vendor("codex"), Vendor("claude", status=ProviderStatus(available=False))
+    texts = []
+
+    async def master(agent):
+        texts.append(agent.text)
+        await agent.complete()
+
+    async with opened(**specs(codex, claude)) as team:
+        await team.run("one", {"provider": "script"}, master=master)
+        assert told(team) == ["script: scripted agents", "codex: what codex is for"]
+        await team.engine.run_continuation("two", team["master"].agent_id)
+        claude.status, codex.status = THERE, ProviderStatus(available=False)
+        await team.engine.run_continuation("three", team["master"].agent_id)
+        await team.engine.run_continuation("four", team["master"].agent_id)
+    now = f"{CHANGED}\n{HEAD}\n- script: scripted agents\n- claude: what claude is for"
+    assert texts == ["one", "two", f"three\n\n{now}", "four"]
+
+
+async def test_a_child_that_is_given_a_new_life_is_told_who_has_come_meanwhile(as_master):
+    late = Vendor("late", hangs=True)
+
+    async def script(agent, team):
+        await agent.spawn(name="w1")
+        await agent.collect()
+        late.hangs = False
+        await team.engine.runtime.enforcement.usable(["late"])
+        await agent.call("restart_child", child_id="w1", prompt="again")
+        await agent.collect()
+
+    async def child(agent):
+        assert (CHANGED in agent.text) is agent.text.startswith("again")
+        assert ("- late: what late is for" in agent.text) is agent.text.startswith("again")
+        await agent.complete()
+
+    await as_master(script, clock=FakeClock(), team={"w1": child}, **beside(late))

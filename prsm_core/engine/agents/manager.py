@@ -26,6 +26,7 @@ from prsm_core.engine.agents.lives import Lives, result_within
 from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.providers.team import news_of_team
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
@@ -182,6 +183,7 @@ class AgentManager:
         self.check_room(1)
         self.runtime.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
+        record.team = self.runtime.workforce.team_of(descriptor)
         self.roster.enlist(record)
         self.leases.enter(record)
         late = self.runtime.enforcement.tell_parts(descriptor.provider, descriptor.agent_id)
@@ -220,11 +222,17 @@ class AgentManager:
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.move(record, target, "restarted", trigger=RESTART)
+        new_prompt = self._with_news(record, new_prompt)
         record.begin_incarnation(new_prompt, target)
         self.roster.revive(record)
         step = self.build(record, AgentRestarted(prompt=new_prompt), *changes)
         await self.commit(step, then=lambda: self._begin_life(record))
         return record
+
+    def _with_news(self, record: AgentRecord, prompt: str) -> str:
+        """Return the prompt of a new life, with what has changed of the agent's team meanwhile."""
+        told, record.team = record.team, self.runtime.workforce.team_of(record.descriptor)
+        return "\n\n".join(filter(None, (prompt, news_of_team(told, record.team))))
 
     def _check_restart(self, record: AgentRecord) -> None:
         if not record.state.is_terminal or record.is_live:

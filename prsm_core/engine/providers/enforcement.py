@@ -157,6 +157,8 @@ class Enforcement:
         self._mode = mode
         self._told.clear()
         self._told_parts.clear()
+        self._known.clear()  # since an earlier run of the session somebody may have logged in
+        self.refused.clear()
         installed = self._providers.names
         names = ModelNames(settings=self._settings, providers=installed)
         used = {master, *providers_of_run(choice, names)}
@@ -255,7 +257,7 @@ class Enforcement:
 
     async def _probe(self, name: str) -> ProviderStatus | None:
         try:
-            return self._providers.statuses.get(name) or await self._providers.probe(name)
+            return self._providers.statuses.pop(name, None) or await self._providers.probe(name)
         except PrsmError:
             return None  # whoever uses it hears why
 

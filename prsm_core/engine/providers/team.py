@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.agents import AgentRole
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
@@ -14,11 +15,13 @@ from prsm_core.kit.quotation import quote_word
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.providers.model_names import ModelNames
 
 TEAM_BYTES = 400  # of a prompt, as UTF-8
 _HEAD = "For spawn_child's model, usable now:"
 _REST = "recommend_model lists {count} more."
+_CHANGED = "The models that your children may have have changed."
 _PLAIN = re.compile(r"[\w./:@+-]+", re.ASCII)
 _WHAT_BYTES = 60  # of what one of them is for
 
@@ -104,9 +107,27 @@ class Workforce:
         best = max(known.affinities, key=lambda task: known.affinities[task], default="")
         return ", ".join(filter(None, (known.tier and known.tier.value, best)))
 
+    def team_of(self, agent: AgentDescriptor) -> str:
+        """Return what an agent is told of the models that its children may have by now."""
+        limit = self.names.settings.engine.max_agent_depth
+        leads = agent.role in {AgentRole.MASTER, AgentRole.WORKER}
+        if not leads or agent.depth >= limit or agent.grant.depth == 0:
+            return ""
+        own = ModelChoice(
+            provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
+        )
+        return self.describe(own, agent.grant.models)
+
     def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
         """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none."""
         return describe_members(self.members(own, granted))
+
+
+def news_of_team(told: str, team: str) -> str:
+    """Return what an agent that was told of a team before is told of the one that it has now."""
+    if set(team.splitlines()) == set(told.splitlines()):
+        return ""
+    return f"{_CHANGED}\n{team}" if team else f"{_CHANGED} Leave spawn_child's model out."
 
 
 def describe_members(members: list[Member]) -> str:

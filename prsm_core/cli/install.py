@@ -27,7 +27,7 @@ def install(launch: Launch, name: str, with_cli: bool, prefix: str) -> int:
 
     In a clone of the repository it is taken from there. Any other name is refused, with the line
     that installs it if you want that: what a name leads to is yours to know. What was not
-    installed whole is taken away again.
+    installed whole is taken away again. Where pipx or uv manages the environment they do it.
     """
     from prsm_core.cli.installing import install_package
 

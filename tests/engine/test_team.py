@@ -403,22 +403,3 @@ async def test_a_continuation_is_told_the_team_of_now(opened):
         await team.engine.run_continuation("four", team["master"].agent_id)
     now = f"{CHANGED}\n{HEAD}\n- script: scripted agents\n- claude: what claude is for"
     assert texts == ["one", "two", f"three\n\n{now}", "four"]
-
-
-async def test_a_child_that_is_given_a_new_life_is_told_who_has_come_meanwhile(as_master):
-    late = Vendor("late", hangs=True)
-
-    async def script(agent, team):
-        await agent.spawn(name="w1")
-        await agent.collect()
-        late.hangs = False
-        await team.engine.runtime.enforcement.usable(["late"])
-        await agent.call("restart_child", child_id="w1", prompt="again")
-        await agent.collect()
-
-    async def child(agent):
-        assert (CHANGED in agent.text) is agent.text.startswith("again")
-        assert ("- late: what late is for" in agent.text) is agent.text.startswith("again")
-        await agent.complete()
-
-    await as_master(script, clock=FakeClock(), team={"w1": child}, **beside(late))

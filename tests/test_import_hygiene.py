@@ -35,8 +35,12 @@ HEAVY = {
 NOT_BEFORE_THE_FIRST_TURN = {
     "jsonschema": "the first call of a tool whose arguments are checked",
     "mcp": "the first agent that speaks it",
+    "prsm_core.engine.processes.hidden": "the first command in the sandbox",
+    "prsm_core.engine.processes.view": "the first command in the sandbox",
     "prsm_core.permissions.by_text": "the first command",
     "prsm_core.permissions.danger": "the first command",
+    "prsm_core.permissions.names": "the first path",
+    "prsm_core.permissions.paths": "the first path",
     "prsm_core.permissions.policy": "the first command",
     "prsm_core.permissions.safe": "the first command",
     "prsm_core.shell.reading": "the first command",

@@ -21,6 +21,7 @@ grants           what was allowed "always"
 edits, before    what an edit would change; what its file held before
 names            names of secrets
 paths            where a command may read and write
+within           whether a path is below a folder
 patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
 secret_places    what the sandbox hides

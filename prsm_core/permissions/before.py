@@ -10,8 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from prsm_core.permissions.names import secret_part
-from prsm_core.permissions.paths import is_within
+from prsm_core.permissions.within import is_within
 
 LARGEST = 1 << 20  # bytes of a file that is read
 
@@ -25,6 +24,8 @@ class WorkspaceFiles:
 
     def text(self, path: str) -> str | None:
         """Return what is in a file, nothing where there is none, None where it is not looked at."""
+        from prsm_core.permissions.names import secret_part  # with the first path: see the room
+
         try:
             found = os.path.realpath(Path(self.cwd, path))
             if not Path(found).exists():

@@ -18,7 +18,6 @@ from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
 from prsm_core.permissions.command_setting import CommandSetting, policy_failed
 from prsm_core.permissions.guard import Shell, tree_of
-from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
 from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
@@ -267,6 +266,11 @@ class PermissionBroker:
         paths = tuple(_paths(request))
         if request.tool in EDIT_TOOLS and not paths:
             return "it does not say which file it writes"
+        if not paths:
+            return None
+        # With the first path: what looks at files waits as what judges commands does.
+        from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
+
         is_read = request.tool in LOOKING_TOOLS or self._is_safe(request, context)
         why_not = why_not_read if is_read else why_not_write
         where = (request.cwd, context.workspace)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.kit.quotation import quote, quote_word
-from prsm_core.permissions.paths import is_within, why_not_read
+from prsm_core.permissions.paths import why_not_read
+from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

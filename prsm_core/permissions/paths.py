@@ -19,6 +19,7 @@ from prsm_core.permissions.names import (
 )
 from prsm_core.permissions.patterns import Sight, UntoldError, expand
 from prsm_core.permissions.tree import Bounds, Trees
+from prsm_core.permissions.within import is_within
 from prsm_core.shell.words import Found, Word
 
 if TYPE_CHECKING:
@@ -96,11 +97,6 @@ def why_not_read(path: str, cwd: str, workspace: str) -> str | None:
         if (part := secret_part(_below(resolved, workspace, folder))) is not None:
             return f"{part} may hold a secret"
     return None
-
-
-def is_within(path: str, folder: str) -> bool:
-    """Return whether a resolved path is a folder or below it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _meanings(path: str, folder: str) -> tuple[str, str]:

@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.processes.hidden import WorkspaceIndex, foreign_sockets, secret_places
 from prsm_core.engine.processes.stand_ins import StandIns
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
-from prsm_core.engine.processes.view import View
 from prsm_core.errors import ConfigError, ProcessError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from prsm_core.config.schema import SandboxSettings
+    from prsm_core.engine.processes.hidden import WorkspaceIndex
     from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.view import View
 
 _log = logging.getLogger("prsm.engine")
 
@@ -202,21 +202,24 @@ class Sandbox:
         yield from ("--remount-ro", "/proc")
 
     def _view(self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()) -> View:
+        # With the first command: what looks for all that is hidden is of no use before.
+        from prsm_core.engine.processes import hidden, view
+
         inside = os.path.realpath(cwd)
         root = self._workspace if Path(inside).is_relative_to(self._workspace) else inside
-        index = self._indexes.setdefault(root, WorkspaceIndex(root))
+        index = self._indexes.setdefault(root, hidden.WorkspaceIndex(root))
         secret, protected = index.look()
         writable = (Path(path).expanduser() for path in self._settings.writable)
-        places = secret_places(map(Path, self._homes), os.environ)
+        places = hidden.secret_places(map(Path, self._homes), os.environ)
         path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        return View(
+        return view.View(
             root=root,
             cwd=inside,
             region=None if region is None else tuple(map(os.path.realpath, region)),
             closed=tuple(closed),
             writable=tuple(os.path.realpath(root / path) for path in writable),
             homes=self._homes,
-            hidden=(*self._private, *places, *secret, *foreign_sockets()),
+            hidden=(*self._private, *places, *secret, *hidden.foreign_sockets()),
             protected=tuple(protected),
             base=self._own_base(),
             path=tuple(dict.fromkeys(folder for folder in path if folder.startswith("/"))),

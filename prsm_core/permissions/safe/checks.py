@@ -11,10 +11,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.paths import is_within
 from prsm_core.permissions.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
+from prsm_core.permissions.within import is_within
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.names import secret_part
-from prsm_core.permissions.paths import is_within
+from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

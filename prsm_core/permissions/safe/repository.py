@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.paths import is_within
 from prsm_core.permissions.safe.gitconfig import read_config
 from prsm_core.permissions.safe.gitindex import links_of
 from prsm_core.permissions.safe.gitkeys import starts
+from prsm_core.permissions.within import is_within
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:

@@ -43,6 +43,7 @@ def run_to_end(main: Coroutine[Any, Any, T]) -> T:
     loop.set_default_executor(executor)
     asyncio.set_event_loop(loop)
     _keep_going(loop)
+    loop.set_exception_handler(_tell)
     try:
         with watched(loop):
             try:
@@ -67,6 +68,12 @@ def _keep_going(loop: asyncio.AbstractEventLoop) -> None:
             _log.warning("%s wants to stop the event loop, which goes on", place_of_frame(caller))
 
     loop.stop = refuse  # type: ignore[method-assign]
+
+
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what asyncio reports; not what is thrown away with the interpreter, which logs no more."""
+    if not sys.is_finalizing():
+        loop.default_exception_handler(context)
 
 
 def _run(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:

@@ -45,8 +45,12 @@ async def leave():
     sys.exit(7)
 
 
-async def cross():
+def press():
     raise KeyboardInterrupt
+
+
+async def cross():
+    press()
 
 
 class Loops(asyncio.DefaultEventLoopPolicy):
@@ -75,9 +79,9 @@ DEEDS = {
     "callback-exits": lambda: asyncio.get_running_loop().call_soon(lambda: sys.exit(9)),
     "task-exits": lambda: _begun.append(asyncio.get_running_loop().create_task(leave())),
     "task-swallows": lambda: _begun.append(asyncio.get_running_loop().create_task(swallow())),
-    "ctrl-c": lambda: (_ for _ in ()).throw(KeyboardInterrupt),
+    "ctrl-c": press,
     "task-ctrl-c": lambda: _begun.append(asyncio.get_running_loop().create_task(cross())),
-    "callback-ctrl-c": lambda: asyncio.get_running_loop().call_soon(DEEDS["ctrl-c"]),
+    "callback-ctrl-c": lambda: asyncio.get_running_loop().call_soon(press),
     "die": lambda: os._exit(77),
     "read": lambda: sys.stdin.read(),
     "shout": lambda: print("LOUD"),  # noqa: T201

@@ -37,6 +37,7 @@ class Play:
     out: str = ""
     interrupt_at: str | None = None  # a line of stderr after which Ctrl-C is pressed
     seconds: float = 30.0  # that a plugin has to load
+    silent: str | None = None  # what stdout must not have
 
 
 SOON = ("--set", "engine.open_timeout_seconds=2")
@@ -90,7 +91,7 @@ PLAYS = {
     ),
     "crossing": (
         Play("write:ctrl-c", SAYS, 0, ("event sink badsink", "failed in write: Keyboard"), ECHO),
-        Play("write:task-ctrl-c", SAYS, 0, ("cross of prsm-bad 1.0", "raised Keyboard"), ECHO),
+        Play("write:task-ctrl-c", SAYS, 0, ("press of prsm-bad 1.0", "raised Keyboard"), ECHO),
         Play("write:callback-ctrl-c", SAYS, 0, ("of prsm-bad 1.0", "raised Keyboard"), ECHO),
         Play("sink:ctrl-c", SAYS, 0, ("event sink badsink (prsm-bad 1.0)", "Keyboard"), ECHO),
         Play("check:ctrl-c", ASKS, 1, ("badcheck",)),
@@ -102,6 +103,15 @@ PLAYS = {
         Play("probe:ctrl-c", ("providers",), 0, (), "badprovider"),
         Play("open:hang", (*BAD, *SOON), 1, ("badprovider (prsm-bad 1.0) open_session: it did",)),
         Play("open:swallow", (*BAD, *SOON), 1, ("does not let go of a session",)),
+    ),
+    "printing": (
+        Play("write:shout", SAYS, 0, ("of prsm-bad 1.0", "printed: LOUD"), ECHO, silent="LOUD"),
+        Play("check:shout", ASKS, 4, ("of prsm-bad 1.0", "printed: LOUD"), silent="LOUD"),
+        Play("turn:shout", BAD, 0, ("of prsm-bad 1.0", "printed: LOUD"), silent="LOUD"),
+        Play("write:shout", (*SAYS, "--json"), 0, ("printed: LOUD",), "{", silent="LOUD"),
+        Play("probe:shout", ("providers",), 0, ("printed: LOUD",), silent="LOUD"),
+        Play("check:shout", JUDGE, 0, ("printed: LOUD",), "allow: ", silent="LOUD"),
+        Play("frontend:shout", FACE, 42, (), "LOUD"),
     ),
     "judging": (
         Play("check:exit", JUDGE, 1, (), "badcheck"),
@@ -198,7 +208,8 @@ def play(one: Play, environ, folder: Path) -> str | None:
         stderr.close()
     err = (folder / "stderr").read_text()
     wrong = [word for word in one.told if word not in err]
-    if process.returncode == one.code and not wrong and one.out in out:
+    is_clean = one.silent is None or one.silent not in out
+    if process.returncode == one.code and not wrong and one.out in out and is_clean:
         return None
     return f"{one.deed} {one.argv}: {process.returncode}, without {wrong}:\n{out}\n{err}"
 

@@ -71,7 +71,7 @@ def _keep_going(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what asyncio reports; not what is thrown away with the interpreter, which logs no more."""
+    """Log what asyncio reports, but for what is thrown away with the interpreter."""
     if not sys.is_finalizing():
         loop.default_exception_handler(context)
 

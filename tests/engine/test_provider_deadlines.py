@@ -243,8 +243,6 @@ async def test_in_a_run_the_agent_fails_and_the_run_ends(opened, slow, swallows)
             provider.held.released.set()
     assert result.status == "failed"
     if slow == "open_session":
-        told = (
-            "does not let go of a session" if swallows else "open_session: it did not end within 77"
-        )
+        told = "does not end the opening" if swallows else "open_session: it did not end within 77"
         assert told in result.error
         assert "provider slow" in result.error

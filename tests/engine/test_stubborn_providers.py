@@ -97,7 +97,7 @@ async def test_who_was_interrupted_begins_no_turn_when_its_session_closes_at_las
     async with stubborn(provider) as (team, start):
         running = start(master=master)
         await team.seen("retry_scheduled")
-        await team.clock.sleep(60)  # the session is being closed
+        await team.clock.sleep(20)  # the session is being closed
         await team.engine.shutdown()
         assert (await running).status == "interrupted"
         provider.released.set()

@@ -102,7 +102,7 @@ PLAYS = {
         Play("face:ctrl-c", FACE, 1, ("frontend face (prsm-bad 1.0) failed in its factory",)),
         Play("probe:ctrl-c", ("providers",), 0, (), "badprovider"),
         Play("open:hang", (*BAD, *SOON), 1, ("badprovider (prsm-bad 1.0) open_session: it did",)),
-        Play("open:swallow", (*BAD, *SOON), 1, ("does not let go of a session",)),
+        Play("open:swallow", (*BAD, *SOON), 1, ("does not end the opening",)),
     ),
     "printing": (
         Play("write:shout", SAYS, 0, ("of prsm-bad 1.0", "printed: LOUD"), ECHO, silent="LOUD"),

@@ -245,8 +245,7 @@ class AgentSession:
                 self._failover.opening()
                 provider = await manager.runtime.providers.get(record.descriptor.provider)
                 await manager.runtime.enforcement.admit(record.descriptor.provider, record.agent_id)
-                opened = provider.open_session(request, self.host, self._on_stuck_session)
-                async with opened as session:
+                async with provider.open_session(request, self.host, self._on_stuck) as session:
                     try:
                         prompt = await self._turns(session, prompt)
                     finally:
@@ -470,25 +469,16 @@ class AgentSession:
             ready=lambda: not child.is_live,
         )
 
-    async def give_up(self) -> None:
-        """Fail the agent, whose provider does not end a cancelled turn: what it does is void."""
+    async def give_up(self, what: str = "a turn that was interrupted and cancelled") -> None:
+        """Fail the agent, whose provider does not end something: what it does is void."""
         self.leave_slot()
         await self.abandon_turn()
         provider = self.record.descriptor.provider
-        why = f"provider {provider} does not end a turn that was interrupted and cancelled"
-        await self._fail(why, "provider_stuck")
+        await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
 
-    def _on_stuck_session(self) -> None:
-        """Fail the agent, whose session its provider neither opens nor ends, and lets not go."""
-        name = self.record.descriptor.name
-        self.manager.runtime.background.launch(self._give_up_session(), name=f"giving up {name}")
-
-    async def _give_up_session(self) -> None:
-        self.leave_slot()
-        if not self.record.is_over:
-            provider = self.record.descriptor.provider
-            why = f"provider {provider} does not let go of a session that took too long"
-            await self._fail(why, "provider_stuck")
+    def _on_stuck(self) -> None:
+        give_up = self.give_up("the opening or closing of a session, which took too long")
+        self.manager.runtime.background.launch(give_up, name=f"giving up {self.record.agent_id}")
 
     async def abandon_turn(self) -> None:
         """Close the running turn in the ledger; what its provider still does is void."""

@@ -10,7 +10,7 @@ from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_t
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.domain.rows import Given, Ledger, Row, Values
 
@@ -33,6 +33,7 @@ _JSON = {
     "messages": frozenset({"context_json"}),
 }
 _NONE: frozenset[str] = frozenset()
+_COMPUTED = frozenset({Of, Count})
 _COUNT = (  # of those that the ledger knows, and of these
     "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
     " AND c.id NOT IN (SELECT value FROM json_each(?)))"
@@ -43,18 +44,46 @@ Columns = tuple[tuple[str, str], ...]  # with what stands for their values
 
 def write_rows(conn: sqlite3.Connection, rows: Iterable[Row], ledger: Ledger) -> None:
     """Write rows in order. Raises what a row's refusal says."""
+    alike = _Alike(conn)
     for row in rows:
+        if isinstance(row, Merge) or (isinstance(row, Insert) and row.refusal is None):
+            alike.add(*(_merge(row) if isinstance(row, Merge) else _insert(row)))
+            continue
+        alike.write()
         match row:
             case Update():
                 _require(row, _update(conn, row), ledger)
             case Insert():
-                _require(row, _insert(conn, row), ledger)
-            case Merge():
-                _merge(conn, row)
+                _require(row, conn.execute(*_insert(row)).rowcount, ledger)
             case Place():
                 _place(conn, row)
             case Total():
                 _total(conn, row)
+    alike.write()
+
+
+class _Alike:
+    """Rows that follow each other and are written by the same SQL: once for all of them."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._conn = conn
+        self._sql = ""
+        self._rows: list[Sequence[Any]] = []
+
+    def add(self, sql: str, values: Sequence[Any]) -> None:
+        """Take one row more; what was taken before and is written otherwise is written first."""
+        if sql != self._sql:
+            self.write()
+            self._sql = sql
+        self._rows.append(values)
+
+    def write(self) -> None:
+        """Write what was taken."""
+        if len(self._rows) == 1:
+            self._conn.execute(self._sql, self._rows[0])
+        elif self._rows:
+            self._conn.executemany(self._sql, self._rows)
+        self._rows = []
 
 
 def _require(row: Insert | Update, done: int, ledger: Ledger) -> None:
@@ -80,17 +109,19 @@ def _update(conn: sqlite3.Connection, row: Update) -> int:
     return conn.execute(sql, (*values, *asked, *needed)).rowcount
 
 
-def _insert(conn: sqlite3.Connection, row: Insert) -> int:
+def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
     columns, values = _columns(row.table, row.row)
+    if row.given is None:
+        return _insert_sql(row.table, columns, None, keep=row.keep), values
     given, needed = _given(row.given)
-    sql = _insert_sql(row.table, columns, given, keep=row.keep)
-    return conn.execute(sql, (*values, *needed)).rowcount
+    return _insert_sql(row.table, columns, given, keep=row.keep), (*values, *needed)
 
 
-def _merge(conn: sqlite3.Connection, row: Merge) -> None:
+def _merge(row: Merge) -> tuple[str, Sequence[Any]]:
     columns, values = _columns(row.table, row.row)
-    sql = _merge_sql(row.table, columns, row.key, row.newer, row.until, row.open, row.known)
-    conn.execute(sql, values)
+    return _merge_sql(
+        row.table, columns, row.key, row.newer, row.until, row.open, row.known
+    ), values
 
 
 def _place(conn: sqlite3.Connection, row: Place) -> None:
@@ -126,24 +157,39 @@ def _columns(table: str, values: Values) -> tuple[Columns, list[Any]]:
     if table == "tool_calls" and "params" in values:
         params = encode_canonical(values["params"])
         values = {**values, "params": params, "arguments_hash": hash_text(params)}
+    columns, json = _plan(table, tuple(values))
+    kept = list(values.values())
+    for place in json:
+        kept[place] = _encoded(kept[place])
+    if any(type(value) in _COMPUTED for value in kept):
+        return _computed(columns, kept)
+    return columns, kept
+
+
+@lru_cache(maxsize=256)
+def _plan(table: str, names: tuple[str, ...]) -> tuple[Columns, tuple[int, ...]]:
+    """Return columns for values that are given, and the places of those that are JSON."""
     json = _JSON.get(table, _NONE)
-    columns: list[tuple[str, str]] = []
+    places = tuple(place for place, name in enumerate(names) if name in json)
+    return tuple((name, "?") for name in names), places
+
+
+def _computed(columns: Columns, values: Sequence[Any]) -> tuple[Columns, list[Any]]:
+    """Return columns and values, some of which the ledger itself must tell."""
+    told: list[tuple[str, str]] = []
     kept: list[Any] = []
-    for column, value in values.items():
-        if column in json:
-            columns.append((column, "?"))
-            kept.append(_encoded(value))
-        elif isinstance(value, Of):
+    for (column, mark), value in zip(columns, values, strict=True):
+        if isinstance(value, Of):
             asked, wanted = _conditions(value.where)
-            columns.append((column, f"({_select(value.table, (value.column,), asked)})"))
+            told.append((column, f"({_select(value.table, (value.column,), asked)})"))
             kept.extend(wanted)
         elif isinstance(value, Count):
-            columns.append((column, _COUNT))
+            told.append((column, _COUNT))
             kept.extend((len(value.calls), value.turn_id, encode(value.calls)))
         else:
-            columns.append((column, "?"))
+            told.append((column, mark))
             kept.append(value)
-    return tuple(columns), kept
+    return tuple(told), kept
 
 
 def _encoded(value: Any) -> str | None:

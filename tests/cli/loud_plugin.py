@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from prsm_core import (
     EventSink,
@@ -17,11 +18,14 @@ from prsm_core import (
     hookimpl,
 )
 
-SHOUTS = {
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHOUTS: dict[str, Callable[[str], object]] = {
     "print": print,
     "sys.stdout": lambda text: sys.stdout.write(text),
     "lines": lambda text: sys.stdout.writelines([text, "\n"]),
-    "the first stdout": lambda text: sys.__stdout__.write(f"{text}\n"),
+    "the first stdout": lambda text: print(text, file=sys.__stdout__),
     "its bytes": lambda text: sys.stdout.buffer.write(f"{text}\n".encode()),
     "the descriptor": lambda text: os.write(1, f"{text}\n".encode()),
     "a program": lambda text: subprocess.run(["echo", text], check=True),

@@ -119,6 +119,30 @@ async def test_a_master_that_would_go_on_for_ever_ends_at_its_next_step(bare_prs
 
 
 @pytest.mark.parametrize("name", STEPWISE)
+async def test_a_budget_in_dollars_holds_by_the_prices_that_a_person_gives(bare_prsm, name):
+    """Each response costs a dollar, so that the second passes the budget."""
+    steps = [
+        {"call": {"tool": "get_budget", "arguments": {}}, "usage": USED, "say": f"part {n}"}
+        for n in range(ENDLESS)
+    ]
+    scenario = {"lanes": {"master": {"marker": "Lead them", "steps": steps}}}
+    model = "claude-scripted-1" if name == "claude" else "scripted-1"
+    prices = "budgets.prices={tried: {input: 25, output: 25}}"
+    code, events, server = await run(
+        bare_prsm,
+        scenario,
+        {"tried": STEPWISE[name]},
+        model=model,
+        flags=("--budget-usd", "1.5", "--set", prices),
+    )
+    assert PASSED - 1 <= asked(server, "master") <= PASSED
+    assert (code, events[-1]["status"]) == (1, "failed")
+    assert "of $1.5 used" in events[-1]["error"]
+    assert events[-1]["cost_usd"] is not None
+    assert not any("tells its cost" in text for text in notices(events))
+
+
+@pytest.mark.parametrize("name", STEPWISE)
 async def test_a_worker_with_a_shell_ends_at_its_next_step(bare_prsm, name):
     scenario = {"lanes": {"endless": {"steps": shell_steps(ENDLESS)}}}
     master = [

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
 
-# Between two texts: nothing that a secret can be made of goes on across it.
-BETWEEN = "\n\0\n"
 # The fields that hold what somebody wrote; all others are ids, names, numbers and states.
 WRITTEN: Mapping[type, tuple[str, ...]] = {
     AgentDescriptor: ("prompt", "system_prompt", "mcp_servers", "provider", "model"),
@@ -65,7 +63,7 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
     What cannot be looked at may hold anything.
     """
     try:
-        return redactor.finds(BETWEEN.join(_texts(writes)))
+        return redactor.finds(*_texts(writes))
     except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
         _log.warning("what is written could not be searched for secrets", exc_info=error)
         return True

@@ -240,12 +240,12 @@ def test_an_error_of_our_own_tools_is_told_in_words():
         ("[1]", "[1]"),
         ("plain", "plain"),
     ):
-        renderer = Renderer(Ink(enabled=False))
+        renderer, lines = Renderer(Ink(enabled=False)), []
         for kind, data in (
             ("agent_spawned", {"name": "w1"}),
             ("tool_call_started", call),
             ("tool_call_finished", {**failed, "error": error}),
         ):
             event = Event(type=kind, session="S", run="R", ts=0.0, agent="a", data=data, seq=1)
-            lines = renderer.lines(event)
-        assert lines == (f"w1 > task_complete failed: {words}",)
+            lines = list(renderer.lines(event))
+        assert lines == [f"w1 > task_complete failed: {words}"]

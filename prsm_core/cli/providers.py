@@ -93,7 +93,7 @@ def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings)
 def _shortfall(name: str, report: ProviderReport, permissions: PermissionSettings) -> list[str]:
     """Return what of the policy in force a provider does not enforce, if it can be used."""
     from prsm_core.domain.agents import PermissionMode
-    from prsm_core.engine.providers.enforcement import describe_shortfall
+    from prsm_core.engine.providers.levels import describe_shortfall
 
     status, can = report.status, report.capabilities
     if can is None or not status.available:

@@ -101,6 +101,12 @@ class AgentRecord:
             return True
         return message.correlation_id in self.questions
 
+    def note_delivered(self, message: RoutedMessage) -> None:
+        """Remember that the model has been shown a question, if its asker still waits."""
+        question = self.questions.get(message.correlation_id or "")
+        if question is not None:
+            question.delivered = True
+
     def take_reminder(self) -> OpenQuestion | None:
         """Return, once, a question that must be shown again; None if there is none."""
         while self.reminders:

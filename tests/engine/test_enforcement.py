@@ -6,12 +6,8 @@ import pytest
 
 from prsm_core.config import Settings
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.engine.providers.enforcement import (
-    LEVELS,
-    describe_shortfall,
-    needed_level,
-    providers_of_run,
-)
+from prsm_core.engine.providers.enforcement import providers_of_run
+from prsm_core.engine.providers.levels import LEVELS, describe_shortfall, needed_level
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.errors import ProviderNotAvailableError

@@ -88,8 +88,7 @@ class KnotResolver:
             await self._manager.write(victim, told)
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
-        await self._manager.lives.stop(victim)
-        await self._manager.fail_agent(victim, error.message, error.code)
+        await self._manager.stop_and_fail(victim, error.message, error.code)
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
         targets = {

@@ -24,6 +24,7 @@ from prsm_core.domain.writes import (
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.lives import Lives, result_within
 from prsm_core.engine.agents.session import AgentSession
+from prsm_core.engine.evidence.evidence import Sources
 from prsm_core.engine.failing import is_unfit, plain_result
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.providers.team import news_of_team
@@ -62,6 +63,15 @@ class AgentManager:
             on_knot=KnotResolver(self).resolve,
         )
         self.retry = RetryPolicy(attempts=runtime.settings.engine.retry_attempts)
+        self.sources = Sources(
+            roster=self.roster,
+            conversations=runtime.conversations,
+            gates=runtime.gates,
+            launcher=runtime.launcher,
+            journal=runtime.journal,
+            clock=runtime.clock,
+            refusals=runtime.settings.engine.gate_refusals,
+        )
         self.is_stopped = False  # the engine closes: no session is started any more
 
     def build(self, record: AgentRecord, *writes: Write) -> Step:
@@ -346,6 +356,11 @@ class AgentManager:
         result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
         await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
+
+    async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
+        """Fail an agent whose life goes on by itself: that is stopped first."""
+        await self.lives.stop(record)
+        return await self.fail_agent(record, message, kind)
 
     def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
         """Return the result of an agent that fails, with what it said."""

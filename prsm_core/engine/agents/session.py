@@ -12,17 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
-from prsm_core.domain.writes import MessageSent
 from prsm_core.engine.agents.external import settle_left
 from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.slots import SlotLease, Slots
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.failing import breaks_ledger, describe, keepable, said
-from prsm_core.engine.state import PROMPTING, AgentRecord
 from prsm_core.engine.turns.calls import Wait
-from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat, session_request
+from prsm_core.engine.turns.context import Prompt, session_request
 from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.rebuild import rebuilt_history
 from prsm_core.engine.turns.run import TurnRun
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import TurnResult
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tools.table import ToolSet
     from prsm_core.engine.turns.calls import Call
     from prsm_core.interfaces.provider import ProviderSession
@@ -52,7 +51,6 @@ _WAIT_ORDER = (
     AgentState.WAITING_FOR_EXPERT,
     AgentState.WAITING_FOR_CHILD,
 )
-MESSAGES_IN_A_PROMPT = 100
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
@@ -68,8 +66,15 @@ class AgentSession:
         self.is_outside = runtime.providers.is_outside(record.descriptor.provider)
         self.tools: ToolSet = runtime.tools.for_agent(record.descriptor, runtime.settings)
         self.host = SessionHost(self)
-        self.stuck = StuckWatch(self)
-        self.proof = Proof(self)
+        self.stuck = StuckWatch(
+            self,
+            None if self.is_outside else runtime.settings.stuck,  # there a person watches it
+            acts=manager,
+            background=runtime.background,
+            journal=runtime.journal,
+        )
+        self.proof = Proof(record, manager.sources)
+        self.inbox = Inbox(record, roster=manager.roster, router=runtime.router, steps=manager)
         self.turn: TurnRun | None = None
         self._lease = SlotLease(Slots(1) if self.is_outside else runtime.slots)
         self._failover = Failover(self)
@@ -305,12 +310,12 @@ class AgentSession:
             await self._finish_with_children(record.claimed_result)
             return None
         if self.is_outside:
-            await settle_left(self, result)
+            await settle_left(self.manager, record, result)
             return None
         if self.turn is not None and self.turn.stop.over_budget is not None:
             raise self.turn.stop.over_budget
         if self.turn is not None and self.turn.stop.is_by_person:
-            return self._unread_prompt() or Prompt(text=None)
+            return self.inbox.take_unread() or Prompt(text=None)
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failover.succeeded()
@@ -339,10 +344,10 @@ class AgentSession:
 
     async def _next_prompt(self, result: TurnResult) -> Prompt | None:
         """Answer for a turn that ended without task_complete."""
-        prompt = self._repeat_question()
+        prompt = self.inbox.take_forgotten()
         if prompt is None:
-            await self._refuse_questions()
-            prompt = self._unread_prompt()
+            await self.inbox.refuse_questions()
+            prompt = self.inbox.take_unread()
         if prompt is not None:
             return prompt
         if self.record.live_children:
@@ -359,10 +364,10 @@ class AgentSession:
         """Wait for a message or the last child's end, without a slot."""
         record, runtime = self.record, self.manager.runtime
         prompt = None
-        await self._wait_in(AgentState.WAITING_FOR_CHILD, "a message", [self._message_wait()])
+        await self._wait_in(AgentState.WAITING_FOR_CHILD, "a message", [self.inbox.wait()])
         try:
             while prompt is None:
-                prompt = self._reminder() or self._unread_prompt()
+                prompt = self.inbox.take_reminder() or self.inbox.take_unread()
                 if prompt is None and not record.live_children:
                     prompt = Prompt(text=_CHILDREN_ENDED)
                 if prompt is None:
@@ -371,78 +376,6 @@ class AgentSession:
             self.moved()
         await self.take_slot()
         return prompt
-
-    def _message_wait(self) -> Wait:
-        """Return the implicit wait_for_message of an agent between turns."""
-        return Wait(
-            state=AgentState.WAITING_FOR_CHILD,
-            on="a message",
-            targets=self.senders,
-            ready=self.has_news,
-        )
-
-    def senders(self) -> tuple[str, ...]:
-        """Return the agents that may send this one a message: its live children and its parent."""
-        children, parent = self.record.live_children, self.record.descriptor.parent_id
-        return tuple(children) if parent is None else (*children, parent)
-
-    def has_news(self) -> bool:
-        """Whether a wait for any message would end now."""
-        record = self.record
-        return (
-            bool(record.reminders)
-            or self.manager.runtime.router.has_unread(
-                record.agent_id, lambda m: m.type in PROMPTING and record.is_current(m)
-            )
-            or (record.descriptor.parent_id is None and not record.live_children)
-        )
-
-    def _reminder(self) -> Prompt | None:
-        question = self.record.take_reminder()
-        if question is None:
-            return None
-        return Prompt(text=render_repeat(question.message, self.manager.roster.names()))
-
-    def _unread_prompt(self) -> Prompt | None:
-        """Return unread messages as a prompt; those beyond the limit come with the next one."""
-        claimed = self.manager.runtime.router.claim_all(
-            self.record.agent_id,
-            lambda m: m.type in PROMPTING and self.record.is_current(m),
-            MESSAGES_IN_A_PROMPT,
-        )
-        if not claimed:
-            return None
-        for message in claimed:
-            if message.type is MessageType.QUESTION:
-                self.host.note_delivered(message)
-        text = render_messages(claimed, self.manager.roster.names())
-        return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
-
-    def _repeat_question(self) -> Prompt | None:
-        for question in self.record.questions.values():
-            if question.delivered and not question.repeated:
-                question.repeated = True
-                return Prompt(text=render_repeat(question.message, self.manager.roster.names()))
-        return None
-
-    async def _refuse_questions(self) -> None:
-        """Tell those whose question was delivered, repeated, and never answered."""
-        manager, record = self.manager, self.record
-        for correlation_id, question in tuple(record.questions.items()):
-            asker = question.message.source
-            if not question.repeated or asker is None:
-                continue
-            del record.questions[correlation_id]
-            if manager.roster.get(asker).is_over:
-                continue
-            refusal = manager.message(
-                record,
-                MessageType.ANSWER,
-                asker,
-                {"error": "parent_did_not_answer"},
-                correlation_id,
-            )
-            await manager.write(record, MessageSent(message=refusal))
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""

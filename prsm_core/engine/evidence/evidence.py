@@ -18,10 +18,14 @@ from prsm_core.kit.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.evidence.gates import GateVerdict
+    from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.views import ConversationStore
+    from prsm_core.interfaces.clock import Clock
 
 
 class Level(StrEnum):
@@ -41,12 +45,26 @@ class Evidence:
     by: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What evidence is taken from, and how often a failing gate may send an agent back."""
+
+    roster: Roster
+    conversations: ConversationStore
+    gates: GateRunner
+    launcher: ProcessLauncher
+    journal: Journal
+    clock: Clock
+    refusals: int
+
+
 class Proof:
     """Owns what is known of one incarnation's beginning, and how often it was sent back."""
 
-    def __init__(self, session: AgentSession) -> None:
-        self._session = session
-        self._began_at = session.manager.runtime.clock.time()
+    def __init__(self, record: AgentRecord, sources: Sources) -> None:
+        self._record = record
+        self._from = sources
+        self._began_at = sources.clock.time()
         self._refusals = 0
 
     async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
@@ -56,10 +74,9 @@ class Proof:
         """
         if not (artifacts or commands):
             return Evidence()
-        runtime, record = self._session.manager.runtime, self._session.record
         log = await self._command_log(commands)
         gaps = [*await self._file_gaps(artifacts), *log.gaps()]
-        verdicts = await runtime.gates.run(record.descriptor.role) if artifacts else []
+        verdicts = await self._from.gates.run(self._record.descriptor.role) if artifacts else []
         failed = [verdict for verdict in verdicts if verdict.problem is not None]
         self._tell(failed)
         self._refuse([verdict for verdict in failed if not verdict.is_broken])
@@ -67,19 +84,19 @@ class Proof:
         if level is Level.CHECKED and verdicts and not failed:
             level = Level.VERIFIED
         gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
-        gaps, others = runtime.journal.redact(gaps), runtime.journal.redact(log.others())
+        redact = self._from.journal.redact
+        gaps, others = redact(gaps), redact(log.others())
         return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
 
     async def _file_gaps(self, names: Sequence[str]) -> list[str]:
         if not names:
             return []
-        runtime, folder = self._session.manager.runtime, self._session.record.descriptor.cwd
-        since = self._began_at
+        folder, since = self._record.descriptor.cwd, self._began_at
         found, gaps = await asyncio.to_thread(find_artifacts, folder, names, since)
         has_git = bool(found) and await asyncio.to_thread(is_in_repository, folder)
         if has_git:
             paths = [artifact.path for artifact in found]
-            before = await blobs_before(runtime.launcher, runtime.clock, folder, paths, since)
+            before = await blobs_before(self._from.launcher, self._from.clock, folder, paths, since)
             gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
 
@@ -88,31 +105,20 @@ class Proof:
 
         The open call has brought it there for the agent; others may do more meanwhile.
         """
-        runtime = self._session.manager.runtime
-        log = CommandLog(runtime.journal.redact(list(commands)))
-        for agent_id, who in self._family() if commands else ():
-            async for event in runtime.conversations.events(agent_id):
+        log = CommandLog(self._from.journal.redact(list(commands)))
+        for record, who in self._from.roster.family(self._record) if commands else ():
+            async for event in self._from.conversations.events(record.agent_id):
                 log.read(event, who)
         return log
 
-    def _family(self) -> Iterator[tuple[str, str]]:
-        """Yield the agent and all that were ever below it, with their paths: `w1/w2`."""
-        manager, below = self._session.manager, [(self._session.record, "")]
-        while below:
-            record, path = below.pop(0)
-            yield record.agent_id, path
-            children = [manager.roster.get(child) for child in record.children]
-            below += [(c, f"{path}/{c.descriptor.name}".lstrip("/")) for c in children]
-
     def _tell(self, failed: Sequence[GateVerdict]) -> None:
-        runtime, record = self._session.manager.runtime, self._session.record
+        record = self._record
         for verdict in failed:
             text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
-            runtime.journal.note("notice", record.agent_id, level="warning", text=text)
+            self._from.journal.note("notice", record.agent_id, level="warning", text=text)
 
     def _refuse(self, failed: Sequence[GateVerdict]) -> None:
-        limit = self._session.manager.runtime.settings.engine.gate_refusals
-        if not failed or self._refusals >= limit:
+        if not failed or self._refusals >= self._from.refusals:
             return
         self._refusals += 1
         raise OrchestrationError(

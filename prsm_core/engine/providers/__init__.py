@@ -3,7 +3,7 @@
 registry          the installed ones, opened when they are needed
 profiles          the logins of one
 breaker, retry    pauses after failures
-enforcement       what one does not enforce of the permissions; `survey` asks before a run
+enforcement       what is told of what one does not enforce; `levels` which it needs, `survey` asks
 configured_names  the names that settings hold: which there are, and which are none
 listings          the models that they list
 model_names       what a model may be called; `model_choice` which one is meant

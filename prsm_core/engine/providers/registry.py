@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
-from prsm_core.engine.providers.enforcement import check_level
+from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
     AgentSpawnError,

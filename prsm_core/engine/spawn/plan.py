@@ -14,7 +14,7 @@ from prsm_core.domain.agents import (
     PermissionMode,
 )
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
-from prsm_core.engine.providers.enforcement import HINT
+from prsm_core.engine.providers.levels import HINT
 from prsm_core.engine.providers.model_choice import (
     choose_child_model,
     inherited_model,

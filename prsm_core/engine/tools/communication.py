@@ -161,8 +161,8 @@ def _any_message(call: Call, seconds: float | None) -> Wait:
     return Wait(
         state=AgentState.WAITING_FOR_CHILD,
         on="a message",
-        targets=call.session.senders,
-        ready=lambda: seconds is not None or call.session.has_news(),
+        targets=call.session.inbox.senders,
+        ready=lambda: seconds is not None or call.session.inbox.has_news(),
     )
 
 
@@ -186,7 +186,7 @@ def _nobody_left(call: Call) -> bool:
 def describe_message(call: Call, message: RoutedMessage) -> dict[str, Any]:
     """Return a message as the answer of a wait; a question counts as delivered from now on."""
     if message.type is MessageType.QUESTION:
-        call.session.host.note_delivered(message)
+        call.record.note_delivered(message)
         return {
             "type": "question",
             "from": message.source,

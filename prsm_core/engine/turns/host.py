@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.permissions import Question, Verdict
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.engine.agents.session import AgentSession
@@ -224,12 +223,6 @@ class SessionHost:
                 hint="use a provider that takes the tools directly",
             )
         return open_endpoint(self, self._session.record.agent_id, patience_s=patience_s)
-
-    def note_delivered(self, message: RoutedMessage) -> None:
-        """Remember that the model has been shown a question, if its asker still waits."""
-        question = self._session.record.questions.get(message.correlation_id or "")
-        if question is not None:
-            question.delivered = True
 
     async def _grant(self, request: PermissionRequest) -> None:
         session = self._session

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from prsm_core.config.schema import StuckSettings
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall
-    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.ports import Acts, Life
     from prsm_core.engine.turns.calls import Call
     from prsm_core.engine.turns.stuck import Finding
+    from prsm_core.kit.background import Background
 
 KIND = "stuck"  # the error kind of an agent that failed for it
 
@@ -31,11 +34,20 @@ _ADVICE = "Do something else; if you cannot go on, call task_complete and say wh
 class StuckWatch:
     """Owns the detector of one incarnation and what the agent has not been told yet."""
 
-    def __init__(self, session: AgentSession) -> None:
-        limits = session.manager.runtime.settings.stuck
-        self._session = session
-        is_watched = limits.enabled and not session.is_outside  # there a person watches it
-        self._detector = StuckDetector(limits) if is_watched else None
+    def __init__(
+        self,
+        life: Life,
+        limits: StuckSettings | None,
+        *,
+        acts: Acts,
+        background: Background,
+        journal: Journal,
+    ) -> None:
+        self._life = life
+        self._acts = acts
+        self._background = background
+        self._journal = journal
+        self._detector = StuckDetector(limits) if limits is not None and limits.enabled else None
         self._notice: str | None = None
 
     def begin_turn(self, prompt: str | None) -> str | None:
@@ -74,24 +86,21 @@ class StuckWatch:
         return with_notice(outcome, notice)
 
     def _act(self, finding: Finding | None) -> None:
-        if finding is None or self._session.record.is_over:
+        record = self._life.record
+        if finding is None or record.is_over:
             return
-        runtime, record = self._session.manager.runtime, self._session.record
         name, what = record.descriptor.name, f"{finding.pattern}: {finding.text}"
         if finding.is_final:
-            runtime.background.launch(self._fail(f"stuck ({what})"), name=f"{name} is stuck")
+            self._background.launch(self._fail(f"stuck ({what})"), name=f"{name} is stuck")
             return
-        runtime.journal.note(
+        self._journal.note(
             "notice", record.agent_id, level="warning", text=f"{name} may be stuck ({what})"
         )
         self._notice = f"You may be stuck ({what}). {_ADVICE}"
 
     async def _fail(self, message: str) -> None:
-        manager, record = self._session.manager, self._session.record
-        if record.is_over or manager.lives.session_of(record.agent_id) is not self._session:
-            return
-        await manager.lives.stop(record)
-        await manager.fail_agent(record, message, KIND)
+        if not self._life.is_over:  # else another life may have begun, which is not to be stopped
+            await self._acts.stop_and_fail(self._life.record, message, KIND)
 
 
 def _looks_up(call: AgentToolCall) -> bool:

@@ -14,7 +14,8 @@ from prsm_core.builtin.text import (
     one_line,
 )
 from prsm_core.domain.permissions import RULE_CLASSES
-from prsm_core.permissions.edits import Change, find_change
+from prsm_core.permissions.changes import Change
+from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

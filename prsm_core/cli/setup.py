@@ -77,12 +77,9 @@ def load_setup(
         snapshot=standing.snapshot,
     )
     first = load().settings
+    disabled, enabled = first.plugins.disabled, launch.load_plugins
     plugins = PluginManager.load(
-        environ=os.environ,
-        disabled=first.plugins.disabled,
-        without=without,
-        builtins=BUILTINS,
-        enabled=launch.load_plugins,
+        environ=os.environ, disabled=disabled, without=without, builtins=BUILTINS, enabled=enabled
     )
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None

@@ -71,11 +71,7 @@ def build_tree(
     for request in () if interrupted else requests:
         if request.agent_id in nodes:
             nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
-    roots: list[dict[str, Any]] = []
-    for row in rows:
-        node = nodes[row.descriptor.agent_id]
-        parent = nodes.get(row.descriptor.parent_id or "")
-        (roots if parent is None else parent["children"]).append(node)
+    roots = _nested(rows, nodes)
     _roll_up(roots, own)
     return {
         "session": session_id,
@@ -84,6 +80,16 @@ def build_tree(
         "spent": total(own.values()).to_dict(),
         "agents": roots,
     }
+
+
+def _nested(rows: Sequence[AgentRow], nodes: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put each node among the children of its parent's; return those without one."""
+    roots: list[dict[str, Any]] = []
+    for row in rows:
+        node = nodes[row.descriptor.agent_id]
+        parent = nodes.get(row.descriptor.parent_id or "")
+        (roots if parent is None else parent["children"]).append(node)
+    return roots
 
 
 def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:

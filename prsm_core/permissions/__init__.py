@@ -18,7 +18,7 @@ guard, results   repeated commands, and what is the same result
 polling          what only reads or looks, remembered
 by_text          … told by the text
 grants           what was allowed "always"
-edits, before    what an edit would change; what its file held before
+edits, before    what an edit would change; what its file held before; `changes` as lines
 names            names of secrets
 paths            where a command may read and write
 within           whether a path is below a folder

@@ -7,12 +7,12 @@ done: before the edit, inside the workspace, up to a size.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from prsm_core.permissions.changes import Change, change_of, compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,6 @@ _WHOLE = ("content", "text")
 _PATHS = ("file_path", "path")
 _MARKS = ("@@", "*** ")  # of a unified diff, of a patch as Codex writes it
 _FILE = re.compile(r"\*\*\* (Add|Delete) File: (.+)")
-_KEPT = 400  # lines: more is counted, and not kept
-_WIDEST = 1000  # characters of a line that is kept
-_MOST = 1000  # differing lines in which what is the same is sought; more count as replaced
 
 
 class Files(Protocol):
@@ -34,53 +31,6 @@ class Files(Protocol):
     def text(self, path: str) -> str | None:
         """Return what is in a file, nothing where there is none, None where it is not looked at."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Lines that an edit adds and takes away, and how they read.
-
-    `is_whole` tells that all of a file is written, and that what was in it before, if anything, is
-    not counted; `replaces` that there is a file, written anew or taken away, whose lines are not
-    counted. `lines` begin with "+", "-" or " ", or are a diff's own; there may be `more`.
-    """
-
-    added: int
-    removed: int
-    is_whole: bool = False
-    replaces: bool = False
-    lines: tuple[str, ...] = ()
-    more: int = 0
-
-    @property
-    def counts(self) -> str:
-        """In words: `+3 -1`, `+40, the whole file`, `+40, replaces a file`."""
-        if self.is_whole:
-            return f"+{self.added}, {'replaces a file' if self.replaces else 'the whole file'}"
-        return f"+{self.added} -{self.removed}{' and a whole file' if self.replaces else ''}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "added": self.added,
-            "removed": None if self.is_whole else self.removed,
-            **({"replaces": True} if self.replaces else {}),
-            "lines": list(self.lines),
-            "more": self.more,
-        }
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Change:
-        """Build it from the values of `to_dict`."""
-        removed = told.get("removed")
-        return cls(
-            added=told["added"],
-            removed=removed or 0,
-            is_whole=removed is None,
-            replaces=bool(told.get("replaces")),
-            lines=tuple(told.get("lines") or ()),
-            more=told.get("more") or 0,
-        )
 
 
 def find_change(
@@ -122,9 +72,6 @@ def _before(arguments: Mapping[str, Any], files: Files | None) -> str | None:
     return None if files is None or not path else files.text(path)
 
 
-# --- texts that are put in others' places -------------------------------------------------------
-
-
 def _of_edits(
     edits: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], files: Files | None
 ) -> Change | None:
@@ -134,9 +81,9 @@ def _of_edits(
     before = _before(arguments, files)
     after = _replaced(before, found) if before else None
     if before and after is not None:
-        return _change(_compared(before.splitlines(), after.splitlines()))
-    told = (_compared(edit.old.splitlines(), edit.new.splitlines()) for edit in found)
-    return _change([line for lines in told for line in lines])
+        return change_of(compared(before.splitlines(), after.splitlines()))
+    told = (compared(edit.old.splitlines(), edit.new.splitlines()) for edit in found)
+    return change_of([line for lines in told for line in lines])
 
 
 class _Replacement(NamedTuple):
@@ -161,15 +108,12 @@ def _replaced(text: str, edits: Iterable[_Replacement]) -> str | None:
     return text
 
 
-# --- whole files, and patches -------------------------------------------------------------------
-
-
 def _of_whole(after: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
     before = _before(arguments, files)
     if before is not None:
-        return _change(_compared(before.splitlines(), after))
+        return change_of(compared(before.splitlines(), after))
     replaces = files is not None and _text(arguments, _PATHS) is not None
-    return _change([f"+{line}" for line in after], is_whole=True, replaces=replaces)
+    return change_of([f"+{line}" for line in after], is_whole=True, replaces=replaces)
 
 
 def _of_diff(lines: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
@@ -178,7 +122,7 @@ def _of_diff(lines: list[str], arguments: Mapping[str, Any], files: Files | None
         named = {"path": paths[0]} if isinstance(paths, list) and len(paths) == 1 else {}
         return _of_whole(lines, named, files)  # of a new file, as it is
     told, replaces = _with_files(lines, files)
-    return _change(told, heads=_heads(told), replaces=replaces)
+    return change_of(told, heads=_heads(told), replaces=replaces)
 
 
 def _with_files(lines: list[str], files: Files | None) -> tuple[list[str], bool]:
@@ -198,7 +142,7 @@ def _with_files(lines: list[str], files: Files | None) -> tuple[list[str], bool]
         if named is not None and before and not tells:
             body = list(takewhile(lambda line: line.startswith("+"), lines[at:]))
             at += len(body)
-            told += _compared(before.splitlines(), [line[1:] for line in body])
+            told += compared(before.splitlines(), [line[1:] for line in body])
     return told, replaces
 
 
@@ -210,43 +154,3 @@ def _heads(lines: Sequence[str]) -> set[int]:
         if line.startswith("--- ") and lines[number + 1].startswith("+++ ")
         for side in (0, 1)
     }
-
-
-# --- lines --------------------------------------------------------------------------------------
-
-
-def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the lines that differ, with one that is the same beside them."""
-    start = _same(zip(before, after, strict=False))
-    rest = min(len(before), len(after)) - start
-    end = min(rest, _same(zip(reversed(before), reversed(after), strict=False)))
-    old, new = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(old), len(new)) > _MOST:
-        return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
-    first, last = before[max(0, start - 1) : start], before[len(before) - end :][:1]
-    sides = [*first, *old, *last], [*first, *new, *last]
-    diff = list(difflib.unified_diff(*sides, lineterm="", n=1))
-    return [line for line in diff[2:] if not line.startswith("@@")]
-
-
-def _same(pairs: Iterable[tuple[str, str]]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _change(
-    lines: Sequence[str],
-    *,
-    is_whole: bool = False,
-    replaces: bool = False,
-    heads: Iterable[int] = (),
-) -> Change:
-    left_out = set(heads)
-    told = [line for number, line in enumerate(lines) if number not in left_out]
-    return Change(
-        added=sum(line.startswith("+") for line in told),
-        removed=sum(line.startswith("-") for line in told),
-        is_whole=is_whole,
-        replaces=replaces,
-        lines=tuple(line[:_WIDEST] for line in lines[:_KEPT]),
-        more=max(0, len(lines) - _KEPT),
-    )

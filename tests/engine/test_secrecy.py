@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
@@ -103,7 +103,7 @@ def test_a_write_without_secrets_stays_as_it_is(write):
 
 
 def test_every_write_that_holds_text_is_tried():
-    kinds = {kind for kind in vars(writes).values() if isinstance(kind, type)}
+    kinds: set[Any] = {kind for kind in vars(writes).values() if isinstance(kind, type)}
     assert {type(write) for write in WRITES.values()} == {kind for kind in kinds if kind.texts}
 
 

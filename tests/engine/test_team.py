@@ -384,7 +384,7 @@ async def test_a_fallback_that_its_provider_does_not_have_is_left_out(opened):
 CHANGED = "The models that your children may have have changed."
 
 
-@pytest.mark.requirement("E61", "E5")
+@pytest.mark.requirement("E61")
 async def test_a_continuation_is_told_the_team_of_now(opened):
     """One provider was installed and another one left between the two runs."""
     codex, claude = Vendor("codex"), Vendor("claude", status=ProviderStatus(available=False))

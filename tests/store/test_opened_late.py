@@ -44,7 +44,12 @@ async def test_reading_makes_no_file(path):
 async def test_the_first_step_makes_the_file_and_those_who_follow_see_it(path):
     steps = Steps()
     async with await SqliteStore.open(path, late=True) as store, asyncio.TaskGroup() as group:
-        follower = group.create_task(anext(aiter(store.events(steps.session, follow=True))))
+        told = store.events(steps.session, follow=True)
+
+        async def first():
+            return await anext(aiter(told))
+
+        follower = group.create_task(first())
         await store.commit(steps.run_started())
         assert path.exists()
         async with asyncio.timeout(DEADLINE):

@@ -27,7 +27,8 @@ NARROWEST = 20  # columns of text; in less it is left to the terminal to break l
 def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     """Check what PRSM needs to work in a folder, and say how to mend what is wrong.
 
-    Nothing is changed and no network is used; providers start nothing but their own programs.
+    Nothing is changed, and PRSM itself uses no network; the programs of vendors may, to list
+    their models.
     Exits with 1 if something is broken.
     """
     from prsm_core.cli.checkup.examination import examine

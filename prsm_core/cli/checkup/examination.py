@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
-    """Yield the findings of all checks; changes nothing and contacts no network."""
+    """Yield the findings of all checks; changes nothing and contacts nobody itself."""
     yield from _made("python", check_python)
     yield from _made("packages", check_packages)
     yield from _made("folders", _check_place, workspace, load_plugins)

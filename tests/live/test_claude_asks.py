@@ -56,16 +56,17 @@ class Screen:
         """Return what is on the screen."""
         return (await self._tmux("capture-pane", "-p")).replace("\N{NO-BREAK SPACE}", " ")
 
-    async def shows(self, *texts, key=None):
+    async def shows(self, *texts, key=None, over=""):
         """Wait until the screen shows all of these.
 
-        With a `key` it is pressed until then: what has just been drawn takes none yet.
+        With a `key` it is pressed until then: what has just been drawn takes none yet. With
+        `over` it is pressed only while that is shown: after it the key means something else.
         """
         text, looks = "", 0
         try:
             async with asyncio.timeout(DEADLINE_S):
                 while not all(each in text for each in texts):
-                    if key is not None and looks % LOOKS == 0:
+                    if key is not None and looks % LOOKS == 0 and over in await self.text():
                         await self.press(key)
                     looks += 1
                     text = await self.text()
@@ -171,7 +172,7 @@ async def test_what_the_user_dismisses_in_claude_code_stays_open_and_is_not_put_
     async with ModelServer(SCENARIO) as server, asked(server, REFUSED, *alone) as screen:
         await begin(screen)
         await screen.shows("| make it", "Esc to cancel")
-        await screen.shows("The child says <no:", "nobody was attached", key="Escape")
+        await screen.shows("The child says <no:", "nobody was attached", key="Escape", over="| make it")
     await ended(place)
     [resolved] = await place.events("permission_resolved")
     assert (resolved["verdict"], resolved["by"]) == ("deny", "unattended")
@@ -189,4 +190,4 @@ async def test_a_question_is_answered_in_claude_code(asked, place):
         await screen.shows("The child says <it is a warm red>", key="Enter")
     await ended(place)
     [answered] = await place.events("question_answered")
-    assert (answered["text"], answered["via"]) == ("a warm red", "elicitation, claude-code")
+    assert (answered["answer"]["text"], answered["via"]) == ("a warm red", "elicitation, claude-code")

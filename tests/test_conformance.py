@@ -51,7 +51,8 @@ def conforming(tests: Path) -> Counter[str]:
     found = (path for plugin in PLUGINS for path in plugin.glob("tests/*_contract.py"))
     shared = [path for path in found if not path.name.startswith("test_")]
     named = classes(own)
-    bases = classes(shared) | named
+    kit = (CORE / "testing").glob("*_contract.py")
+    bases = classes(kit) | classes(shared) | named
 
     def ancestors(name: str) -> set[str]:
         return {name}.union(*map(ancestors, bases.get(name, ())))

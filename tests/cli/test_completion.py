@@ -42,7 +42,7 @@ def test_a_command_is_completed_in_every_shell(shell):
     assert ("say how to mend it" in out) == (shell != "bash")
 
 
-LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".version")
+LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".loop", ".loop.interrupts", ".version")
 
 
 def test_all_commands_are_offered_without_importing_any():

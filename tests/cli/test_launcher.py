@@ -29,7 +29,7 @@ HEAVY = {
 }
 
 
-LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".version")
+LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".loop", ".loop.interrupts", ".version")
 
 
 def loaded_after(*args):

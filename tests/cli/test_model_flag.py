@@ -28,7 +28,7 @@ class Slow(EchoProvider):
 
 @hookimpl
 def prsm_providers():
-    yield ProviderSpec(name="dally", summary="Never lists.", factory=Slow)
+    yield ProviderSpec(name="tardy", summary="Never lists.", factory=Slow)
     yield ProviderSpec(name="lister", summary="Lists.", factory=Lister)
     yield ProviderSpec(name="mute", summary="Lists nothing.", factory=EchoProvider)
 """
@@ -115,9 +115,9 @@ def test_a_provider_that_is_not_installed_is_told(prsm_process):
 
 @pytest.mark.requirement("E64")
 @pytest.mark.parametrize(
-    "args", [("run", "say hello", "--model", "dally/x", "--json"), ("providers", "--json")]
+    "args", [("run", "say hello", "--model", "tardy/x", "--json"), ("providers", "--json")]
 )
 def test_what_waits_for_a_list_of_models_names_whose_it_is(start_prsm, args):
     process = start_prsm(*args)
     lines = iter(process.stderr.readline, b"")
-    assert any(line == b"prsm: waiting for dally's list of models (up to 20 s)\n" for line in lines)
+    assert any(line == b"prsm: waiting for tardy's list of models (up to 20 s)\n" for line in lines)

@@ -17,6 +17,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "agent_timeout_seconds": 1.5,
         "tool_timeout_seconds": 1.5,
         "idle_timeout_seconds": 1.5,
+        "open_timeout_seconds": 3.5,
         "human_timeout_seconds": 1.5,
         "retry_attempts": 0,
         "gate_refusals": 3,

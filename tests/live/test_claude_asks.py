@@ -172,7 +172,9 @@ async def test_what_the_user_dismisses_in_claude_code_stays_open_and_is_not_put_
     async with ModelServer(SCENARIO) as server, asked(server, REFUSED, *alone) as screen:
         await begin(screen)
         await screen.shows("| make it", "Esc to cancel")
-        await screen.shows("The child says <no:", "nobody was attached", key="Escape", over="| make it")
+        await screen.shows(
+            "The child says <no:", "nobody was attached", key="Escape", over="| make it"
+        )
     await ended(place)
     [resolved] = await place.events("permission_resolved")
     assert (resolved["verdict"], resolved["by"]) == ("deny", "unattended")
@@ -190,4 +192,7 @@ async def test_a_question_is_answered_in_claude_code(asked, place):
         await screen.shows("The child says <it is a warm red>", key="Enter")
     await ended(place)
     [answered] = await place.events("question_answered")
-    assert (answered["answer"]["text"], answered["via"]) == ("a warm red", "elicitation, claude-code")
+    assert (answered["answer"]["text"], answered["via"]) == (
+        "a warm red",
+        "elicitation, claude-code",
+    )

@@ -84,6 +84,7 @@ class Enforcement:
         self._mode = PermissionMode.DEFAULT
         self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
         self._told: set[str] = set()
+        self._metered: set[str] = set()  # of which it was told how far they may pass the budgets
         self._told_parts: set[tuple[str, str]] = set()  # whose budget, and which provider
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
@@ -97,6 +98,7 @@ class Enforcement:
         """
         self._mode = mode
         self._told.clear()
+        self._metered.clear()
         self._told_parts.clear()
         self._known.clear()  # since an earlier run of the session somebody may have logged in
         self.refused.clear()
@@ -110,7 +112,9 @@ class Enforcement:
             await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait(others))
         known = sorted(used & self._known.keys())
         short = [name for name in known if self._shortfall(name)]
-        return [*self._summary(short), *(line for name in known for line in self._odd(name))]
+        odd = [line for name in known for line in self._odd(name)]
+        late = sorted((used & installed) - self._known.keys())
+        return [*self._summary(short), *odd, *self._metering(late)]
 
     async def admit(self, name: str, agent_id: str) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -212,10 +216,21 @@ class Enforcement:
         self._told.add(name)
         if not self._is_available(name):
             return []
-        capabilities = self._providers.capabilities(name)
+        ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
+        return [*([ignored] if ignored else []), *self._metering([name])]
+
+    def _metering(self, names: Iterable[str]) -> list[str]:
+        """Return, once in a run, how far providers may pass its budgets.
+
+        That needs no probe: it is said before the run also of one that is slow to answer.
+        """
+        new = [name for name in names if name not in self._metered]
+        self._metered.update(new)
         lines = (
-            describe_ignored(name, self._settings, capabilities),
-            describe_metering(name, self._limits, capabilities, prices=self._prices),
+            describe_metering(
+                name, self._limits, self._providers.capabilities(name), prices=self._prices
+            )
+            for name in new
         )
         return [line for line in lines if line]
 

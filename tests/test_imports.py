@@ -11,7 +11,7 @@ from tests.import_graph import circles, core_graph, imports
 from tests.sources import ROOT
 
 # Files of the engine that stand in a circle. It may only become less: lower it with them.
-IN_CIRCLES = 24
+IN_CIRCLES = 21
 
 GRAPH = core_graph()
 

@@ -29,6 +29,7 @@ KEYS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
 }
+_INDEXED = ("agent_id", "turn_id")  # of a row they never change
 _NEEDS = {"requests": ("agent_id", "agents")}  # a row of another table, as SQLite would ask for
 
 
@@ -37,6 +38,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._tables: dict[str, Table] = {}
+        self._indexed: dict[tuple[str, str, Any], Table] = {}  # by table, column and value
         self._done: list[tuple[dict[Any, Any], Any, Any]] = []
 
     def __getitem__(self, name: str) -> Table:
@@ -72,6 +74,9 @@ class Tables:
             row = rows.get(_key(key, where))
             candidates: Iterable[dict[str, Any]] = () if row is None else (row,)
         else:
+            index = next((name for name in _INDEXED if name in where), None)
+            if index is not None:
+                rows = self._indexed.get((table, index, where[index]), {})
             candidates = rows.values()
         for row in candidates:
             if all(row.get(name) == value for name, value in where.items()):
@@ -90,7 +95,12 @@ class Tables:
         if there and row.row[needed] not in self[there]:
             raise StoreError(f"{row.row[needed]} is not in {there}", code="conflict")
         self._done.append((table, number, _ABSENT))
-        table[number] = {name: self._value(value) for name, value in row.row.items()}
+        table[number] = new = {name: self._value(value) for name, value in row.row.items()}
+        for name in _INDEXED:
+            if name in new:
+                index = self._indexed.setdefault((row.table, name, new[name]), {})
+                self._done.append((index, number, _ABSENT))
+                index[number] = new
         return True
 
     def _update(self, row: Update) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.autogen import beside_autogen
+from benchmarks.commits import commits
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
 from benchmarks.team import DONE, run_cost
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 QUESTIONS = 300
 GOAL = 5.0
+GOAL_COMMITS = 6.0
 
 
 def measure(plan: Plan) -> list[Finding | Absent]:
@@ -32,7 +34,8 @@ def measure(plan: Plan) -> list[Finding | Absent]:
         plan,
         goal=GOAL,
     )
-    return [found, beside_autogen("ask", ours, plan, children=1, questions=count)]
+    written = commits("ask", "commits of a question and answer", dialogue, GOAL_COMMITS)
+    return [found, written, beside_autogen("ask", ours, plan, children=1, questions=count)]
 
 
 def dialogue(count: int) -> Behave:

@@ -43,7 +43,7 @@ import importlib, json, sys
 for name in json.load(open(sys.argv[1])):
     importlib.import_module(name)
 """
-PRSM = f"import sys; from prsm_core.cli import main; sys.exit(main(['run', {PROMPT!r}]))"
+PRSM = "import sys; from prsm_core.cli import main; sys.exit(main())"  # as the installed command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,9 @@ def _prsm(folder: Path, codex: str, url: str, runs: int) -> Program:
     home, workspace = _places(folder / "ours")
     (home / "config.yaml").write_text(json.dumps({"providers": {"codex": section}}))
     env = {**environment(folder), "PRSM_HOME": str(home), "PRSM_PLUGINS": "codex", **KEY}
-    return Program(argv=[sys.executable, "-c", PRSM], folder=workspace, runs=runs, env=env)
+    return Program(
+        argv=[sys.executable, "-c", PRSM, "run", PROMPT], folder=workspace, runs=runs, env=env
+    )
 
 
 def _codex(folder: Path, codex: str, url: str, runs: int) -> Program:

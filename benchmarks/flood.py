@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Finding
 from benchmarks.team import DONE, Team, open_team
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ async def _ids(team: Team, names: tuple[str, ...]) -> dict[str, str]:
 
 
 async def _say(team: Team, agent: str, text: str) -> None:
-    await prompt_agent(team.engine.manager, agent, text, "queue")
+    await team.engine.prompting.prompt(agent, text, "queue")
 
 
 def _resident() -> int:

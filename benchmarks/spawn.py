@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.autogen import beside_autogen
+from benchmarks.commits import commits
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
 from benchmarks.team import DONE, run_cost
@@ -19,6 +20,7 @@ CHILDREN = 1000
 GOAL = 10.0
 FEW, MANY = 100, 10_000
 GOAL_GROWTH = 2.5
+GOAL_COMMITS = 6.0
 GROWTH_PAIRS = 2  # each takes long
 
 
@@ -47,7 +49,11 @@ def measure(plan: Plan) -> list[Finding | Absent]:
         goal=GOAL_GROWTH,
     )
     peer = beside_autogen("spawn", partial(_us_of_one, at_once(count), count), plan, children=count)
-    return [*found, growth, peer]
+    written = [
+        commits("spawn", "commits of a child, a call each", one_by_one, GOAL_COMMITS),
+        commits("spawn", "commits of a child, by one call", at_once, GOAL_COMMITS),
+    ]
+    return [*found, growth, *written, peer]
 
 
 def _us_of_one(behave: Behave, count: int) -> float:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import (
         EDIT_TOOLS,
         NATIVE_TOOLS,
+        ORCHESTRATION_TOOLS,
         McpEndpoint,
         McpServer,
         ToolOutcome,
@@ -128,7 +129,15 @@ if TYPE_CHECKING:
     )
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
-    from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
+    from prsm_core.interfaces.store import (
+        AgentRow,
+        OpenCall,
+        OpenTurn,
+        Picture,
+        RunRow,
+        SessionInfo,
+        Store,
+    )
     from prsm_core.kit.deadlines import deadline
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.programs import runnable
@@ -210,12 +219,16 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "ModelTier",
     "NATIVE_TOOLS",
     "Notice",
+    "ORCHESTRATION_TOOLS",
+    "OpenCall",
+    "OpenTurn",
     "OrchestrationError",
     "Parser",
     "PermissionCheckSpec",
     "PermissionContext",
     "PermissionMode",
     "PermissionRequest",
+    "Picture",
     "PluginError",
     "Process",
     "ProcessError",
@@ -235,6 +248,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "RunInfo",
     "RunOptions",
     "RunResult",
+    "RunRow",
     "SessionInfo",
     "SessionOwnedError",
     "SessionRequest",
@@ -340,6 +354,7 @@ _HOMES = {
         "McpEndpoint",
         "McpServer",
         "NATIVE_TOOLS",
+        "ORCHESTRATION_TOOLS",
         "ToolOutcome",
         "ToolSpec",
     ),
@@ -391,7 +406,15 @@ _HOMES = {
     ),
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
     "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
-    "prsm_core.interfaces.store": ("AgentRow", "SessionInfo", "Store"),
+    "prsm_core.interfaces.store": (
+        "AgentRow",
+        "OpenCall",
+        "OpenTurn",
+        "Picture",
+        "RunRow",
+        "SessionInfo",
+        "Store",
+    ),
     "prsm_core.kit.deadlines": ("deadline",),
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.kit.programs": ("runnable",),

@@ -5,23 +5,21 @@ The only module that knows all the others.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
 from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
-from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.door.local import LocalApp as LocalApp  # which was here once
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
@@ -31,8 +29,7 @@ from prsm_core.engine.providers.registry import build_provider_registry, configu
 from prsm_core.engine.providers.survey import survey
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.engine.views import build_tree
-from prsm_core.errors import ConfigError, PluginError
+from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
@@ -45,182 +42,21 @@ from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
-    from prsm_core.domain.events import Event
-    from prsm_core.domain.permissions import Answer
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.frontend import FrontendSpec, RunHandle, RunOptions, RunResult
-    from prsm_core.interfaces.store import Store
+    from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
 
 _log = logging.getLogger("prsm.app")
-
-
-class _Run:
-    """RunHandle over the local engine."""
-
-    def __init__(self, session: str) -> None:
-        self.run_id = ""
-        self.session = session
-        self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
-
-    async def result(self) -> RunResult:
-        return await asyncio.shield(self._result)
-
-    def begin(self, run_id: str) -> None:
-        self.run_id = run_id
-        if not self.started.done():  # whoever waited for it may have gone
-            self.started.set_result(run_id)
-
-    def end(self, result: RunResult) -> None:
-        if not self._result.cancelled():
-            self._result.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        waiting = self._result if self.started.done() else self.started
-        if not waiting.cancelled():
-            waiting.set_exception(error)
-
-    def cancel(self) -> None:
-        self.started.cancel()
-        self._result.cancel()
-
-
-class LocalApp:
-    """AppHandle over an engine in this process."""
-
-    def __init__(
-        self, engine: OrchestrationEngine, options: RunOptions, store: Store, session: str
-    ) -> None:
-        self.options = options
-        self._engine = engine
-        self._store = store
-        self._session = session
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
-        """Start a run; raises what keeps it from starting (no provider, a blank task)."""
-        options = replace(self.options, task=task, **overrides)
-        run = _Run(self._session)
-        self._tasks.append(self._engine.start_soon(self._drive(run, options), name="run"))
-        await run.started
-        return run
-
-    async def _drive(self, run: _Run, options: RunOptions) -> None:
-        try:
-            result = await self._engine.run(
-                options.task or "",
-                options.model,
-                provider=options.provider,
-                mode=options.mode,
-                timeout_s=options.timeout_s,
-                on_start=run.begin,
-            )
-        except asyncio.CancelledError:
-            run.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001 - handed to the one who started the run
-            run.fail(error)
-        else:
-            run.end(result)
-
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
-        """Send a person's prompt to an agent; return how it is delivered."""
-        manager = self._engine.manager
-        return await prompt_agent(manager, manager.roster.resolve(agent).agent_id, text, delivery)
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Kill an agent and its descendants; return the names of those that this ended."""
-        manager = self._engine.manager
-        family = [manager.roster.resolve(agent)]
-        ended = {record.agent_id for record in manager.roster.records() if record.state.is_terminal}
-        await manager.kill_agent(family[0].agent_id, "killed by the user")
-        for record in family:
-            family.extend(manager.roster.get(child) for child in record.children)
-        return [
-            record.descriptor.name
-            for record in family
-            if record.state is AgentState.KILLED and record.agent_id not in ended
-        ]
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again; raises ConfigError when no run is open, and for a master."""
-        if not self._engine.is_running:
-            raise ConfigError("no run is open in this session", hint="start a run first")
-        record = self._engine.manager.roster.resolve(agent)
-        if record.descriptor.parent_id is None:  # the run may be closing already
-            raise ConfigError("a run ends with its master", hint="start another run")
-        await self._engine.manager.restart_agent(record.agent_id, prompt)
-
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Answer a permission request; the first answer wins."""
-        desk = self._engine.runtime.desk
-        return desk.resolve(request, "permission", {"verdict": verdict}, via=via)
-
-    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Answer a question; the first answer wins."""
-        said = {"choices": list(answer.choices), "text": answer.text}
-        return self._engine.runtime.desk.resolve(request, "question", said, via=via)
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how a request has ended, given the beginning of its id."""
-        return self._engine.runtime.desk.outcome(request)
-
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
-        """Return the open permission requests and questions, oldest first."""
-        names = self._engine.manager.roster.names()
-        return [
-            {
-                **self._engine.runtime.journal.redact(row.payload),
-                "request": row.request_id,
-                "kind": row.kind,
-                "agent": row.agent_id,
-                "name": names[row.agent_id],
-                "opened_at": row.opened_at,
-            }
-            for row in self._engine.runtime.desk.requests()
-        ]
-
-    async def attend(self) -> None:
-        """Note that a person is there to answer."""
-        self._engine.runtime.desk.attend()
-
-    def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the session's committed events after `after`, then follow with live deltas."""
-        return self._engine.feed.events(self._session, after)
-
-    async def tree(self) -> Mapping[str, Any]:
-        """Return the tree as `prsm tree --json` prints it."""
-        runtime = self._engine.runtime
-        unwritten = runtime.budgets.unwritten  # before the rows, which may have them meanwhile
-        rows = await self._store.agents(self._session)
-        requests = await self._store.open_requests(self._session)
-        run, now = runtime.journal.run_id, runtime.clock.time()
-        return build_tree(self._session, run, rows, now, requests=requests, unwritten=unwritten)
-
-    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
-        """Return an agent's conversation."""
-        record = self._engine.manager.roster.resolve(agent)
-        await self._engine.runtime.journal.flush()
-        conversations = self._engine.runtime.conversations
-        return await conversations.get_history(record.agent_id, detail)
-
-    async def aclose(self) -> None:
-        """Let go of the runs; the engine's shutdown ends them."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 @asynccontextmanager
@@ -234,17 +70,17 @@ async def open_app(
     trusted: bool = False,
     snapshot: Snapshot | None = None,
     keeps_rules: bool = True,
-    outside: ProviderSpec | None = None,
+    external: ProviderSpec | None = None,
     leaders: tuple[ProcessIdentity, ...] = (),
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    `trusted` is about the `snapshot`, whose rules hold. What is `outside` drives the master (see
+    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
     EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
     Raises SessionOwnedError when another process owns it, PluginError for one that must be active.
     """
     _check_plugins(options, settings, plugins)
-    clock, tools = SystemClock(), _tools(outside)
+    clock, tools = SystemClock(), _tools(external)
     ids = Ids(clock.time)
     async with _open_owned(paths, options.session or ids.ulid(), clock, leaders) as own:
         config = EngineConfig(
@@ -263,23 +99,27 @@ async def open_app(
             state_dir=private_dir(paths.state),
             redactor=Redactor((*known_secrets(settings, os.environ), own.lock.key)),
             trusted=trusted,
-            outside=outside,
+            external=external,
             open_endpoint=own.bridge.endpoint,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             **_plugged_in(settings, plugins),
         )
         async with (
             OrchestrationEngine(config) as engine,
-            aclosing(LocalApp(engine, options, own.store, own.lock.session)) as app,
+            aclosing(_door(engine, options, own, paths)) as app,
             ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock),
         ):
             yield app
 
 
-def _tools(outside: ProviderSpec | None) -> ToolTable:
+def _door(engine: OrchestrationEngine, options: RunOptions, own: _Owned, paths: Paths) -> LocalApp:
+    return LocalApp(engine, options, own.store, own.lock.session, state_dir=paths.state)
+
+
+def _tools(external: ProviderSpec | None) -> ToolTable:
     tools = ToolTable()
-    # A master outside ends by leaving.
-    return tools if outside is None else tools.without("task_complete", AgentRole.MASTER)
+    # An external master ends by leaving.
+    return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
 
 
 class _Owned(NamedTuple):

@@ -151,7 +151,7 @@ class BudgetExceededError(AgentSpawnError):
 
 
 class AgentTimeoutError(OrchestrationError):
-    """An agent exceeded one of its clocks."""
+    """An agent exceeded one of its clocks: its turn ends with this."""
 
     code = "agent_timeout"
 

@@ -19,7 +19,7 @@ from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.plugins.records import HOOKS, WORDS
-from prsm_core.testing import misbehaviour, odd_faults, sample_events
+from prsm_core.testing import faults, misbehaviour, sample_events
 from tests.sources import parsed
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _faults() -> str:
 
 def _played(fault: str) -> str:
     shared = {"ignores_term": "ignore_term"}.get(fault, fault)
-    return OWN_FAULTS.get(fault) or _first(getattr(odd_faults, shared))
+    return OWN_FAULTS.get(fault) or _first(getattr(faults, shared))
 
 
 def _names(package: ModuleType) -> str:

@@ -35,6 +35,7 @@ HEAVY = {
 NOT_BEFORE_THE_FIRST_TURN = {
     "jsonschema": "the first call of a tool whose arguments are checked",
     "mcp": "the first agent that speaks it",
+    "prsm_core.engine.door.completion": "the first word that a person has completed",
     "prsm_core.engine.processes.hidden": "the first command in the sandbox",
     "prsm_core.engine.processes.view": "the first command in the sandbox",
     "prsm_core.permissions.by_text": "the first command",
@@ -44,8 +45,30 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_core.permissions.policy": "the first command",
     "prsm_core.permissions.safe": "the first command",
     "prsm_core.shell.reading": "the first command",
+    "tomllib": "an installation from a clone",
     "tree_sitter": "the first command that is not plain",
 }
+
+
+# A class made by @dataclass compiles its methods, which takes ten times as long as a record. What
+# is left are specs and settings of plugins, requests of the permission policy, and what changes.
+MOST_DATACLASSES = 60
+MOST_MODULES = 310  # of the core: each costs a file to find and to read
+
+COUNT_DATACLASSES = """
+import importlib, json, sys
+for name in json.load(sys.stdin):
+    if name.startswith("prsm_core"):
+        importlib.import_module(name)
+print(json.dumps(sorted(
+    f"{module}.{name}"
+    for module, loaded in list(sys.modules.items())
+    if module.startswith("prsm_core")
+    for name, thing in vars(loaded).items()
+    if isinstance(thing, type)
+    if thing.__module__ == module and "__dataclass_fields__" in vars(thing)
+)))
+"""
 
 
 def modules_after(code: str) -> set[str]:
@@ -142,3 +165,22 @@ def test_what_waits_is_there_to_be_imported(module):
 
 def test_a_run_has_all_of_its_engine_by_the_first_turn(by_the_first_turn):
     assert {"asyncio", "pydantic", "sqlite3", "prsm_core.engine.engine"} <= by_the_first_turn
+
+
+def test_few_dataclasses_are_made_before_the_first_turn(by_the_first_turn):
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT_DATACLASSES],
+        input=json.dumps(sorted(by_the_first_turn)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    made = json.loads(done.stdout)
+    assert "prsm_core.interfaces.provider.ProviderSpec" in made
+    assert len(made) <= MOST_DATACLASSES, made
+
+
+def test_few_modules_are_imported_before_the_first_turn(by_the_first_turn):
+    own = [name for name in by_the_first_turn if name.split(".")[0] == "prsm_core"]
+    assert len(own) <= MOST_MODULES

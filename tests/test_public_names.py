@@ -33,6 +33,7 @@ PUBLIC_ROOMS = {
 # Contracts between the engine and a store, of no use to other plugins.
 PRIVATE_VALUES = {
     "prsm_core.domain.ids",
+    "prsm_core.domain.record",
     "prsm_core.domain.projection",
     "prsm_core.domain.rows",
     "prsm_core.domain.steps",
@@ -154,7 +155,7 @@ def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
 
 
 # What a fake program takes: a module that it imports itself, as docs/plugins.md says.
-FAKES = "prsm_core.testing.odd_faults"
+FAKES = "prsm_core.testing.faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},

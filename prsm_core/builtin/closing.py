@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.builtin.table import format_table
 from prsm_core.builtin.text import escape_command, escape_exact, format_duration
 from prsm_core.domain.usage import Spent
-from prsm_core.engine.views import walk_tree
+from prsm_core.engine.journal.views import walk_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import field
+
 from prsm_core.builtin.text import escape_exact
+from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import is_in_repository
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.shell import run_captured
@@ -49,8 +51,7 @@ class Changed(NamedTuple):
     stamp: tuple[int, int]  # its time of change (ns) and size, which tell two states apart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkTree:
+class WorkTree(Record, frozen=True, kw_only=True):
     """What in a folder differs from a commit."""
 
     commit: str

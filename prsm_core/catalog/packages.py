@@ -6,20 +6,18 @@ on which the name may be somebody else's.
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 import prsm_core
+from prsm_core.domain.record import Record
 from prsm_core.plugins.records import SWITCHED_OFF
 
 PUBLISHED = False  # whether the names below are this project's on the public index
 _PREFIX = "prsm-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPackage:
+class OwnPackage(Record, frozen=True, kw_only=True):
     """One package beside the core.
 
     name: Of the plugin; its package is `distribution`.
@@ -119,6 +117,8 @@ def folder_in(clone: Path, package: OwnPackage) -> Path | None:
 
 def _names(folder: Path) -> str | None:
     """Return the name of the project in a folder."""
+    import tomllib  # only who installs needs it
+
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["name"])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.selection import FITTING
+from prsm_core.domain.record import Record
 from prsm_core.errors import PluginError
 from prsm_core.plugins.guard import Guest, PluginFaultError
 from prsm_core.plugins.values import NUMBER
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 RECOMMENDED = 3  # so many are told to whoever asks for the best
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedModel:
+class RankedModel(Record, frozen=True, kw_only=True):
     """A model and what the scorers think of it; `score` is 0..1, None where none has an opinion."""
 
     model: ModelCapability
@@ -45,8 +44,7 @@ class RankedModel:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class Ranking(Record, frozen=True, kw_only=True):
     """The models that fit, the best first, and which scorers were left out, and why."""
 
     models: tuple[RankedModel, ...]

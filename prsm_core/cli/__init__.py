@@ -21,11 +21,18 @@ def main(args: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.write(f"prsm, version {__version__}\n")
         return 0
-    code = _run(given)
-    if args is None:  # this is the process itself
-        from prsm_core.loop.leaving import see_out
+    return _run_as_process(given) if args is None else _run(given)
 
-        see_out(code)
+
+def _run_as_process(args: list[str]) -> int:
+    """Run the command line where nothing but it is in the process."""
+    from prsm_core.loop.garbage import collect_no_more, collect_seldom
+    from prsm_core.loop.leaving import see_out
+
+    collect_seldom()
+    code = _run(args)
+    see_out(code)
+    collect_no_more()
     return code
 
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from prsm_core.cli.options import workspace_option
 
+if TYPE_CHECKING:
+    from prsm_core.cli.launch import Launch
+
 
 @click.command(short_help="Follow a running session and answer it.")
 @click.argument("session", required=False)
+@click.option("--ui", metavar="NAME", help="Show it in this frontend, rather than line by line.")
 @workspace_option
-def attach(session: str | None, workspace: str) -> None:
+@click.pass_obj
+def attach(launch: Launch, session: str | None, ui: str | None, workspace: str) -> int:
     """Show what happens in a session that runs elsewhere, and answer what its agents ask.
 
     SESSION may be the beginning of an id; without it, it is the newest session of this repository
     that runs. Requests are put to you as in `prsm run`; whoever answers first counts. Ctrl-C or
     the end of input leaves, and the run goes on. Where stdin is no terminal nothing is asked.
+    With --ui an installed frontend does all that, as in `prsm run`, over the session's socket.
     """
-    from prsm_core.cli.attaching import attach_session
+    from prsm_core.cli.attaching import attach_frontend, attach_session
     from prsm_core.loop.run import run_to_end
 
+    if ui is not None:
+        return attach_frontend(launch, workspace, session, ui)
     run_to_end(attach_session(workspace, session))
+    return 0

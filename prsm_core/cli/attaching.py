@@ -6,26 +6,35 @@ import asyncio
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
 from prsm_core.builtin.text import escape_exact, escape_prose, one_line
-from prsm_core.cli.control import GONE, open_running
+from prsm_core.cli.control import GONE, choose_running, open_running, state_dir
 from prsm_core.cli.ledger import open_session
+from prsm_core.cli.running import build_frontend, interruptible, stdout_of
+from prsm_core.cli.setup import load_setup
 from prsm_core.domain.usage import Spent
+from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
+from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from prsm_core.cli.launch import Launch
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.client import ControlClient
+    from prsm_core.interfaces.frontend import Frontend
     from prsm_core.interfaces.store import SessionInfo, Store
+
+T = TypeVar("T")
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there
 _REQUESTS = frozenset({"permission_requested", "question_asked"})
@@ -41,6 +50,25 @@ async def attach_session(workspace: str, prefix: str | None) -> None:
     """
     with leaving_nothing_typed(stdin_descriptor()):
         await _attach(workspace, prefix)
+
+
+def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str) -> int:
+    """Let a frontend drive a session that runs elsewhere; return its exit code.
+
+    Raises:
+        PrsmError: nothing runs, or there is no such frontend.
+    """
+    setup = load_setup(launch, workspace)
+    frontend = build_frontend(setup.plugins, setup.plugins.get(FrontendSpec, ui))
+    with leaving_nothing_typed(stdin_descriptor()):
+        return run_to_end(_drive(frontend, workspace, prefix))
+
+
+async def _drive(frontend: Frontend, workspace: str, prefix: str | None) -> int:
+    session = await choose_running(workspace, prefix)
+    with interruptible(), stdout_of(frontend):
+        async with open_remote(state_dir(workspace), session, via="prsm attach") as app:
+            return await frontend.run(app)
 
 
 async def _attach(workspace: str, prefix: str | None) -> None:
@@ -72,35 +100,40 @@ class Owner:
             return await self._client.prompt_agent(agent, text, delivery)
 
     async def open_requests(self) -> set[str]:
-        """Return the ids of what waits for an answer."""
-        async with self._turn:
-            return {request["request"] for request in await self._client.requests()}
+        """Return the ids of what waits for an answer; with its owner a session's requests end."""
+        requests = await self._while_there(self._client.requests)
+        return {request["request"] for request in requests or ()}
 
     async def spent(self) -> Spent:
         """Return what the agents have used so far; nothing where the owner does not tell it."""
-        async with self._turn:
-            return Spent.from_dict((await self._client.tree()).get("spent") or {})
+        tree = await self._while_there(self._client.tree)
+        return Spent.from_dict((tree or {}).get("spent") or {})
 
     async def until_gone(self, *, attending: bool) -> None:
         """Tell the owner now and again that a person is there; return once it has ended."""
         sign = self._client.attend if attending else self._client.ping
-        try:
-            while True:
-                async with self._turn:
-                    await sign()
-                await asyncio.sleep(BEAT_SECONDS)
-        except ControlError as error:
-            if error.code not in GONE:
-                raise
+        while True:
+            if not await self._while_there(lambda: _done(sign)):
+                return
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def _give(self, answer: Callable[[], Awaitable[bool]]) -> bool:
+        return bool(await self._while_there(answer))
+
+    async def _while_there(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Ask the owner; None once it has ended, which it may at any moment."""
         try:
             async with self._turn:
-                return await answer()
+                return await ask()
         except ControlError as error:
             if error.code not in GONE:
                 raise
-            return False
+            return None
+
+
+async def _done(work: Callable[[], Awaitable[object]]) -> bool:
+    await work()
+    return True
 
 
 class Attached:
@@ -139,13 +172,18 @@ class Attached:
         self._say("the session has ended" if is_over else "left; the run goes on")
 
     async def _catch_up(self) -> None:
-        """Learn what has happened, and put to the person what is still open."""
+        """Learn what has happened; show what is still open, and how a run that is over ended."""
         asked: dict[str, Event] = {}
+        end: Event | None = None
         async for event in self._store.events(self._info.session_id):
             self._seen = event.seq or self._seen
             self._person.learn(event)
             if event.type in _REQUESTS:
                 asked[event.data["request"]] = event
+            elif event.type in {"run_started", "run_finished"}:
+                end = event if event.type == "run_finished" else None
+        if end is not None:
+            self._show(end)
         is_open = await self._owner.open_requests()
         for request, event in asked.items():
             if request in is_open:

@@ -52,14 +52,19 @@ async def open_running(
 
     `via` is told as where a person's answers come from.
     """
-    running = await running_sessions(workspace, session)
+    return open_control(state_dir(workspace), await choose_running(workspace, session), via=via)
+
+
+async def choose_running(workspace: str, prefix: str | None) -> str:
+    """Return the session of this prefix, or the newest that runs; raises ControlError for none."""
+    running = await running_sessions(workspace, prefix)
     if not running:
         raise ControlError(
             "no session of this repository runs",
             hint="`prsm tree` shows the newest one; --workspace names another folder",
             code="no_owner",
         )
-    return open_control(state_dir(workspace), running[0], via=via)
+    return running[0]
 
 
 async def running_sessions(workspace: str, prefix: str | None) -> list[str]:

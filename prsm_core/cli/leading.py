@@ -110,7 +110,7 @@ async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> i
             frontend=_spec(interactive=request.on_ask is None),
             trusted=setup.trusted,
             snapshot=setup.snapshot,
-            outside=seat.spec,
+            external=seat.spec,
             leaders=client_processes(wire),
         ) as app:
             return await frontend.run(app)

@@ -120,7 +120,7 @@ def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
 
 
 def is_ours(record: logging.LogRecord) -> bool:
-    """Return whether PRSM or a plugin wrote it: what libraries chat may hold anything."""
+    """Return whether PRSM or a plugin wrote it: what libraries log may hold anything."""
     return record.name.startswith("prsm")
 
 

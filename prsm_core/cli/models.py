@@ -48,12 +48,15 @@ def list_models(launch: Launch, provider: str | None, workspace: str, as_json: b
 
     A provider that cannot list its models is told of. Exits with 3 if none of them can.
     """
-    from prsm_core.cli.model_rows import known_models, unused_entries
+    from prsm_core.cli.model_rows import unused_entries
     from prsm_core.cli.setup import load_setup
+    from prsm_core.engine.door.offers import known_models
 
     setup = load_setup(launch, workspace)
     found = _discovered(setup, provider)
-    rows = known_models(setup.settings, found, provider)
+    rows = known_models(
+        setup.settings, {name: report.models for name, report in found.items()}, provider
+    )
     cells = [
         (
             row["provider"],

@@ -43,18 +43,10 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
 
 
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:
-    status, can = report.status, report.capabilities
+    from prsm_core.engine.door.offers import provider_values
+
     return {
-        "name": name,
-        "available": status.available,
-        "version": status.version,
-        "tested": status.tested,
-        "logged_in": status.logged_in,
-        "enforcement": None if can is None else can.enforcement,
-        "resume": None if can is None else can.resume,
-        "reason": status.reason,
-        "hint": status.hint,
-        "gaps": list(status.gaps),
+        **provider_values(name, report),
         "models": [_model(model) for model in report.models],
         "models_problem": report.models_problem,
     }

@@ -19,7 +19,7 @@ from prsm_core.cli.table import print_table
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
-from prsm_core.engine.views import ConversationStore, build_tree, walk_tree
+from prsm_core.engine.journal.views import ConversationStore, build_tree, walk_tree
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import PrsmError, StoreError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
@@ -48,8 +49,7 @@ MAX_CODE = 255
 PRIVATE = 0o077  # nothing the engine writes is for other users
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Record, frozen=True, kw_only=True):
     """The command line of `prsm run`; None where it says nothing."""
 
     task: str
@@ -155,12 +155,12 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
 
     What plugins print meanwhile does not get to stdout.
     """
-    with _stdout_of(frontend):
+    with stdout_of(frontend):
         return await _drive(setup, options, spec, frontend)
 
 
 @contextmanager
-def _stdout_of(frontend: Frontend) -> Iterator[None]:
+def stdout_of(frontend: Frontend) -> Iterator[None]:
     """Keep stdout for a frontend."""
     shown = _inner(frontend)
     if isinstance(shown, JsonFrontend | ConsoleFrontend):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from prsm_core.cli.plugin_sections import plugin_sections
 from prsm_core.cli.saying import say
 from prsm_core.config import load_settings
 from prsm_core.config.trust import check_trust
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
@@ -33,8 +33,7 @@ _log = logging.getLogger("prsm.cli")
 CURE = "correct it; `prsm config schema` prints what is allowed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Setup(Record, frozen=True, kw_only=True):
     """What a command works with."""
 
     paths: Paths

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from prsm_core.config.paths import cannot_be_read
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _PLAIN = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _TEXT = frozenset({_TAG + "str", _TAG + "timestamp"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Record, frozen=True, kw_only=True):
     """A value and, for each key path in it, its origin ("file:line" or a name)."""
 
     value: Any

@@ -9,6 +9,7 @@ from typing import Any
 
 from prsm_core.config.document import Document, KeyPath
 from prsm_core.config.old_keys import renewed
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 _STRICTER_RULES = (("permissions", "deny"), ("permissions", "ask"))
@@ -21,8 +22,7 @@ ALWAYS_HELD: Mapping[tuple[str, str], str | None] = {
 ADDED_UP = (*_STRICTER_RULES, ("permissions", "required"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Record, frozen=True, kw_only=True):
     """What one source says: nested mappings, and where each key stands.
 
     `told` has a line for each old key in it.

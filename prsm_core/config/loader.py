@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
 from pydantic import ValidationError
 
 from prsm_core.config.agent_files import agent_files, agent_layer
@@ -18,6 +18,7 @@ from prsm_core.config.plugin_settings import read_plugin_settings
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.config.snapshot import Scope, take_snapshot
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ CONFIG, MODELS = "config.yaml", "models.yaml"
 _MODEL_SECTIONS = frozenset({"models", "model_registry"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSettings:
+class LoadedSettings(Record, frozen=True, kw_only=True):
     """The settings, where each value that was set comes from, and what the user should know.
 
     Attributes:

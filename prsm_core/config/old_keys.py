@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ GONE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewed:
+class Renewed(Record, frozen=True, kw_only=True):
     """What a document says in the keys of today, and a line for each old key that it has."""
 
     values: Mapping[str, Any]

@@ -5,7 +5,6 @@ A rule goes to the user's policy file, or to the workspace's where the user chos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config.policy_edit import (
@@ -17,6 +16,7 @@ from prsm_core.config.policy_edit import (
 )
 from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
 from prsm_core.config.trust import change_file, is_trusted, locked
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     Words = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRules:
+class OwnRules(Record, frozen=True, kw_only=True):
     """Where the answers of one run are kept.
 
     `may_allow_for_project` is False where the workspace has content that the user does not trust:

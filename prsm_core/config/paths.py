@@ -6,10 +6,10 @@ import os
 import shlex
 import stat
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paths:
+class Paths(Record, frozen=True, kw_only=True):
     """Files and folders of one workspace; none of them need exist.
 
     Attributes:

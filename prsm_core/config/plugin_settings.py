@@ -9,15 +9,16 @@ checked before.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec.structs import replace
 from pydantic import AliasChoices, BaseModel, SecretBytes, SecretStr, ValidationError
 
 from prsm_core.config.explain import nearest, problems_of, unknown_key
 from prsm_core.config.json_schema import config_schema, without_titles
 from prsm_core.config.layers import dotted
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.section import ENGINE_KEYS
 from prsm_core.loop.interrupts import is_interrupt
@@ -36,8 +37,7 @@ Model: TypeAlias = type[BaseModel]
 Origin: TypeAlias = "Callable[[KeyPath], str]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginSection:
+class PluginSection(Record, frozen=True, kw_only=True):
     """A section that belongs to one kind of what plugins bring.
 
     Attributes:
@@ -61,8 +61,7 @@ class PluginSection:
         return self.must_exist and not is_excused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginValues:
+class PluginValues(Record, frozen=True, kw_only=True):
     """What was read: by section and name an instance of the model, or why there is none.
 
     `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from prsm_core.config.document import Document, decode, parse_text, read_text
 from prsm_core.config.layers import nearest_origin
 from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.domain.permissions import RULE_CLASSES
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ _KEY = re.compile(r"(allow|ask|deny)\s*:\s*(\[.*)?(?:#.*)?$")
 _COMMENT = re.compile(r"\s#")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRule:
+class PolicyRule(Record, frozen=True, kw_only=True):
     """One rule: the first words of a command and what becomes of it.
 
     `layer` is "user" or "workspace", `origin` is "file:line".
@@ -51,8 +50,7 @@ class PolicyRule:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Record, frozen=True, kw_only=True):
     """The rules of all policy files, and what is wrong with those files.
 
     `incomplete` says that a rule that restricts may have been lost.

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from msgspec import field
+from msgspec.structs import replace
+
 from prsm_core.config.document import MAX_BYTES as MAX_FILE_BYTES
 from prsm_core.config.paths import cannot_be_read
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,8 +43,7 @@ class Scope(Enum):
     RULES = "rules"  # what holds without trust: the configuration itself and the policy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Record, frozen=True, kw_only=True):
     """One entry of `.prism`: its hash, and how it is told to people ("file", "link to …")."""
 
     digest: str
@@ -49,8 +51,7 @@ class Entry:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Record, frozen=True, kw_only=True):
     """What lay in `.prism` when it was read.
 
     Attributes:

@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir
 from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, MAX_FILES, Scope, take_snapshot
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,16 +42,14 @@ __all__ = [
 NOTHING = "nothing"  # what is trusted of a workspace without any content in `.prism`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Record, frozen=True, kw_only=True):
     """What lies in `.prism`, read once, and whether the user trusts exactly that."""
 
     snapshot: Snapshot
     trusted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(Record, frozen=True, kw_only=True):
     """What a person who is asked for trust should know.
 
     Attributes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
 from prsm_core.domain.budgets import NO_LIMITS, Budget
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,13 +29,10 @@ class AgentState(StrEnum):
     FAILED = "failed"
     KILLED = "killed"
 
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the agent has ended."""
-        return self in _TERMINAL
+    is_terminal: bool  # whether the agent has ended
 
-
-_TERMINAL = frozenset({AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED})
+    def __init__(self, value: str) -> None:
+        self.is_terminal = value in {"completed", "failed", "killed"}
 
 
 class AgentRole(StrEnum):
@@ -62,8 +61,7 @@ class PermissionMode(StrEnum):
     DELEGATE = "delegate"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Record, frozen=True, gc=False, kw_only=True):
     """What an agent may hand down to its children; never more than its parent's grant."""
 
     tools: frozenset[str]
@@ -75,8 +73,7 @@ class Grant:
     region: tuple[str, ...] | None = None  # folders it and those below may write; None = its own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDescriptor:
+class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     """One agent as it is known to the engine and the ledger."""
 
     agent_id: str
@@ -101,8 +98,7 @@ class AgentDescriptor:
     created_at: float = 0.0  # Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnRequest:
+class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
     """What a spawn asks for; None takes the parent's value."""
 
     prompt: str
@@ -125,8 +121,7 @@ class SpawnRequest:
     expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentResult:
+class AgentResult(Record, frozen=True, gc=False, kw_only=True):
     """An agent's final result; there is exactly one per incarnation."""
 
     agent_id: str
@@ -163,8 +158,7 @@ class AgentResult:
         return cls(**{**data, **lists})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertProfile:
+class ExpertProfile(Record, frozen=True, gc=False, kw_only=True):
     """An agent that others may have: an expert to consult, a worker or a reviewer to spawn."""
 
     expert_id: str

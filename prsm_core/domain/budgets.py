@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
+
+from prsm_core.domain.record import Record
 
 
 class BudgetKind(StrEnum):
@@ -16,8 +17,7 @@ class BudgetKind(StrEnum):
     SPAWNS = "spawns"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Record, frozen=True, gc=False, kw_only=True):
     """Limits of an agent and all below it; None is no limit."""
 
     tokens: int | None = None
@@ -33,6 +33,8 @@ class Budget:
 
     def within(self, ceiling: Budget) -> Budget:
         """Return the smaller limit of each kind."""
+        if ceiling is NO_LIMITS or self is NO_LIMITS:
+            return self if ceiling is NO_LIMITS else ceiling
         limits: dict[str, Any] = {
             name: _smaller(getattr(self, name), getattr(ceiling, name)) for name in _KINDS
         }
@@ -47,7 +49,7 @@ class Budget:
         return {name: limit for name in _KINDS if (limit := getattr(self, name)) is not None}
 
 
-_KINDS = tuple(f.name for f in fields(Budget))
+_KINDS = Budget.__struct_fields__
 NO_LIMITS = Budget()
 
 

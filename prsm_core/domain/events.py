@@ -6,8 +6,11 @@ added, none is renamed or removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,8 +103,7 @@ _KNOWN_FIELDS = {kind: frozenset(names) for kind, names in EVENT_FIELDS.items()}
 _ENVELOPE = ("seq", "ts", "session", "run", "agent", "type")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Record, frozen=True, kw_only=True, gc=False):  # JSON holds nothing that holds it
     """One event. `seq` is gap-free per session, None for live deltas and uncommitted events."""
 
     type: str
@@ -117,7 +119,7 @@ class Event:
         known = _KNOWN_FIELDS.get(self.type)
         if known is None:
             raise ValueError(f"unknown event type {self.type!r}")
-        if not self.data.keys() <= known:
+        if not known.issuperset(self.data):
             extra = sorted(self.data.keys() - known)
             raise ValueError(f"event {self.type} has no field {extra}")
 

@@ -29,15 +29,21 @@ class Ids:
         self._time = wall_time
         self._rng = rng or random.SystemRandom()
         self._last = (-1, 0)  # the milliseconds and the entropy of the newest ULID
+        self._head = encode_ulid(*self._last)[:-2]  # all but its last two characters
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
         millis = int(self._time() * 1000)
-        if millis > self._last[0]:
-            self._last = (millis, self._rng.getrandbits(80))
-        else:
-            self._last = (self._last[0], self._last[1] + 1)
-        return encode_ulid(*self._last)
+        last, entropy = self._last
+        if millis > last:
+            last, entropy = millis, self._rng.getrandbits(80)
+            self._head = encode_ulid(last, entropy)[:-2]
+        else:  # as most are: only the end differs from the newest one, but for one in 1024
+            entropy += 1
+            if not entropy & 1023:
+                self._head = encode_ulid(last, entropy)[:-2]
+        self._last = last, entropy
+        return self._head + _PAIRS[entropy & 1023]
 
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""

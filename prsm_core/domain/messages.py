@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +27,7 @@ class MessageType(StrEnum):
     USER_PROMPT = "user_prompt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedMessage:
+class RoutedMessage(Record, frozen=True, gc=False, kw_only=True):
     """A message in transit; `incarnation` is the target's, an older one is refused.
 
     Payloads are JSON objects: QUESTION and ANSWER hold `text`, USER_PROMPT holds `text`,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
+class ModelInfo(Record, frozen=True, gc=False, kw_only=True):
     """A model as its provider lists it; `aliases` are other names that the vendor takes for it."""
 
     model_id: str
@@ -35,8 +37,7 @@ class ModelTier(StrEnum):
     ECONOMY = "economy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCapability:
+class ModelCapability(Record, frozen=True, gc=False, kw_only=True):
     """What is known of a model; affinities are scores 0..1 by task category."""
 
     model_id: str
@@ -48,8 +49,7 @@ class ModelCapability:
     max_context: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskProfile:
+class TaskProfile(Record, frozen=True, gc=False, kw_only=True):
     """A task as a model scorer sees it."""
 
     description: str

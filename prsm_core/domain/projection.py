@@ -5,19 +5,19 @@ Pure, and the same for every store.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.events import LIVE_TYPES, Event
+from prsm_core.domain.record import Record
 from prsm_core.domain.rows import Update
-from prsm_core.domain.writes import AgentEnded, AgentRestarted, AgentSpawned
+from prsm_core.domain.writes import AgentEnded, AgentRestarted, AgentSpawned, Told
 from prsm_core.domain.writes.agents import has_ended, own_fence
 from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from prsm_core.domain.rows import Ledger, Row
-    from prsm_core.domain.steps import Step, Telling
+    from prsm_core.domain.steps import Step, Telling, Write
 
 
 def check_step(step: Step, ledger: Ledger) -> None:
@@ -26,47 +26,64 @@ def check_step(step: Step, ledger: Ledger) -> None:
     FencedError: it is of an older incarnation, or its agent has ended. ClosedBeforeError: the turn
     it closes is over.
     """
+    made_of = _made_of(step)
     if step.agent_id is None:
-        if not all(write.is_of_run for write in step.writes):
+        if not made_of.is_of_run:
             raise StoreError(f"step {step.step_id} names no agent", code="unknown_agent")
-    elif not _is_birth(step):
-        _check_fence(step, ledger)
+    elif not (made_of.spawns and _is_birth(step)):
+        _check_fence(step, made_of, ledger)
     for write in step.writes:
         write.guard(step, ledger)
-    _check_end(step, ledger)
+    if made_of.ends or made_of.restarts:
+        _check_end(step, made_of, ledger)
 
 
 def rows_of(step: Step) -> list[Row]:
     """Return what the step changes in the ledger's tables, in order."""
     rows: list[Row] = []
+    last: Update | None = None  # the newest row, if more of the same may join it
     for write in step.writes:
         for row in write.rows(step):
-            joined = _joined(rows[-1], row) if rows else None
-            if joined is None:
-                rows.append(row)
+            if type(row) is not Update or row.given or row.refusal or row.computed:
+                last = None
+            elif last is not None and last.where == row.where and last.table == row.table:
+                last = rows[-1] = Update(row.table, row.where, {**last.values, **row.values})
+                continue
             else:
-                rows[-1] = joined
+                last = row
+            rows.append(row)
     return rows
 
 
 def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
     """Return what the step tells, numbered from `last_seq` on."""
-    told = [telling for write in step.writes for telling in write.events(step)]
-    return tuple(
-        event_of(telling, step.session_id, step.run_id, seq)
-        for seq, telling in enumerate(told, last_seq + 1)
-    )
+    events = []
+    for write in step.writes:
+        for telling in write.events(step):
+            last_seq += 1
+            event = event_of(telling, step.session_id, step.run_id, last_seq, write.at)
+            events.append(event)
+    return tuple(events)
 
 
-def event_of(telling: Telling, session_id: str, run_id: str, seq: int | None = None) -> Event:
-    """Return an event of a run. Raises StoreError for one that is live only."""
+def event_of(
+    telling: Telling,
+    session_id: str,
+    run_id: str,
+    seq: int | None = None,
+    made_at: float | None = None,
+) -> Event:
+    """Return an event of a run. Raises StoreError for one that is live only.
+
+    What has waited for its step tells when it was made.
+    """
     if telling.kind in LIVE_TYPES:
         raise StoreError(f"{telling.kind} events are live only", code="live_event")
     return Event(
         type=telling.kind,
         session=session_id,
         run=run_id,
-        ts=telling.at,
+        ts=telling.at if made_at is None else made_at,
         agent=telling.agent_id,
         data=telling.data,
         seq=seq,
@@ -74,18 +91,38 @@ def event_of(telling: Telling, session_id: str, run_id: str, seq: int | None = N
 
 
 def kind_of(step: Step) -> str:
-    """Return what tells the step from another one of the same id: the facts it is made of."""
-    return " ".join(_names(step))
+    """Return what tells the step from another one of the same id: the facts it is made of.
+
+    What is told besides may differ from try to try.
+    """
+    return _made_of(step).names
 
 
-def _names(step: Step) -> Iterator[str]:
-    """Yield the kinds of a step's writes; what is told besides may differ from try to try."""
-    seen: set[str] = set()
-    for write in step.writes:
-        name = type(write).__name__
-        if name not in seen and name != "Told":
-            seen.add(name)
-            yield name
+class _MadeOf(Record, frozen=True, gc=False):
+    """What the kinds of a step's writes say about it, whatever these hold."""
+
+    names: str
+    is_of_run: bool
+    is_of_life: bool
+    spawns: bool
+    restarts: bool
+    ends: bool
+
+
+def _made_of(step: Step) -> _MadeOf:
+    return _of_kinds(tuple(dict.fromkeys(map(type, step.writes))))
+
+
+@lru_cache(maxsize=1024)  # there are as many as the engine has kinds of acts
+def _of_kinds(kinds: tuple[type[Write], ...]) -> _MadeOf:
+    return _MadeOf(
+        names=" ".join(kind.__name__ for kind in kinds if kind is not Told),
+        is_of_run=all(kind.is_of_run for kind in kinds),
+        is_of_life=any(kind.is_of_life for kind in kinds),
+        spawns=AgentSpawned in kinds,
+        restarts=AgentRestarted in kinds,
+        ends=AgentEnded in kinds,
+    )
 
 
 def _is_birth(step: Step) -> bool:
@@ -93,9 +130,9 @@ def _is_birth(step: Step) -> bool:
     return birth is not None and birth.agent.agent_id == step.agent_id
 
 
-def _check_fence(step: Step, ledger: Ledger) -> None:
+def _check_fence(step: Step, made_of: _MadeOf, ledger: Ledger) -> None:
     fence = own_fence(step, ledger)
-    expected = fence.incarnation + (step.find(AgentRestarted) is not None)
+    expected = fence.incarnation + made_of.restarts
     if step.incarnation < expected:
         raise FencedError(
             f"step {step.step_id} is of incarnation {step.incarnation};"
@@ -107,27 +144,14 @@ def _check_fence(step: Step, ledger: Ledger) -> None:
             f" {step.agent_id} is only at {fence.incarnation}",
             code="bad_incarnation",
         )
-    if fence.state.is_terminal and any(write.is_of_life for write in step.writes):
+    if made_of.is_of_life and fence.state.is_terminal:
         raise has_ended(fence)
 
 
-def _check_end(step: Step, ledger: Ledger) -> None:
+def _check_end(step: Step, made_of: _MadeOf, ledger: Ledger) -> None:
     """Refuse an end that ends nothing, and a restart that does not lead back to life."""
-    ends, restarts = step.find(AgentEnded), step.find(AgentRestarted)
-    if ends is None and restarts is None:
-        return
     state = own_fence(step, ledger).state
-    if ends is not None and not state.is_terminal:
+    if made_of.ends and not state.is_terminal:
         raise StoreError(f"step {step.step_id} leaves the agent {state}", code="not_ended")
-    if restarts is not None and state.is_terminal:
+    if made_of.restarts and state.is_terminal:
         raise StoreError(f"step {step.step_id} leaves the agent {state}", code="not_restarted")
-
-
-def _joined(last: Row, row: Row) -> Row | None:
-    """Return two rows as one where both are news of the same, and nothing depends on either."""
-    if not isinstance(row, Update) or not isinstance(last, Update):
-        return None
-    is_same = (last.table, last.where) == (row.table, row.where)
-    if not is_same or last.refusal or row.refusal or last.given or row.given:
-        return None
-    return last._replace(values={**last.values, **row.values})

@@ -1,14 +1,17 @@
 """Rows: what a step changes in the ledger's tables, as data that every store applies alike.
 
-Values are plain: text, numbers, None, and JSON values in the columns that hold JSON. A condition
-with None asks for a column that holds nothing. What a store keeps besides, such as its own
-indexes, is its own business.
+Values are plain: text, numbers, None, and JSON values in the columns that hold JSON. What only the
+ledger can tell stands apart, as `computed`. A condition with None asks for a column that holds
+nothing. The mapping of a new row is the store's to keep. What a store keeps besides, such as its
+own indexes, is its own business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentState
@@ -18,24 +21,25 @@ Values: TypeAlias = Mapping[str, Any]
 Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
 
 
-class Given(NamedTuple):
+class Given(Record, frozen=True, gc=False):
     """A row that must be there."""
 
     table: str
     where: Values
 
 
-class Insert(NamedTuple):
+class Insert(Record, frozen=True, gc=False):
     """A new row; one with its key that is there is an error, or stays as it is (`keep`)."""
 
     table: str
-    row: Values
+    row: dict[str, Any]
     keep: bool = False
     given: Given | None = None  # else nothing is written
     refusal: Refusal | None = None  # why nothing was
+    computed: Computed | None = None  # more columns
 
 
-class Merge(NamedTuple):
+class Merge(Record, frozen=True, gc=False):
     """A row that may be there already.
 
     Then `newer` columns are written anew, `open` ones if `until` holds nothing yet, and `known`
@@ -44,14 +48,14 @@ class Merge(NamedTuple):
 
     table: str
     key: tuple[str, ...]
-    row: Values
+    row: dict[str, Any]
     newer: tuple[str, ...]
     until: str
     open: tuple[str, ...]
     known: tuple[str, ...]
 
 
-class Update(NamedTuple):
+class Update(Record, frozen=True, gc=False):
     """New values of the rows that `where` tells, in fact mostly one."""
 
     table: str
@@ -59,16 +63,17 @@ class Update(NamedTuple):
     values: Values
     given: Given | None = None
     refusal: Refusal | None = None  # why there was no such row
+    computed: Computed | None = None  # more columns
 
 
-class Place(NamedTuple):
+class Place(Record, frozen=True, gc=False):
     """A new turn in the line of turns that it follows."""
 
     turn_id: str
     parent_turn_id: str | None
 
 
-class Total(NamedTuple):
+class Total(Record, frozen=True, gc=False):
     """The tokens of a line of turns, the last of which is over."""
 
     turn_id: str
@@ -76,14 +81,14 @@ class Total(NamedTuple):
     tokens: int | None
 
 
-class Count(NamedTuple):
+class Count(Record, frozen=True, gc=False):
     """As a value: how many calls a turn has, these and those the ledger knows."""
 
     turn_id: str
     calls: Sequence[str]
 
 
-class Of(NamedTuple):
+class Of(Record, frozen=True, gc=False):
     """As a value: a column of another row."""
 
     table: str
@@ -91,10 +96,11 @@ class Of(NamedTuple):
     column: str
 
 
+Computed: TypeAlias = Mapping[str, "Of | Count"]
 Row: TypeAlias = Insert | Merge | Update | Place | Total
 
 
-class Fence(NamedTuple):
+class Fence(Record, frozen=True, gc=False):
     """An agent as stored: what decides whether a step of it may be applied."""
 
     agent_id: str

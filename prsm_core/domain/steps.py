@@ -10,8 +10,9 @@ projections of it, which say nothing that it does not say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound="Write")
 
 
-class Telling(NamedTuple):
+class Telling(Record, frozen=True, gc=False):
     """An event before it has a number."""
 
     kind: str
@@ -31,9 +32,10 @@ class Telling(NamedTuple):
     at: float  # Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class Write(Record, frozen=True, gc=False, kw_only=True):
     """One fact. A new kind of fact is a subclass, and a place that commits it."""
+
+    at: float | None = None  # Unix seconds; None: when its step was made
 
     texts: ClassVar[tuple[str, ...]] = ()  # the fields that hold what somebody wrote
     is_of_run: ClassVar[bool] = False  # the run itself may write it, without an agent
@@ -51,8 +53,7 @@ class Write:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Record, frozen=True, gc=False, kw_only=True):
     """What one agent, or the run itself, writes at one moment, in this order."""
 
     step_id: str
@@ -65,7 +66,10 @@ class Step:
 
     def find(self, kind: type[W]) -> W | None:
         """Return the first write of a kind."""
-        return next((write for write in self.writes if isinstance(write, kind)), None)
+        for write in self.writes:
+            if isinstance(write, kind):
+                return write
+        return None
 
     def all(self, kind: type[W]) -> list[W]:
         """Return the writes of a kind."""
@@ -78,8 +82,7 @@ class Step:
         return (Telling(kind, data, agent_id or self.agent_id, self.at),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanRequest:
+class HumanRequest(Record, frozen=True, gc=False, kw_only=True):
     """An open permission request or question; `kind` is permission or question."""
 
     request_id: str
@@ -89,8 +92,7 @@ class HumanRequest:
     opened_at: float  # Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class Committed(Record, frozen=True, gc=False, kw_only=True):
     """What a commit did: the events with their numbers, or the first result of a known step."""
 
     step_id: str

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -13,10 +16,32 @@ EDIT_TOOLS = frozenset({"Edit", "Write"})
 """The canonical names of the vendors' tools that change files."""
 NATIVE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"Bash", "WebFetch", "WebSearch"}
 """The canonical names of all tools that vendors bring along: what `native_tools` may hold."""
+ORCHESTRATION_TOOLS = frozenset(
+    {
+        "ask_parent",
+        "ask_user",
+        "check_child_status",
+        "consult_expert",
+        "consult_peer",
+        "get_budget",
+        "get_child_history",
+        "get_children_status",
+        "recommend_model",
+        "report_progress",
+        "respond_to_child",
+        "restart_child",
+        "run_bash",
+        "send_child_prompt",
+        "spawn_child",
+        "spawn_children_parallel",
+        "task_complete",
+        "wait_for_message",
+    }
+)
+"""The names of all tools that the engine itself answers: `AgentHost.tools` are some of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Record, frozen=True, kw_only=True):
     """An orchestration tool as a model sees it.
 
     `waits` says that a call may block on another agent or a person; `parallel` that calls of it
@@ -31,8 +56,7 @@ class ToolSpec:
     parallel: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutcome:
+class ToolOutcome(Record, frozen=True, gc=False, kw_only=True):
     """The answer to one call: text for the model, the same as data, and whether the turn ends."""
 
     text: str
@@ -41,8 +65,7 @@ class ToolOutcome:
     ends_turn: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServer(Record, frozen=True, gc=False, kw_only=True):
     """An MCP server an agent may use: a command over stdio, or a URL."""
 
     command: str | None = None
@@ -56,8 +79,7 @@ async def _never_asked() -> None:
     """Return at once: who made the endpoint does not tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpEndpoint:
+class McpEndpoint(Record, frozen=True, kw_only=True):
     """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment.
 
     `until_connected()` returns once a proxy of this endpoint has connected. A CLI that drops a

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import field
+
+from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 
 if TYPE_CHECKING:
@@ -45,8 +47,7 @@ class ErrorKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentError:
+class AgentError(Record, frozen=True, gc=False, kw_only=True):
     """Why a turn failed, and whether trying again can help."""
 
     kind: ErrorKind
@@ -64,30 +65,26 @@ class AgentError:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Record, frozen=True, gc=False):
     """A piece of the answer, live only."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Record, frozen=True, gc=False):
     """A piece of the model's thinking, live only."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(Record, frozen=True, gc=False):
     """A whole message, when it has ended."""
 
     text: str
     thinking: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStarted:
+class ToolCallStarted(Record, frozen=True, gc=False):
     """The vendor's own tool began; orchestration calls are recorded by the engine."""
 
     call_id: str
@@ -95,8 +92,7 @@ class ToolCallStarted:
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallFinished:
+class ToolCallFinished(Record, frozen=True, gc=False):
     """The vendor's own tool ended: completed, failed or denied.
 
     `is_whole` is False where status and result do not say all that the model is told: an exit code
@@ -113,8 +109,7 @@ class ToolCallFinished:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReported:
+class UsageReported(Record, frozen=True, gc=False):
     """Tokens and cost since the last report, never cumulative, and where they come from.
 
     The context fields say how full the model's window is now, in tokens; None = not told.
@@ -128,24 +123,21 @@ class UsageReported:
     context_window: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnded:
+class StepEnded(Record, frozen=True, gc=False):
     """One model response is complete and all its calls are known.
 
     It comes after each orchestration call of the response was given to `host.call_tool`.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Record, frozen=True, gc=False):
     """Something worth telling: level info, warning or error."""
 
     level: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(Record, frozen=True, gc=False):
     """The turn is over; exactly one ends every stream."""
 
     stop_reason: StopReason
@@ -166,8 +158,7 @@ ProviderEvent = (
 """What a provider tells during a turn; `TurnEnded` is the last, and comes once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentMessage:
+class AgentMessage(Record, frozen=True, gc=False, kw_only=True):
     """One message of a turn."""
 
     id: str
@@ -179,8 +170,7 @@ class AgentMessage:
     tool_call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenBudget:
+class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
     """The context window of the model and what is already used of it; None = unknown."""
 
     context_window: int | None = None
@@ -196,8 +186,7 @@ class AbortSignal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssembledContext:
+class AssembledContext(Record, frozen=True, kw_only=True):
     """All a turn needs: three layers, tools, model, controls, and ledger metadata.
 
     `history` is what the vendor's own thread does not hold: empty on a live or natively resumed
@@ -227,8 +216,7 @@ class AssembledContext:
     workspace_path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentToolCall:
+class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
     """One tool call of a turn; `arguments_hash` identifies equal calls."""
 
     id: str
@@ -244,8 +232,7 @@ class AgentToolCall:
     spawned_session_label: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
+class CompactionResult(Record, frozen=True, gc=False, kw_only=True):
     """A compaction that happened during a turn."""
 
     summary: str
@@ -263,8 +250,7 @@ class CompactionResult:
     trigger: str  # context_limit | overflow_recovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(Record, frozen=True, gc=False, kw_only=True):
     """What one turn produced: messages, calls, usage, and why it stopped."""
 
     messages: tuple[AgentMessage, ...]

@@ -7,9 +7,10 @@ is added, what is not known is counted and told beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,8 +29,7 @@ def _sub(a: int | None, b: int | None) -> int | None:
     return a if a is None or b is None else a - b
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenUsage:
+class TokenUsage(Record, frozen=True, gc=False, kw_only=True):
     """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
 
     Input holds what came from a cache and went to one, output what was thought.
@@ -46,6 +46,8 @@ class TokenUsage:
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         """Return the sum of what is known."""
+        if other == NO_TOKENS or self == NO_TOKENS:
+            return self if other == NO_TOKENS else other
         counts = {name: _add(getattr(self, name), getattr(other, name)) for name in _NAMES}
         if counts["total_tokens"] is not None:
             counts["total_tokens"] = _add(self.known_total, other.known_total)
@@ -89,7 +91,8 @@ class TokenUsage:
         return {name: getattr(self, name) for name in _NAMES}
 
 
-_NAMES = tuple(f.name for f in fields(TokenUsage))
+NO_TOKENS = TokenUsage()
+_NAMES = TokenUsage.__struct_fields__
 
 
 class Provenance(StrEnum):
@@ -108,8 +111,7 @@ class Provenance(StrEnum):
 _CERTAINTY = tuple(Provenance)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(Record, frozen=True, gc=False, kw_only=True):
     """What one turn, one agent or a whole subtree used, and where the numbers come from.
 
     A sum holds what is known, the same in whatever order it is made. The turns that did not tell

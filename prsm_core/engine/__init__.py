@@ -1,8 +1,9 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
-engine      one session's runs; `assembly` puts the parts together, `runtime` holds what they share
+engine      one session's runs; `assembly` puts the parts together, each given what it uses
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
+outcome     how a run ends
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts
 spawn/      what a new agent is: decided once, before anything is written
 turns/      one turn: run, folded, judged, ended; orchestration calls
@@ -12,7 +13,8 @@ providers/  which there are, what they can, which models they have
 evidence/   what a claim to be done is worth
 spending/   budgets
 processes/  all that is started
+door/       AppHandle over an engine: what frontends may do and see
 control/    the lock of a session, and its socket
-journal     steps committed; `secrecy` takes secrets out, `feed` and `sinks` tell readers, `views`
-guarded     calls into code of others; `given` what crosses, `failing` what a failure is called
+journal/    the only path to the ledger, what is told of it and read from it
+guarded/    code of others: called within limits, what it gives checked, its failures told
 """

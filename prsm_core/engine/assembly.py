@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
 from prsm_core.config import resolve_paths
+from prsm_core.domain.record import Record
+from prsm_core.engine.agents.deadlock import KnotResolver
+from prsm_core.engine.agents.failover import FailoverParts
+from prsm_core.engine.agents.inbox import Inbox
+from prsm_core.engine.agents.life import LifeParts
+from prsm_core.engine.agents.lives import Lives
+from prsm_core.engine.agents.manager import AgentManager
+from prsm_core.engine.agents.opening import Opening
+from prsm_core.engine.agents.prompting import Prompting
+from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
+from prsm_core.engine.agents.steps import AgentSteps
+from prsm_core.engine.evidence.evidence import Sources
 from prsm_core.engine.evidence.gates import GateRunner
+from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.registry import build_provider_registry
-from prsm_core.engine.requests.human import HumanDesk
+from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.providers.team import WorkforceNow
+from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
-from prsm_core.engine.runtime import Runtime
+from prsm_core.engine.spawn.idle import IdleChildren
+from prsm_core.engine.spawn.planner import Planner
+from prsm_core.engine.spawn.regions import LeaseTable
 from prsm_core.engine.spending.alerts import alert_teller
 from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.state import Roster
+from prsm_core.engine.tools.advice import Advice
+from prsm_core.engine.tools.budget import Spending
+from prsm_core.engine.tools.communication import Communication
+from prsm_core.engine.tools.family import Family
+from prsm_core.engine.tools.handlers import handlers_of
+from prsm_core.engine.tools.observation import Observation
+from prsm_core.engine.tools.progress import Progress
+from prsm_core.engine.tools.recommendation import Recommendation
+from prsm_core.engine.tools.shell import Shell
+from prsm_core.engine.turns.call import CallParts
+from prsm_core.engine.turns.parts import TurnParts
+from prsm_core.engine.turns.permits import Permits
+from prsm_core.engine.turns.standing import Standing
 from prsm_core.engine.turns.watch import TurnWatch
-from prsm_core.engine.views import ConversationStore
+from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 from prsm_core.permissions import Redactor
 
@@ -31,11 +63,12 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.requests.human import Commit, HumanPolicy
+    from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.tools.table import ToolTable
+    from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSpec
@@ -46,11 +79,13 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
+WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
+
+
+class EngineConfig(Record, frozen=True, kw_only=True):
     """What an engine is made of; everything is given, nothing is looked up.
 
-    With `outside` the masters of its runs are driven by somebody else, through that provider;
+    With `external` the masters of its runs are driven by somebody else, through that provider;
     the provider and model of a run are then those of the master's children. With `plugins_off`
     plugins were not looked for, which is told to whoever misses one.
     """
@@ -69,7 +104,7 @@ class EngineConfig:
     state_dir: Path
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     trusted: bool = False
-    outside: ProviderSpec | None = None
+    external: ProviderSpec | None = None
     scorers: Sequence[ModelScorerSpec] = ()
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -77,55 +112,306 @@ class EngineConfig:
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     plugins_off: bool = False
+    retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
 
 
-def build_runtime(
-    config: EngineConfig, background: Background, journal: Journal, control: Commit
-) -> Runtime:
-    """Return the parts that the agents of an engine share.
+class Assembly:
+    """Puts an engine together: each part is given what it uses, and none is given this."""
 
-    Args:
-        config: What the engine is made of.
-        background: Runs what outlives a call.
-        journal: The only path to the store.
-        control: Commits an act of an agent.
-    """
-    settings = config.settings
-    sandbox = _sandbox(config)
-    providers = _providers(config, background)
-    budgets = BudgetLedger(on_alert=alert_teller(journal))
-    rules = RuleKeeper(config.own_rules, config.broker, background, journal)
-    return Runtime(
-        settings=settings,
-        workspace=config.workspace,
-        trusted=config.trusted,
-        interactive=config.human.interactive,
-        clock=config.clock,
-        ids=config.ids,
-        background=background,
-        journal=journal,
-        router=MessageRouter(),
-        slots=Slots(settings.engine.max_concurrent_agents),
-        providers=providers,
-        listings=Listings(providers, settings, config.clock, config.state_dir / "models.json"),
-        enforcement=Enforcement(
-            providers, settings, journal, background, config.clock, budgets.parts_of
-        ),
-        breakers=Breakers(config.clock),
-        broker=config.broker,
-        desk=HumanDesk(config.human, config.clock, journal, control, rules, config.workspace),
-        budgets=budgets,
-        launcher=config.launcher,
-        gates=_gates(config, sandbox),
-        tools=config.tools,
-        watch=TurnWatch(config.clock, background),
-        conversations=ConversationStore(config.store, config.session_id),
-        shell_env=config.shell_env,
-        sandbox=sandbox,
-        open_endpoint=config.open_endpoint,
-        scorers=config.scorers,
-    )
+    def __init__(self, config: EngineConfig, background: Background, journal: Journal) -> None:
+        """Make all parts.
+
+        Args:
+            config: What the engine is made of.
+            background: Runs what outlives a call.
+            journal: The only path to the store.
+        """
+        self._config = config
+        self._background = background
+        self._journal = journal
+        settings, clock = config.settings, config.clock
+        self.sandbox = _sandbox(config)
+        self.slots = Slots(settings.engine.max_concurrent_agents)
+        self.conversations = ConversationStore(config.store, config.session_id)
+        self.budgets = BudgetLedger(on_alert=alert_teller(journal))
+        self.providers = _providers(config, background)
+        self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
+        self.enforcement = Enforcement(
+            self.providers, settings, journal, background, clock, self.budgets.parts_of
+        )
+        self.workforce = WorkforceNow(
+            self.listings.names,
+            lambda: self.enforcement.usable_now & self.providers.names,
+            self.providers.summaries,
+        )
+        self.router = MessageRouter()
+        self._roster = Roster()
+        self._leases = LeaseTable(self._roster)
+        self._idle = IdleChildren()
+        self._lives: Lives[AgentSession] = Lives(background, clock)
+        self._detector = DeadlockDetector(
+            is_ready=lambda _, wait: bool(wait.key()),
+            is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
+            on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
+        )
+        self._steps = self._make_steps()
+        self.requests = self._make_requests()
+        self.planner = self._make_planner()
+        self.manager = self._make_manager()
+        self._knots = self._make_knots()
+        self.prompting = Prompting(
+            self._roster, self._lives, self.router, self._steps, config.broker, config.workspace
+        )
+        self._standing = self._make_standing()
+        self._permits = self._make_permits()
+        self._sessions = self._session_parts()
+
+    def _make_steps(self) -> AgentSteps:
+        return AgentSteps(
+            self._journal,
+            self._roster,
+            self.router,
+            self._detector,
+            self._idle,
+            clock=self._config.clock,
+            ids=self._config.ids,
+        )
+
+    def _make_knots(self) -> KnotResolver:
+        return KnotResolver(
+            self._roster,
+            self._detector,
+            self.router,
+            steps=self._steps,
+            acts=self.manager,
+            background=self._background,
+        )
+
+    def _make_requests(self) -> HumanRequests:
+        config, journal = self._config, self._journal
+        rules = RuleKeeper(config.own_rules, config.broker, self._background, journal)
+        return HumanRequests(
+            config.human, config.clock, journal, self._steps.write, rules, config.workspace
+        )
+
+    def _make_planner(self) -> Planner:
+        config = self._config
+        return Planner(
+            self._roster,
+            self._leases,
+            self.budgets,
+            self._journal,
+            settings=config.settings,
+            workspace=config.workspace,
+            clock=config.clock,
+            ids=config.ids,
+            workforce=self.workforce,
+            refused=self.enforcement.refused,
+        )
+
+    def _make_manager(self) -> AgentManager:
+        engine = self._config.settings.engine
+        return AgentManager(
+            self._roster,
+            self._lives,
+            self.planner,
+            self._steps,
+            begin=lambda record: AgentSession(record, self._sessions),
+            leases=self._leases,
+            idle=self._idle,
+            detector=self._detector,
+            router=self.router,
+            requests=self.requests,
+            broker=self._config.broker,
+            budgets=self.budgets,
+            enforcement=self.enforcement,
+            journal=self._journal,
+            clock=self._config.clock,
+            patience_s=engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS,
+        )
+
+    def _make_standing(self) -> Standing:
+        config, providers = self._config, self.providers
+        return Standing(
+            self._roster,
+            leased=self._leases.beside,
+            reads_by_shell=lambda name: providers.capabilities(name).shell_reads,
+            workspace=config.workspace,
+            trusted=config.trusted,
+            interactive=config.human.interactive,
+        )
+
+    def _make_permits(self) -> Permits:
+        config = self._config
+        return Permits(
+            self._standing,
+            config.broker,
+            self.requests,
+            journal=self._journal,
+            steps=self._steps,
+            ids=config.ids,
+            background=self._background,
+            workspace=config.workspace,
+        )
+
+    def _session_parts(self) -> SessionParts:
+        config, settings = self._config, self._config.settings
+        tools = config.tools.handled_by(self._handlers())
+        return SessionParts(
+            acts=self.manager,
+            steps=self._steps,
+            life=LifeParts(
+                steps=self._steps,
+                detector=self._detector,
+                slots=self.slots,
+                is_closing=self.manager.is_closing,
+            ),
+            turns=self._turn_parts(),
+            failover=self._failover_parts(),
+            opening=Opening(
+                self.providers,
+                self.enforcement,
+                self.conversations,
+                settings=settings,
+                workspace=config.workspace,
+                ids=config.ids,
+            ),
+            inbox=Inbox(self._roster, self.router, self._steps),
+            sources=self._sources(),
+            tools=lambda agent: tools.for_agent(agent, settings),
+            is_external=self.providers.is_external,
+            permits=self._permits,
+            open_endpoint=config.open_endpoint,
+            budgets=self.budgets,
+            stuck=settings.stuck,
+            journal=self._journal,
+            clock=config.clock,
+            background=self._background,
+        )
+
+    def _failover_parts(self) -> FailoverParts:
+        settings = self._config.settings
+        return FailoverParts(
+            settings=settings,
+            providers=self.providers,
+            listings=self.listings,
+            breakers=Breakers(self._config.clock),
+            retry=self._config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
+            steps=self._steps,
+            journal=self._journal,
+        )
+
+    def _sources(self) -> Sources:
+        config = self._config
+        return Sources(
+            roster=self._roster,
+            conversations=self.conversations,
+            gates=_gates(config, self.sandbox),
+            launcher=config.launcher,
+            journal=self._journal,
+            clock=config.clock,
+            refusals=config.settings.engine.gate_refusals,
+        )
+
+    def _turn_parts(self) -> TurnParts:
+        config, clock = self._config, self._config.clock
+        calls = CallParts(
+            clock=clock,
+            ids=config.ids,
+            journal=self._journal,
+            router=self.router,
+            steps=self._steps,
+            permits=self._permits,
+            background=self._background,
+        )
+        return TurnParts(
+            calls=calls,
+            settings=config.settings,
+            workspace=config.workspace,
+            clock=clock,
+            ids=config.ids,
+            background=self._background,
+            journal=self._journal,
+            steps=self._steps,
+            broker=config.broker,
+            standing=self._standing,
+            requests=self.requests,
+            budgets=self.budgets,
+            watch=TurnWatch(clock, self._background),
+            window=self.providers.context_window,
+        )
+
+    def _handlers(self) -> Mapping[str, Handler]:
+        config, family = self._config, self._family()
+        return handlers_of(
+            communication=Communication(
+                roster=self._roster, router=self.router, steps=self._steps, ids=config.ids
+            ),
+            family=family,
+            advice=Advice(
+                family=family,
+                acts=self.manager,
+                planner=self.planner,
+                roster=self._roster,
+                providers=self.providers,
+                enforcement=self.enforcement,
+                settings=config.settings,
+                ids=config.ids,
+            ),
+            progress=Progress(
+                acts=self.manager,
+                steps=self._steps,
+                roster=self._roster,
+                router=self.router,
+                requests=self.requests,
+                broker=config.broker,
+                ids=config.ids,
+                workspace=config.workspace,
+            ),
+            recommendation=self._recommendation(),
+            observation=Observation(
+                roster=self._roster, journal=self._journal, conversations=self.conversations
+            ),
+            shell=self._shell(),
+            spending=Spending(budgets=self.budgets),
+        )
+
+    def _family(self) -> Family:
+        return Family(
+            acts=self.manager,
+            planner=self.planner,
+            roster=self._roster,
+            idle=self._idle,
+            listings=self.listings,
+            enforcement=self.enforcement,
+            budgets=self.budgets,
+            settings=self._config.settings,
+            ids=self._config.ids,
+        )
+
+    def _recommendation(self) -> Recommendation:
+        return Recommendation(
+            settings=self._config.settings,
+            listings=self.listings,
+            workforce=self.workforce,
+            refused=self.enforcement.refused,
+            scorers=self._config.scorers,
+            journal=self._journal,
+        )
+
+    def _shell(self) -> Shell:
+        config = self._config
+        return Shell(
+            permits=self._permits,
+            standing=self._standing,
+            broker=config.broker,
+            sandbox=self.sandbox,
+            launcher=config.launcher,
+            clock=config.clock,
+            env=config.shell_env,
+            limit_s=config.settings.engine.tool_timeout_seconds,
+        )
 
 
 def _providers(config: EngineConfig, background: Background) -> ProviderRegistry:
@@ -136,7 +422,7 @@ def _providers(config: EngineConfig, background: Background) -> ProviderRegistry
         background=background,
         clock=config.clock,
         state_dir=config.state_dir,
-        outside=config.outside,
+        external=config.external,
         plugins_off=config.plugins_off,
     )
 

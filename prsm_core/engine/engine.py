@@ -9,24 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import (
-    AgentResult,
     AgentRole,
-    AgentState,
     PermissionMode,
     SpawnRequest,
 )
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import RunFinished, RunStarted, Told
-from prsm_core.engine.agents.external import describe_outside
-from prsm_core.engine.agents.manager import AgentManager
-from prsm_core.engine.assembly import EngineConfig, build_runtime
-from prsm_core.engine.failing import breaks_ledger, describe
-from prsm_core.engine.feed import Feed
-from prsm_core.engine.journal import Journal
+from prsm_core.engine.agents.external import describe_external
+from prsm_core.engine.assembly import Assembly, EngineConfig
+from prsm_core.engine.guarded.failing import breaks_ledger, describe
+from prsm_core.engine.journal.feed import Feed
+from prsm_core.engine.journal.sinks import SinkGroup
+from prsm_core.engine.journal.unit import Journal
+from prsm_core.engine.outcome import INTERRUPTED, outcome_of
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
     look_at_names,
@@ -35,15 +35,9 @@ from prsm_core.engine.providers.configured_names import (
 )
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.sinks import SinkGroup
 from prsm_core.engine.spawn.mcp_servers import choose_servers
-from prsm_core.engine.spawn.plan import (
-    default_cwd,
-    describe_master,
-)
+from prsm_core.engine.spawn.plan import default_cwd, describe_master
 from prsm_core.errors import (
-    AgentSpawnError,
-    BudgetExceededError,
     ConfigError,
     ModelNotAvailableError,
 )
@@ -53,20 +47,17 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.steps import Write
+    from prsm_core.domain.tools import McpServer
     from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
 
 CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
-_STATUS = {
-    AgentState.COMPLETED: "completed",
-    AgentState.FAILED: "failed",
-    AgentState.KILLED: "killed",
-}
 
 
 class OrchestrationEngine:
@@ -76,7 +67,7 @@ class OrchestrationEngine:
         self._config = config
         self._background = Background(self._surprise, config.clock)
         self.feed = Feed(config.store, self._background)
-        self._journal = Journal(
+        self.journal = Journal(
             config.store,
             config.clock,
             self._background,
@@ -84,17 +75,29 @@ class OrchestrationEngine:
             on_events=self.feed.publish,
             redactor=config.redactor,
         )
-        self.runtime = build_runtime(config, self._background, self._journal, self._write)
-        self.manager = AgentManager(self.runtime)
+        self.feed.add_tap(self.journal.spoken.heed)
+        parts = self._parts = Assembly(config, self._background, self.journal)
+        self.manager = parts.manager
+        self.prompting = parts.prompting
+        self.router = parts.router
+        self.slots = parts.slots
+        self.requests = parts.requests
+        self.budgets = parts.budgets
+        self.providers = parts.providers
+        self.enforcement = parts.enforcement
+        self.conversations = parts.conversations
+        self.clock = config.clock
+        self.listings = parts.listings
+        self.settings = config.settings
+        self.workspace = config.workspace
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock = asyncio.Lock()
         self._finish_lock = asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
+        self._left: asyncio.Future[None] | None = None  # done: nobody leads that run any more
+        self._interrupted: asyncio.Future[None] | None = None  # done: the open run is to end
         self._sinks: SinkGroup | None = None
-
-    async def _write(self, record: AgentRecord, *writes: Write) -> None:
-        await self.manager.write(record, *writes)
 
     async def __aenter__(self) -> Self:
         self._broken = asyncio.get_running_loop().create_future()
@@ -112,7 +115,7 @@ class OrchestrationEngine:
         try:
             await self.shutdown()
         finally:
-            self.runtime.sandbox.close()
+            self._parts.sandbox.close()
             await self._background.__aexit__(None, None, None)
 
     def start_soon(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
@@ -132,6 +135,8 @@ class OrchestrationEngine:
         *,
         provider: str | None = None,
         mode: PermissionMode = PermissionMode.DEFAULT,
+        effort: str | None = None,
+        mcp_servers: Mapping[str, McpServer] | None = None,
         timeout_s: float | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
@@ -139,17 +144,21 @@ class OrchestrationEngine:
 
         Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
         be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
+        The master thinks with `effort`, and has `mcp_servers` beside those of the configuration.
         """
         self._check_task(task_definition)
         cwd = default_cwd(self._config.settings, self._config.workspace)
         choice = await self._choose_model(master_model, provider)
+        if effort is not None:
+            choice = replace(choice, reasoning_effort=effort)
         told = await self._survey(mode, choice)
         await self._reserve_names()
         await self._open_run(task_definition, told)
-        if on_start is not None:
-            on_start(self._journal.run_id)
-        master = await self._admit_master(task_definition, choice, mode, master_tools, cwd)
-        return await self._until_closed(master, timeout_s)
+        with self._leading():
+            if on_start is not None:
+                on_start(self.journal.run_id)
+            plan = self._plan_master(task_definition, choice, mode, cwd, master_tools, mcp_servers)
+            return await self._until_closed(await self.manager.admit(plan), timeout_s)
 
     async def run_continuation(
         self,
@@ -165,20 +174,45 @@ class OrchestrationEngine:
         blank task and AgentSpawnError when the agent has not ended or is no master.
         """
         self._check_task(task_definition)
-        master = self.manager.roster.get(master_agent_id)
-        if master.descriptor.role is not AgentRole.MASTER:
-            raise AgentSpawnError(f"{master.descriptor.name} is no master", code="not_a_master")
-        if master.is_live:
-            raise AgentSpawnError(f"{master.descriptor.name} still runs", code="still_running")
+        master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
         descriptor = master.descriptor
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
         told = await self._survey(descriptor.grant.mode, choice)
         await self._open_run(task_definition, told)
-        if on_start is not None:
-            on_start(self._journal.run_id)
-        await self.manager.restart_agent(master_agent_id, task_definition)
-        return await self._until_closed(master, timeout_s)
+        with self._leading():
+            if on_start is not None:
+                on_start(self.journal.run_id)
+            await self.manager.restart_agent(master_agent_id, task_definition)
+            return await self._until_closed(master, timeout_s)
+
+    async def interrupt_run(self) -> bool:
+        """End the open run as interrupted, by killing its agents; the engine stays open.
+
+        Returns once `run_finished` is committed; False when no run was open. A run that comes to
+        its own end meanwhile keeps that. Raises what broke the ledger, if that was broken.
+        """
+        broken, asked = self._broken, self._interrupted
+        if self._started is None or broken is None or asked is None:
+            return False
+        if not asked.done():
+            asked.set_result(None)
+        ends = {each for each in (broken, self._outcome, self._left) if each is not None}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if broken.done():
+            broken.result()
+        await self._finish(INTERRUPTED)  # whoever drove it may have given up before its end
+        return True
+
+    @contextmanager
+    def _leading(self) -> Iterator[None]:
+        """Lead the open run to its end; who is interrupted or fails has left it."""
+        left = self._left
+        try:
+            yield
+        finally:
+            if left is not None:
+                left.set_result(None)
 
     def _check_task(self, task: str) -> None:
         if not task.strip():
@@ -190,17 +224,19 @@ class OrchestrationEngine:
         """Wait for the master's end, kill it at the time limit, and close the run."""
         if not await first_of(self._config.clock, timeout_s, lambda: self._until_over(master)):
             await self.manager.kill_tree(master, f"the run's time limit of {timeout_s:g} s is over")
+        elif self._interrupted is not None and self._interrupted.done():
+            await self.manager.kill_tree(master, INTERRUPTED.error or "")
         return await self._close_run(master)
 
     async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
-        settings, providers = self._config.settings, self.runtime.providers
-        leads = self._config.outside is None
+        settings, providers = self._config.settings, self.providers
+        leads = self._config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
         wanted = model or getattr(settings.defaults, key)
         where = "" if model else place_of_name(settings, ("defaults", key))
         named = provider or settings.defaults.provider
-        listings = self.runtime.listings
+        listings = self.listings
         said = None if wanted is None else listings.names.provider_of(wanted)
         if wanted is not None and said is not None:
             self._resolve(wanted, said, where)  # before anybody is asked whether it is there
@@ -216,7 +252,7 @@ class OrchestrationEngine:
         """
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
-            return resolve_model(wanted, base, self.runtime.model_names)
+            return resolve_model(wanted, base, self.listings.names)
         except ModelNotAvailableError as error:
             if error.code != UNKNOWN:
                 raise
@@ -229,13 +265,13 @@ class OrchestrationEngine:
 
         It is what the providers do not enforce, and which names in the settings are none.
         """
-        outside, runtime, config = self._config.outside, self.runtime, self._config
-        master = choice.provider if outside is None else outside.name
-        shortfalls = await runtime.enforcement.survey(mode, choice, master)
+        external, config = self._config.external, self._config
+        master = choice.provider if external is None else external.name
+        shortfalls = await self.enforcement.survey(mode, choice, master)
         found = await look_at_names(
-            runtime.listings,
+            self.listings,
             choice.provider,
-            runtime.enforcement.usable_now,
+            self.enforcement.usable_now,
             config.clock,
             self._background,
         )
@@ -250,18 +286,18 @@ class OrchestrationEngine:
         """Begin a run; one that cannot begin leaves nothing behind that must be finished."""
         config = self._config
         if config.settings.sandbox.mode == "require":
-            await self.runtime.sandbox.prepare()
+            await self._parts.sandbox.prepare()
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self._started = config.clock.now()
-        self._outcome = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._outcome, self._interrupted = loop.create_future(), loop.create_future()
+        self._left = loop.create_future()
         try:
-            self._journal.begin_run(config.ids.ulid())
+            self.journal.begin_run(config.ids.ulid())
             budgets = config.settings.budgets
-            self.runtime.budgets.begin(
-                budgets.to_budget(), let_turns_finish=budgets.let_turns_finish
-            )
-            self.runtime.desk.refused = False
+            self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
+            self.requests.refused = False
             broken = self._open_sinks(task)
             await self._tell_start(task, told)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
@@ -269,13 +305,13 @@ class OrchestrationEngine:
             await self._close_sinks()
             raise
         for text in broken:  # told now, since run_started comes first
-            self._journal.note("notice", level="warning", text=text)
+            self.journal.note("notice", level="warning", text=text)
 
     def _open_sinks(self, task: str) -> Sequence[str]:
         """Open the run's sinks; return what is wrong with those that could not be opened."""
         config = self._config
         info = RunInfo(
-            run_id=self._journal.run_id,
+            run_id=self.journal.run_id,
             session=config.session_id,
             task=task,
             workspace=config.workspace,
@@ -297,37 +333,38 @@ class OrchestrationEngine:
         said += [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
         await self._write_run(started, *said)
 
-    async def _admit_master(
+    def _plan_master(
         self,
         task: str,
         choice: ModelChoice,
         mode: PermissionMode,
-        tools: frozenset[str] | None,
         cwd: str,
-    ) -> AgentRecord:
+        tools: frozenset[str] | None,
+        servers: Mapping[str, McpServer] | None,
+    ) -> AgentDescriptor:
         settings = self._config.settings
         request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
         descriptor = describe_master(
             task,
-            self.manager.identity(None, request),
-            workforce=self.runtime.workforce,
+            self._parts.planner.identity(None, request),
+            workforce=self._parts.workforce(),
             choice=choice,
             mode=mode,
             tools=tools,
             cwd=cwd,
-            mcp_servers=choose_servers(settings, prompt=task, role=request.role),
+            mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
         )
-        if self._config.outside is not None:
-            team = self.runtime.workforce.describe(choice, None)
-            descriptor = describe_outside(descriptor, self._config.outside.name, team)
-        return await self.manager.admit(descriptor)
+        if self._config.external is not None:
+            team = self._parts.workforce().describe(choice, None)
+            descriptor = describe_external(descriptor, self._config.external.name, team)
+        return descriptor
 
     async def _until_over(self, master: AgentRecord) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""
-        broken, outcome = self._broken, self._outcome
-        if broken is None or outcome is None:
+        broken, outcome, interrupted = self._broken, self._outcome, self._interrupted
+        if broken is None or outcome is None or interrupted is None:
             raise RuntimeError("the engine was not entered")
-        ends: set[asyncio.Future[Any]] = {master.ended, broken, outcome}
+        ends: set[asyncio.Future[Any]] = {master.ended, broken, outcome, interrupted}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
     async def _close_run(self, master: AgentRecord) -> RunResult:
@@ -339,30 +376,12 @@ class OrchestrationEngine:
             await self.manager.kill_tree(child, "the run has ended")
         agents = self.manager.roster.records()
         await self.manager.lives.drain(agents, CLOSING_SECONDS)
-        result = master.result or AgentResult(
-            agent_id=master.agent_id, success=False, summary="", error="the master has no result"
-        )
-        end = RunResult(
-            status=_STATUS[master.state],
-            summary=result.summary,
-            exit_code=self._exit_code(master, result),
-            error=result.error,
-            evidence=result.evidence if result.success else None,
+        end = outcome_of(
+            master,
+            refused=self.requests.refused,
+            interrupted=self._interrupted is not None and self._interrupted.done(),
         )
         return await self._finish(end)
-
-    def _exit_code(self, master: AgentRecord, result: AgentResult) -> int:
-        if master.state is AgentState.COMPLETED:
-            return 0
-        before_first_turn = master.next_turn == 1
-        if before_first_turn and result.error_kind in {
-            "provider_not_available",
-            "model_not_available",
-        }:
-            return 3
-        if result.error_kind == BudgetExceededError.code:  # a person would not have helped
-            return 1
-        return 4 if self.runtime.desk.refused and master.state is AgentState.FAILED else 1
 
     async def _finish(self, end: RunResult) -> RunResult:
         """Write run_finished, once and last, and close the run's sinks.
@@ -374,16 +393,16 @@ class OrchestrationEngine:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
                 await self._settle_sinks()
-                redact = self._journal.redact
+                redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(self._outcome, said)
             await self._close_sinks()
             return self._outcome.result()
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
-        self._journal.end_run()
-        await self._journal.flush()
-        spent = self.runtime.budgets.spent
+        self.journal.end_run()
+        await self.journal.flush()
+        spent = self.budgets.spent
         began, self._started = self._started or 0.0, None  # from here on it will be written
         outcome.set_result(replace(end, usage=spent.usage, spent=spent))
         used = {
@@ -400,9 +419,9 @@ class OrchestrationEngine:
     async def _settle_sinks(self) -> None:
         """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
         if self._sinks is not None:
-            await self._journal.flush()
+            await self.journal.flush()
             await self._sinks.settle()
-            await self._journal.flush()
+            await self.journal.flush()
             self._sinks.tell_dropped()  # what told of the others is lost to them, too
 
     async def _close_sinks(self) -> None:
@@ -413,14 +432,14 @@ class OrchestrationEngine:
 
     async def _write_run(self, *writes: Write) -> None:
         step = Step(
-            step_id=self._journal.run_step_id(),
+            step_id=self.journal.run_step_id(),
             session_id=self._config.session_id,
-            run_id=self._journal.run_id,
+            run_id=self.journal.run_id,
             agent_id=None,
             at=self._config.clock.time(),
             writes=writes,
         )
-        await self._journal.commit(step)
+        await self.journal.commit(step)
 
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.
@@ -432,9 +451,9 @@ class OrchestrationEngine:
             await self.manager.stop_all()
             if self._started is not None and not self._is_broken:
                 why = f"the run was {status}"
-                await self._finish(RunResult(status=status, summary="", exit_code=130, error=why))
+                await self._finish(replace(INTERRUPTED, status=status, error=why))
             await self._close_sinks()
-            await self.runtime.providers.aclose()
+            await self.providers.aclose()
 
     @property
     def _is_broken(self) -> bool:
@@ -452,16 +471,16 @@ class OrchestrationEngine:
             return
         if self._started is not None:  # nothing may follow run_finished
             text = f"{name}: {describe(error)}"
-            self._journal.note("notice", level="error", text=text)
+            self.journal.note("notice", level="error", text=text)
 
     def _tell_sink_fault(self, text: str) -> None:
         if self._started is None:
             _log.warning("%s", text)
             return
-        self._journal.note("notice", level="warning", text=text)
+        self.journal.note("notice", level="warning", text=text)
 
     def _count_drop(self, sink: str, count: int) -> None:
         if self._started is None:  # nothing may follow run_finished
             _log.warning("event sink %s lost %d events at the end of the run", sink, count)
             return
-        self._journal.note("sink_dropped", sink=sink, count=count)
+        self.journal.note("sink_dropped", sink=sink, count=count)

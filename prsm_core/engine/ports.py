@@ -1,8 +1,9 @@
 """Ports: what the parts of the engine need of those above them.
 
 Steps  how a part commits what an agent does
-Acts   how a part ends agents; both are the manager's
-Life   what a part of a turn needs of the life it belongs to; the session's
+Acts   how a part begins and ends agents; the manager's
+Life   what a part of a turn needs of the life that it belongs to
+Turn   what those need of the running turn who decide within it
 
 A port names what its users call, and nothing more.
 """
@@ -12,18 +13,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from prsm_core.domain.agents import AgentResult, AgentState
+    from collections.abc import Callable, Collection, Sequence
+
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
     from prsm_core.domain.messages import MessageType, RoutedMessage
-    from prsm_core.domain.steps import Write
-    from prsm_core.domain.writes import CallClosed
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.domain.steps import Step, Write
+    from prsm_core.domain.writes import CallClosed, StateChanged
+    from prsm_core.engine.state import AgentRecord, Evidence, Staged, Wait
 
 
 class Steps(Protocol):
     """How a part commits what an agent does."""
 
+    def build(self, record: AgentRecord, *writes: Write) -> Step:
+        """Build a step of this agent and incarnation, with a new step id."""
+        ...
+
+    async def commit(
+        self,
+        step: Step,
+        *,
+        consumed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        needs: Staged | None = None,
+    ) -> object:
+        """Commit a step; its messages reach their mailboxes once it is durable."""
+        ...
+
     async def write(self, record: AgentRecord, *writes: Write) -> None:
         """Commit a step of this agent."""
+        ...
+
+    def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
+        """Have a step written with the agent's next one, or within 20 ms."""
+        ...
+
+    async def land(self, agent_id: str | None = None) -> None:
+        """Write what this agent has staged, or all agents have."""
+        ...
+
+    def move(
+        self,
+        record: AgentRecord,
+        target: AgentState,
+        reason: str = "",
+        *,
+        waiting_on: str | None = None,
+    ) -> tuple[StateChanged, ...]:
+        """Change the state in memory; return what the next step must carry."""
         ...
 
     def message(
@@ -39,7 +76,21 @@ class Steps(Protocol):
 
 
 class Acts(Protocol):
-    """How a part ends agents."""
+    """How a part begins and ends agents."""
+
+    async def spawn_agent(
+        self,
+        request: SpawnRequest,
+        plan: AgentDescriptor | None = None,
+        *,
+        needs: Staged | None = None,
+    ) -> AgentRecord:
+        """Spawn a child, as planned just now if that was done already."""
+        ...
+
+    async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
+        """Give an ended agent a new life."""
+        ...
 
     async def end_agent(
         self,
@@ -49,6 +100,7 @@ class Acts(Protocol):
         *,
         reason: str = "",
         answer: CallClosed | None = None,
+        needs: Staged | None = None,
     ) -> AgentResult:
         """Settle an agent once."""
         ...
@@ -77,4 +129,53 @@ class Life(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether this life may do nothing more; the agent's next one may have begun."""
+        ...
+
+    @property
+    def turn(self) -> Turn | None:
+        """The running turn, or the last one; None before the first."""
+        ...
+
+    def moved(self) -> None:
+        """Note that the agent is not blocked any more, or about to move."""
+        ...
+
+    def blocked(self, waits: Sequence[Wait]) -> None:
+        """Become WAITING and give the slot back: everything that the agent does is waiting."""
+        ...
+
+    async def take_slot(self) -> None:
+        """Hold a slot; waits in line for it."""
+        ...
+
+    def resume(self) -> None:
+        """Let a waiting agent run again, if it holds a slot."""
+        ...
+
+    async def runs_again(self, rests: Callable[[], bool]) -> None:
+        """Become RUNNING, unless by the time that it has a slot the turn rests again."""
+        ...
+
+    async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
+        """Look into what the agent says that it has done."""
+        ...
+
+
+class Turn(Protocol):
+    """A turn, as those see it who decide for its agent."""
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
+        ...
+
+    def pause(self) -> None:
+        """Count as running a tool: while a person decides nobody reasons or is silent."""
+        ...
+
+    async def go_on(self) -> None:
+        """Count as running no tool."""
+        ...
+
+    def permitted(self, tool: str) -> None:
+        """Take note of a permission that was given."""
         ...

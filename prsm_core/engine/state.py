@@ -1,24 +1,75 @@
-"""Live agents: what the engine holds of each one beside the ledger."""
+"""Live agents: what the engine holds of each one beside the ledger.
+
+Whether an agent is over has one answer, `is_over`: who wants something of it asks that. `Life`
+asks it of one life, which is over as well once the agent lives again or the engine closes. Two
+other questions look alike. `state.is_terminal`: is its end decided? So asks who would decide it,
+or writes in its name, for neither is done twice. `has_ended`: is its end committed? So asks who
+acts on it, since what is not committed has not happened. `is_condemned` is no answer but an
+intention: somebody is about to end the agent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import StrEnum
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import MessageRoutingError
+from prsm_core.messaging.waits import WaitFor
 
+Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
 PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Step
+    from prsm_core.domain.usage import Spent
+
+
+class Level(StrEnum):
+    """How far a result was looked into."""
+
+    CLAIMED = "claimed"  # the agent says so
+    CHECKED = "checked"  # its files are there and new, its commands ran and succeeded
+    VERIFIED = "verified"  # … and it passed the gates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What speaks for a result, what of it could not be confirmed, and what others did for it."""
+
+    level: Level = Level.CLAIMED
+    gaps: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wait:
+    """What a blocked agent waits for.
+
+    Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells
+    whether something committed ends it now. `state` is what the agent becomes, `on` the words
+    for people.
+    """
+
+    state: AgentState
+    on: str
+    targets: Callable[[], tuple[str, ...]]
+    ready: Callable[[], bool]
+
+    def edge(self) -> WaitFor:
+        """Return the wait as the wait graph knows it."""
+        return WaitFor(self.targets(), key=self.ready)
 
 
 @dataclass(slots=True)
@@ -29,6 +80,14 @@ class OpenQuestion:
     delivered: bool = False  # the model has seen it
     reminded: bool = False  # … and once more, because a knot hung on it
     repeated: bool = False  # … and once more in a turn of its own
+
+
+class UsedByTurn(NamedTuple):
+    """What a turn has used, as far as its provider has told by now; no row has it."""
+
+    agent_id: str
+    turn_id: str
+    spent: Spent
 
 
 def _not_yet() -> asyncio.Future[None]:
@@ -78,7 +137,7 @@ class AgentRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether the agent has ended, or only waits for its children to end."""
+        """Whether the agent does nothing more: it ends, or only waits for its children to."""
         return self.state.is_terminal or self.claimed_result is not None
 
     def next_step_id(self) -> str:
@@ -87,9 +146,9 @@ class AgentRecord:
         return f"{self.agent_id}:{self.incarnation}:{self._steps}"
 
     @property
-    def is_live(self) -> bool:
-        """Whether the agent may still act: its end is not committed yet."""
-        return not self.ended.done()
+    def has_ended(self) -> bool:
+        """Whether the agent's end is committed: before, it is no news to anybody else."""
+        return self.ended.done()
 
     async def wait_ended(self) -> None:
         """Return once the end is committed."""
@@ -100,6 +159,21 @@ class AgentRecord:
         if message.type is not MessageType.QUESTION:
             return True
         return message.correlation_id in self.questions
+
+    def is_prompted_by(self, message: RoutedMessage) -> bool:
+        """Whether a message is one that begins a turn, and still matters."""
+        return message.type in PROMPTING and self.is_current(message)
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        """The agents that may send this one a message: its live children and its parent."""
+        parent = self.descriptor.parent_id
+        return tuple(self.live_children) if parent is None else (*self.live_children, parent)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether neither a parent nor a live child can send anything."""
+        return self.descriptor.parent_id is None and not self.live_children
 
     def note_delivered(self, message: RoutedMessage) -> None:
         """Remember that the model has been shown a question, if its asker still waits."""
@@ -141,6 +215,21 @@ class AgentRecord:
         self.reasoning_used = 0.0
         self.is_condemned = False
         self._steps = 0
+
+
+@dataclass(slots=True, eq=False)
+class Staged:
+    """A step that waits for its agent's next one."""
+
+    step: Step
+    needs: Staged | None = None  # without that act this one means nothing
+    is_settled: bool = False  # it is in the ledger, or was refused
+    refused: Exception | None = None  # why it was left out: it is not in the ledger, and never is
+
+    @property
+    def hindrance(self) -> Exception | None:
+        """Why it cannot be written, as far as it is known: what it needs is not there."""
+        return None if self.needs is None else self.needs.refused
 
 
 class Names(set[str]):

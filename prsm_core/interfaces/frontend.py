@@ -14,11 +14,12 @@ from prsm_core.interfaces.records import check_name
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.domain.tools import McpServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line asked for."""
+    """What the command line asked for; without a task the frontend starts one, or none."""
 
     task: str | None = None
     workspace: str = "."
@@ -30,6 +31,9 @@ class RunOptions:
     timeout_s: float | None = None
     unattended_s: float | None = None  # how long a request waits while nobody attends; None = for
     # as long as for a person who is there
+    effort: str | None = None  # how hard the master's model thinks; None: as is configured
+    mcp_servers: Mapping[str, McpServer] | None = None  # of the master, by name: laid over all that
+    # are configured; None: those of the configuration whose tags fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,26 @@ class AppHandle(Protocol):
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run of `task`; overrides are fields of RunOptions."""
+        ...
+
+    async def continue_run(self, task: str) -> RunHandle:
+        """Give the master of the session's last run a follow-up task, as a run of its own.
+
+        It keeps its name, its model, its tools and what it knows. Raises ConfigError while a run
+        is open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
+        and where this owner has run no master yet (code `no_master`).
+        """
+        ...
+
+    async def interrupt_run(self) -> bool:
+        """End the open run as `interrupted`: its agents are killed, and the session stays open.
+
+        Returns once `run_finished` is committed; False when no run was open.
+        """
+        ...
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Let the runs that begin from now on have this mode; agents that live keep theirs."""
         ...
 
     async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
@@ -123,7 +147,29 @@ class AppHandle(Protocol):
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events of the session after `after`, then live ones with deltas.
 
-        A reader that is too slow loses deltas (told by a notice), never committed events.
+        A reader that is too slow loses deltas (told by a notice), never committed events. Raises
+        ConfigError (code `no_such_event`) for a number that the session has not reached.
+        """
+        ...
+
+    async def view(self) -> Mapping[str, Any]:
+        """Return one picture of the session, as it was when event `seq` was its last.
+
+        `events(after=view["seq"])` goes on from there without a gap or a repetition. It holds
+
+        - `seq`, `session`, and `mode`, which the next run has;
+        - `run`: the newest one, `id`, `task`, `status`, `started_at` and `finished_at` in Unix
+          seconds; None before the first;
+        - `tree`: as `tree()` tells it; each node has, beside that, `waiting_on`, `mode`, `context`
+          (how full the model's window was at the end of its last turn, None where nobody told),
+          `open_tools` (`call`, `tool`, `since` of each call that runs) and `prompts`: those of a
+          person that it has not read, `text` and `at`;
+        - `requests`: as `requests()` tells them; `budget`: as `budget()` tells it;
+        - `turns`: one for each that runs, `agent`, `turn`, `n`, `message`, which is the number of
+          the message that the model is at, from 1, `text` and `thinking`, which it has said of it
+          so far, `at`, the characters of that text, and `unwritten`: the messages of the turn that
+          are complete and whose `message_completed` comes after `seq`, each `message`, `text` and
+          `thinking`.
         """
         ...
 
@@ -131,8 +177,79 @@ class AppHandle(Protocol):
         """Return the tree as `prsm tree --json` prints it."""
         ...
 
-    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
-        """Return an agent's conversation: entries of kind, text or tool, at."""
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return a page of an agent's conversation, oldest first: the last `limit` entries.
+
+        Entries have `seq`, the number of the event that they are of, `kind`, `at`, and `text` or
+        `tool` and what belongs to it. With `before` they are those of smaller numbers: give it the
+        `seq` of the first entry that you have; an empty page is the end. An event is never cut in
+        two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
+        With `detail="summary"` there are the texts and the names of the tools alone.
+
+        The agent may be one of an earlier run of the session. Raises MessageRoutingError for one
+        that is unknown, ToolInputError for an unknown detail, ConfigError for a limit below 1.
+        """
+        ...
+
+    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+        """Return the sessions of this repository's ledger, newest first.
+
+        Each has `session`, `run` and `status` (of its newest run: running, completed, failed,
+        killed, or interrupted, which is also one that nobody runs any more), `task`, `workspace`,
+        `started_at` in Unix seconds, `last_seq`, and `pid`, the process that owns it, or None.
+        """
+        ...
+
+    async def providers(self) -> Sequence[Mapping[str, Any]]:
+        """Look which providers can be used, which may take seconds.
+
+        Each has what `prsm providers --json` prints of it, but for its models.
+        """
+        ...
+
+    async def models(self) -> Sequence[Mapping[str, Any]]:
+        """Return the models that are known, as `prsm models list --json` prints them.
+
+        Providers that have not listed theirs for a day are asked, which may take seconds.
+        """
+        ...
+
+    async def budget(self) -> Mapping[str, Any]:
+        """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
+
+        `run` has for each of tokens, usd, turns and spawns `used` (None where nobody told it),
+        `reserved`, and, where there is a limit, `left` and `limit`.
+        """
+        ...
+
+    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the last word of `text` may become, at most 50, in order.
+
+        A word that begins with `@` becomes a file or a folder of the workspace, any other the name
+        of an agent. Each has `text`, which takes the place of the word, and `kind`: file, folder
+        or agent.
+        """
+        ...
+
+    async def fork(self, at: int | None = None) -> str:
+        """Begin another session from event `at` of this one, and return it. Not there yet."""
+        ...
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Return what the agents have changed, by file. Not there yet."""
+        ...
+
+    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+        """Return the snapshots of the session. Not there yet."""
+        ...
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why an agent changed a file, or a line of it. Not there yet.
+
+        What is not there yet raises PrsmError of the code `not_built`.
+        """
         ...
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.events import Event
@@ -64,6 +65,49 @@ class AgentRow:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCall:
+    """A tool call that has not ended."""
+
+    call: str
+    tool: str
+    since: float  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTurn:
+    """A turn that runs."""
+
+    agent_id: str
+    turn_id: str
+    number: int
+    calls: tuple[OpenCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run as the ledger knows it."""
+
+    run_id: str
+    task: str
+    status: str
+    started_at: float
+    finished_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A session as it was when event `seq` was its last."""
+
+    seq: int
+    run: RunRow | None  # the newest
+    agents: Sequence[AgentRow]  # in order of creation
+    requests: Sequence[HumanRequest]  # open, oldest first
+    unread: Sequence[RoutedMessage]  # in order of commit
+    turns: Sequence[OpenTurn]  # that run, by agent in order of creation
+    contexts: Mapping[str, Any]  # by agent: what its last `turn_finished` told as `context`
+
+
 class Store(ABC):
     """Every implementation passes the same contract tests."""
 
@@ -91,6 +135,54 @@ class Store(ABC):
         another process commits.
         """
 
+    async def last_events(
+        self,
+        session_id: str,
+        agent: str,
+        *,
+        kinds: Collection[str],
+        limit: int,
+        before: int | None = None,
+    ) -> Sequence[Event]:
+        """Return the agent's last `limit` events of these kinds with seq < `before`, in order.
+
+        A store whose own way is not slower the longer the session is overrides this one.
+        """
+        last: deque[Event] = deque(maxlen=limit)
+        async for event in self.events(session_id, agent=agent):
+            if before is not None and (event.seq or 0) >= before:
+                break
+            if event.type in kinds:
+                last.append(event)
+        return list(last)
+
+    async def picture(self, session_id: str) -> Picture:
+        """Return the session at one moment, between two commits.
+
+        This one reads again whatever is committed while it reads; a store that can read all at
+        once overrides it.
+        """
+        while True:
+            log = _Log()
+            async for event in self.events(session_id):
+                log.add(event)
+            agents = await self.agents(session_id)
+            requests = await self.open_requests(session_id)
+            unread = await self.inbox(session_id)
+            is_still = True
+            async for _ in self.events(session_id, log.seq):
+                is_still = False
+            if is_still:
+                return Picture(
+                    seq=log.seq,
+                    run=log.run,
+                    agents=agents,
+                    requests=requests,
+                    unread=unread,
+                    turns=log.open_turns([row.descriptor.agent_id for row in agents]),
+                    contexts=log.contexts,
+                )
+
     @abstractmethod
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
@@ -114,3 +206,63 @@ class Store(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Finish what was submitted, then close."""
+
+
+class _Log:
+    """What the events of a session tell of its run, its turns and their calls."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.run: RunRow | None = None
+        self.contexts: dict[str, Any] = {}
+        self._turns: dict[str, OpenTurn] = {}  # by agent
+        self._calls: dict[str, dict[str, OpenCall]] = {}  # by agent, then call
+        self._adders: Mapping[str, Callable[[Event], None]] = {
+            "run_started": self._run_started,
+            "run_finished": self._run_finished,
+            "turn_started": self._turn_started,
+            "turn_finished": self._turn_finished,
+            "tool_call_started": self._call_started,
+            "tool_call_finished": self._call_finished,
+        }
+
+    def add(self, event: Event) -> None:
+        self.seq = event.seq or self.seq
+        adder = self._adders.get(event.type)
+        if adder is not None:
+            adder(event)
+
+    def open_turns(self, agents: Sequence[str]) -> list[OpenTurn]:
+        return [
+            replace(self._turns[agent], calls=tuple(self._calls[agent].values()))
+            for agent in agents
+            if agent in self._turns
+        ]
+
+    def _run_started(self, event: Event) -> None:
+        self.run = RunRow(
+            run_id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
+        )
+
+    def _run_finished(self, event: Event) -> None:
+        if self.run is not None:
+            self.run = replace(self.run, status=event.data["status"], finished_at=event.ts)
+
+    def _turn_started(self, event: Event) -> None:
+        agent = event.agent or ""
+        turn = OpenTurn(agent_id=agent, turn_id=event.data["turn"], number=event.data["n"])
+        self._turns[agent], self._calls[agent] = turn, {}
+
+    def _turn_finished(self, event: Event) -> None:
+        agent = event.agent or ""
+        self.contexts[agent] = event.data.get("context")
+        if agent in self._turns and self._turns[agent].turn_id == event.data["turn"]:
+            del self._turns[agent]
+
+    def _call_started(self, event: Event) -> None:
+        call, tool = event.data["call"], event.data["tool"]
+        if event.agent in self._turns:
+            self._calls[event.agent][call] = OpenCall(call=call, tool=tool, since=event.ts)
+
+    def _call_finished(self, event: Event) -> None:
+        self._calls.get(event.agent or "", {}).pop(event.data["call"], None)

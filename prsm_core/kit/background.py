@@ -104,7 +104,7 @@ class Background:
             value: T = ended.value
             return value
         name = getattr(work, "__qualname__", "a commit")
-        return await self._outlive(_resumed(work, pending), name)
+        return await self._outlive(resumed(work, pending), name)
 
     async def _outlive(self, work: Awaitable[T], name: str) -> T:
         """Await `work` in a task of its own.
@@ -149,10 +149,14 @@ class Background:
         except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
             self._on_error(name, error)
 
+    def report(self, name: str, error: Exception) -> None:
+        """Report an error of what runs in a caller's task, as `guard` does."""
+        self._on_error(name, error)
+
 
 @types.coroutine
-def _resumed(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
-    """Go on with work that has begun and waits for `pending`."""
+def resumed(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    """Go on with work that has begun, by `send(None)`, and waits for `pending`."""
     while True:
         try:
             sent = yield pending

@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 class SystemClock:
     """The Clock of a real run."""
 
-    def now(self) -> float:
-        """Return monotonic seconds."""
-        return time.monotonic()
-
-    def time(self) -> float:
-        """Return Unix seconds."""
-        return time.time()
+    now = staticmethod(time.monotonic)  # asked hundreds of times a turn: no call between
+    time = staticmethod(time.time)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""

@@ -28,6 +28,6 @@ def require_key(variable: str, *places: Mapping[str, str]) -> str:
     if key is None:
         raise ProviderNotAvailableError(
             f"the environment variable {variable} is not set",
-            hint=f"Set {variable} to the API key, or change `api_key_env`.",
+            hint=f"set {variable} to the API key, or change `api_key_env`",
         )
     return key

@@ -10,15 +10,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from prsm_core.domain.record import Record
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 T = TypeVar("T")
 
 MAX_COUNT = 2**40  # tokens of one report; the sums stay far below what the ledger can hold
 MAX_DEPTH = 64  # of nested values; what writes them recurses
+_FIT = frozenset({int, bool, type(None)})  # kinds of values that are always fit
+_COUNTED = (TokenUsage, UsageReported)
 CUT = "… [cut by prsm: nested too deep]"
 
 
@@ -34,27 +40,44 @@ def sanitize(value: T) -> T:
 
 
 def _sanitized(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind is str and value.isascii():  # most of what is said
+        return value
+    if kind in _FIT:
+        return value
+    if isinstance(value, Record):
+        return _record(value, value.__struct_fields__, depth)
+    if kind is dict and depth < MAX_DEPTH:
+        return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
+    return _sanitized_other(value, depth)
+
+
+def _sanitized_other(value: Any, depth: int) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
         return _text(value)
-    if value is None or isinstance(value, int):
+    if isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, Mapping | list | tuple):
+        return CUT if depth >= MAX_DEPTH else _of_many(value, depth + 1)
     if is_dataclass(value) and not isinstance(value, type):
-        return _record(value, depth)
-    if isinstance(value, Mapping | list | tuple) and depth >= MAX_DEPTH:
-        return CUT
-    if isinstance(value, Mapping):
-        return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        items = [_sanitized(inner, depth + 1) for inner in value]
-        return items if isinstance(value, list) else tuple(items)
+        return _record(value, [f.name for f in fields(value)], depth)
     return value if isinstance(value, frozenset) else f"[a {type(value).__name__}]"
 
 
+def _of_many(values: Any, depth: int) -> Any:
+    if isinstance(values, Mapping):
+        return {_key(key): _sanitized(inner, depth) for key, inner in values.items()}
+    items = [_sanitized(inner, depth) for inner in values]
+    return items if isinstance(values, list) else tuple(items)
+
+
 def _key(key: Any) -> Any:
+    if type(key) is str and key.isascii():
+        return key
     if isinstance(key, str):
         return _text(key)
     return str(key) if type(key) in {bool, int, float} else f"[a {type(key).__name__}]"
@@ -70,15 +93,28 @@ def _text(text: str) -> str:
     return text
 
 
-def _record(record: Any, depth: int) -> Any:
-    kept = {f.name: _sanitized(getattr(record, f.name), depth) for f in fields(record)}
-    if isinstance(record, TokenUsage):
-        kept = {name: _count(count) for name, count in kept.items()}
-    elif isinstance(record, UsageReported):
-        kept["cost_usd"] = None if (record.cost_usd or 0.0) < 0 else kept["cost_usd"]
-        kept |= {name: _count(kept[name]) for name in ("context_used", "context_window")}
-    changed = {name: new for name, new in kept.items() if new is not getattr(record, name)}
+def _record(record: Any, names: Iterable[str], depth: int) -> Any:
+    changed = {}
+    for name in names:
+        value = getattr(record, name)
+        kept = _sanitized(value, depth)
+        if kept is not value:
+            changed[name] = kept
+    if isinstance(record, _COUNTED):
+        changed |= _odd_counts(record, changed)
     return replace(record, **changed) if changed else record
+
+
+def _odd_counts(record: TokenUsage | UsageReported, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts and costs that nobody can have used, all of them as unknown."""
+    names: tuple[str, ...] = ("context_used", "context_window")
+    if isinstance(record, TokenUsage):
+        names = record.__struct_fields__
+    counts = {name: changed.get(name, getattr(record, name)) for name in names}
+    odd = {name: None for name, count in counts.items() if count != _count(count)}
+    if isinstance(record, UsageReported) and (record.cost_usd or 0.0) < 0:
+        odd["cost_usd"] = None
+    return odd
 
 
 def _count(count: int | None) -> int | None:

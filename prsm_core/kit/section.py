@@ -11,11 +11,11 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from prsm_core.domain.models import ModelInfo
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 Parser = Callable[[str, Any], Any]
@@ -25,8 +25,7 @@ It raises ConfigError, with the place, for a value that is wrong.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Record, frozen=True):
     """A parser, with what its key means for people, and the JSON Schema of its values.
 
     The schema of the parsers of this project is known.
@@ -80,7 +79,7 @@ def parse_url(where: str, value: Any) -> str:
     if not _is_server_url(address):
         raise ConfigError(
             f"{where}: the address of a server is needed, not {value!r}",
-            hint="Write it in full, such as `https://host.example/v1`.",
+            hint="write it in full, such as `https://host.example/v1`",
         )
     return address
 

@@ -21,5 +21,5 @@ def require_folder(name: str, folder: str | None) -> None:
     if folder is not None and not Path(folder).is_dir():
         raise ProcessError(
             f"{name} was not started: there is no folder {folder}",
-            hint="Its working folder was removed or never existed; give one that exists.",
+            hint="its working folder was removed or never existed; give one that exists",
         )

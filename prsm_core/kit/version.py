@@ -150,7 +150,7 @@ class VersionRange:
         if numbers is not None and numbers < self.oldest:
             raise ProviderNotAvailableError(
                 f"{self.program} {version} is too old: this plugin needs {_dotted(self.oldest)}",
-                hint=f"Install a newer one with `{self.install}`.",
+                hint=f"install a newer one with `{self.install}`",
             )
         return version
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.record import Record
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
@@ -23,8 +25,7 @@ NO_KNOT: frozenset[str] = frozenset()
 _ITSELF = ""  # the witness of a wait that is ready
 
 
-@dataclass(frozen=True, slots=True)
-class WaitFor:
+class WaitFor(Record, frozen=True):
     """One wait: any of `targets` can end it; `key` lets the owner tell its readiness."""
 
     targets: tuple[str, ...]
@@ -82,7 +83,8 @@ class WaitGraph:
 
     def unblock(self, agent: str) -> None:
         """Note that an agent moves again. Those that are dead because of it stay so until asked."""
-        self._forget(agent)
+        if agent in self._blocked:  # most that move have waited for nobody
+            self._forget(agent)
 
     def recheck(self, agents: Iterable[str]) -> frozenset[str]:
         """Look again at agents whose waits may have lost what satisfied them; return the knot.

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+from prsm_core.domain.record import Record
 from prsm_core.permissions.within import is_within
 
 LARGEST = 1 << 20  # bytes of a file that is read
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFiles:
+class WorkspaceFiles(Record, frozen=True):
     """The files of a workspace; paths are relative to `cwd`."""
 
     cwd: str

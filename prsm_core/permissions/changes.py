@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,7 @@ _WIDEST = 1000  # characters of a line that is kept
 _MOST = 1000  # differing lines in which what is the same is sought; more count as replaced
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Record, frozen=True, kw_only=True):
     """Lines that an edit adds and takes away, and how they read.
 
     `is_whole` tells that all of a file is written, and that what was in it before, if anything, is

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from prsm_core.domain.agents import PermissionMode
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 MAX_PART = 120  # characters of a command that a reason shows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSetting:
+class CommandSetting(Record, frozen=True, kw_only=True):
     """What the verdict on a command depends on beside its text."""
 
     mode: PermissionMode

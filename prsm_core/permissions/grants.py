@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permit:
+class Permit(Record, frozen=True, kw_only=True):
     """One grant: `command` is exact, None for a tool that is no shell."""
 
     agent_id: str

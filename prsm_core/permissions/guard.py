@@ -9,6 +9,7 @@ from hashlib import blake2b
 from os.path import normpath
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.permissions.polling import looks_up, only_reads
 from prsm_core.permissions.results import DENIED, Outcome
 
@@ -23,8 +24,7 @@ LOOK_SECONDS = 10.0  # who waits for so long between two looks does no more than
 EVERYWHERE = "/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class Shell(Record, frozen=True, kw_only=True):
     """A command, the folder it runs in, and the tree whose changes may change its result.
 
     Folders are absolute and without `..`; the workspace is one tree.
@@ -45,8 +45,7 @@ class Shell:
         return _digest(f"{self.cwd}\0{self.command.strip()}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Record, frozen=True):
     """A command that was let through and has not ended."""
 
     shell: Shell

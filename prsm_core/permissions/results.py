@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _UNIT = r"(?:ns|[µu]s|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|m|h|d|days?)"
 # No count of a thing, no line number and no size is among them: these are what a result says.
-_MASKS = re.compile(
-    "|".join(
-        (
-            # dates and times of day, also as seconds since 1970
-            r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d++)?)?"
-            r"(?:\s?(?:Z|[+-]\d\d:?\d\d))?",
-            r"\b\d{1,2}/\d{1,2}/\d{2,4}\b",
-            rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?(?:{_MONTH}\s{{1,2}}\d{{1,2}}"
-            rf"|\d{{1,2}}\s{_MONTH}(?!\s{{1,2}}\d{{1,2}}\b))\b(?:,?\s\d{{4}}\b)?",
-            r"(?<![\w:.])\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d++)?(?:\s?(?:AM|PM|UTC|GMT)\b)?(?![\w:])"
-            r"(?:\s\d{4}\b)?",
-            r"(?<![\w.])(?:1[5-9]|2\d)\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d++)?\b",
-            # durations
-            rf"(?<![\w.])(?:\d++(?:[.,]\d++)?\s?{_UNIT}(?![A-Za-z])[ :,]?|\d++(?:\.\d++)?[hm])+",
-            r"(?i:\b(?:time|took|elapsed|duration)\b\W{1,8})\d++(?:[.,:]\d++)*+"
-            rf"(?:\s?{_UNIT}(?![A-Za-z]))?",
-            # processes, addresses, and names made up for one run
-            r"(?i:\b(?:p?pid|pgid|process(?: group)?(?: id| pgid)?)\b\W{0,3}\d++)",
-            r"(?<=\bline )\d++: +\d++(?= [A-Z])",
-            r"==\d++==|(?<=\w)\[\d++\](?=[:\s]|$)|^\[\d++\][+-]?\s+\d++",
-            r"\b0x[0-9a-fA-F]{4,}",
-            r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
-            r"/(?:private/)?(?:var/)?tmp/[^\s'\",:;()\[\]<>]++|/var/folders/[^\s'\",:;()\[\]<>]++",
-            r"\btmp[._]?(?=[a-z_]*+[A-Z\d]|\w{8}\b)\w{6,12}\b|\bpytest-\d++",
-            r"(?<=\w)\.(?=[A-Za-z]*+\d|[a-z]*+[A-Z]|[A-Z]*+[a-z])(?=\w*[A-Z\d])[A-Za-z0-9]{6,10}\b",
-        )
-    ),
-    re.MULTILINE,
+_MASKS = "|".join(
+    (
+        # dates and times of day, also as seconds since 1970
+        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d++)?)?"
+        r"(?:\s?(?:Z|[+-]\d\d:?\d\d))?",
+        r"\b\d{1,2}/\d{1,2}/\d{2,4}\b",
+        rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?(?:{_MONTH}\s{{1,2}}\d{{1,2}}"
+        rf"|\d{{1,2}}\s{_MONTH}(?!\s{{1,2}}\d{{1,2}}\b))\b(?:,?\s\d{{4}}\b)?",
+        r"(?<![\w:.])\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d++)?(?:\s?(?:AM|PM|UTC|GMT)\b)?(?![\w:])"
+        r"(?:\s\d{4}\b)?",
+        r"(?<![\w.])(?:1[5-9]|2\d)\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d++)?\b",
+        # durations
+        rf"(?<![\w.])(?:\d++(?:[.,]\d++)?\s?{_UNIT}(?![A-Za-z])[ :,]?|\d++(?:\.\d++)?[hm])+",
+        r"(?i:\b(?:time|took|elapsed|duration)\b\W{1,8})\d++(?:[.,:]\d++)*+"
+        rf"(?:\s?{_UNIT}(?![A-Za-z]))?",
+        # processes, addresses, and names made up for one run
+        r"(?i:\b(?:p?pid|pgid|process(?: group)?(?: id| pgid)?)\b\W{0,3}\d++)",
+        r"(?<=\bline )\d++: +\d++(?= [A-Z])",
+        r"==\d++==|(?<=\w)\[\d++\](?=[:\s]|$)|^\[\d++\][+-]?\s+\d++",
+        r"\b0x[0-9a-fA-F]{4,}",
+        r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
+        r"/(?:private/)?(?:var/)?tmp/[^\s'\",:;()\[\]<>]++|/var/folders/[^\s'\",:;()\[\]<>]++",
+        r"\btmp[._]?(?=[a-z_]*+[A-Z\d]|\w{8}\b)\w{6,12}\b|\bpytest-\d++",
+        r"(?<=\w)\.(?=[A-Za-z]*+\d|[a-z]*+[A-Z]|[A-Z]*+[a-z])(?=\w*[A-Z\d])[A-Za-z0-9]{6,10}\b",
+    )
 )
 _MAY_BE_MASKED = re.compile(r"\d|tmp|\w\.[A-Za-z]{6}")  # most lines are not
 # How tools tell the status, or that nothing was written; the rest is the command's own.
@@ -69,8 +67,14 @@ def outcome_of(*, succeeded: bool, texts: tuple[str | None, ...], error: str | N
     return Outcome(blake2b(text, digest_size=16).digest(), status)
 
 
+@cache
+def _masks() -> re.Pattern[str]:
+    """Return what is masked, as a pattern: made with the first line that may hold any."""
+    return re.compile(_MASKS, re.MULTILINE)
+
+
 def _masked(line: str) -> str:
-    return (_MASKS.sub("*", line) if _MAY_BE_MASKED.search(line) else line).rstrip()
+    return (_masks().sub("*", line) if _MAY_BE_MASKED.search(line) else line).rstrip()
 
 
 def _failure(lines: list[str], error: str | None) -> str:

@@ -11,8 +11,7 @@ manager     what became of all of them          objects     import strings
 guard       calls what plugins have registered  hooks       which of them a plugin has
 fields      what a record's fields must be    values      … and what values must be
 surroundings  what is the process's own
-settings    how objects get theirs              output      what is printed meanwhile
-printing    what is printed later on
+settings    how objects get theirs              printing    what they print
 """
 
 from __future__ import annotations

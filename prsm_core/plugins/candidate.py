@@ -16,8 +16,8 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.fields import check_fields
 from prsm_core.plugins.hooks import brings_checks, implementations
-from prsm_core.plugins.output import beside_stdout
 from prsm_core.plugins.pins import core_version, satisfies
+from prsm_core.plugins.printing import stdout_while_loading
 from prsm_core.plugins.records import (
     HOOKS,
     WORDS,
@@ -84,7 +84,7 @@ class Candidate:
         thread = Thread(target=attempt._activate, daemon=True)
         # What ends the process at once cannot be caught: this is the last that is seen then.
         _log.debug("plugin %s of %s %s is loaded", self.name, self.distribution, self.version)
-        with undisturbed(self.name), beside_stdout(self.name, thread):
+        with undisturbed(self.name), stdout_while_loading(self.name, thread):
             thread.start()
             thread.join(seconds)
         if thread.is_alive():

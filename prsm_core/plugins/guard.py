@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.distributions import distribution_of
 from prsm_core.errors import PluginError, PrsmError
+from prsm_core.kit.background import resumed
 from prsm_core.loop.blame import note_module
 from prsm_core.loop.blocking import BlockedError
 from prsm_core.loop.interrupts import is_interrupt
@@ -159,7 +160,7 @@ class Guest:
         on_stuck: Callable[[], object] | None = None,
         passes: tuple[type[Exception], ...] = (),
     ) -> Stay:
-        """Guard the body, which calls it in the caller's own task, for at most so many seconds.
+        """Return what runs a call in the caller's own task, for at most so many seconds.
 
         For what has to begin and end in one task, which `within` does not; its arguments are the
         same. What swallows the cancellation keeps the task: `on_stuck` is called then.
@@ -193,9 +194,13 @@ class Calling:
         _trace: TracebackType | None,
     ) -> None:
         """End it; raise PluginFaultError for what is an error of the plugin."""
-        if error is None or isinstance(error, self._passes) or is_ours(error):
-            return
-        raise self._guest.failed(self._what, error) from error
+        if error is not None:
+            self.check(error)
+
+    def check(self, error: BaseException) -> None:
+        """Raise PluginFaultError for an error of the call that is the plugin's."""
+        if not (isinstance(error, self._passes) or is_ours(error)):
+            raise self._guest.failed(self._what, error) from error
 
 
 class Stay:
@@ -219,31 +224,33 @@ class Stay:
         self._clock = clock
         self._on_stuck = on_stuck
         self._calling = guest.calling(what, passes)
-        self._scope = asyncio.timeout(None)
-        self._timer: Timer | None = None
+        self._scope: asyncio.Timeout | None = None
 
-    async def __aenter__(self) -> Self:
-        """Begin the call."""
-        await self._scope.__aenter__()
-        self._timer = self._clock.call_later(self._seconds, self._expire)
-        return self
+    async def run(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Await `call()`; what never has to wait is done at once, and costs no timer.
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End it; raise PluginFaultError as `calling` does, TooLateError if it was cancelled."""
-        if self._timer is not None:
-            self._timer.cancel()
-        try:
+        Raises PluginFaultError as `calling` does, TooLateError if it was cancelled.
+        """
+        work = _awaited(call)
+        with self._calling:
             try:
-                self._calling.__exit__(kind, error, trace)
-            except PluginFaultError as fault:
-                await self._scope.__aexit__(type(fault), fault, fault.__traceback__)
-                raise
-            await self._scope.__aexit__(kind, error, trace)
+                pending = work.send(None)
+            except StopIteration as ended:
+                value: T = ended.value
+                return value
+        return await self._go_on(resumed(work, pending))
+
+    async def _go_on(self, work: Awaitable[T]) -> T:
+        """Await work that has begun, until its deadline."""
+        self._scope = asyncio.timeout(None)
+        try:
+            async with self._scope:
+                self._timer = self._clock.call_later(self._seconds, self._expire)
+                try:
+                    with self._calling:
+                        return await work
+                finally:
+                    self._timer.cancel()
         except TimeoutError as cancelled:
             if not self._scope.expired():
                 raise
@@ -251,20 +258,25 @@ class Stay:
 
     def check(self) -> None:
         """Raise TooLateError if it has ended, but after its deadline."""
-        if self._scope.expired():
+        if self._scope is not None and self._scope.expired():
             raise self._too_late()
 
     def _too_late(self) -> TooLateError:
         return TooLateError(self._guest, self._what, f"it did not end within {self._seconds:g} s")
 
     def _expire(self) -> None:
-        self._scope.reschedule(asyncio.get_running_loop().time())
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time())
         self._timer = self._clock.call_later(GRACE_SECONDS, self._stick)
 
     def _stick(self) -> None:
         _log.warning("%s does not end its %s, though it is cancelled", self._guest, self._what)
         if self._on_stuck is not None:
             self._on_stuck()
+
+
+async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
 
 
 def is_ours(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from prsm_core.errors import PluginError
 from prsm_core.loop.interrupts import is_interrupt
-from prsm_core.plugins.output import beside_stdout
+from prsm_core.plugins.printing import stdout_while_loading
 from prsm_core.plugins.records import one_line
 from prsm_core.plugins.surroundings import undisturbed
 
@@ -38,5 +38,5 @@ def load_object(reference: object, *, plugin: str) -> Any:
 
 
 def _imported(module: str, plugin: str) -> Any:
-    with undisturbed(plugin), beside_stdout(plugin):
+    with undisturbed(plugin), stdout_while_loading(plugin):
         return importlib.import_module(module)

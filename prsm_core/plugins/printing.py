@@ -1,6 +1,7 @@
-"""Stdout belongs to the command while plugins work: what they print is told on stderr.
+"""Stdout belongs to the command: what plugins print is told on stderr.
 
-What they print while they are loaded is told by `output`: there the plugin is known.
+One object stands in for `sys.stdout` while their code runs: as they are loaded, where the plugin is
+known, and as they work, where the stack tells whose code it is.
 """
 
 from __future__ import annotations
@@ -8,21 +9,50 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prsm_core.loop.blame import place_of_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
     from prsm_core.loop.blame import Place
 
+    Take = Callable[[str, FrameType], bool]  # whether a text is dealt with; else it is written
+
 STDOUT, STDERR = 1, 2
-SHOWN = 2000  # characters of a line
+SHOWN = 2000  # characters: of a line, or of what one plugin prints while it is loaded
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stdout_while_loading(plugin: str, thread: threading.Thread | None = None) -> Iterator[None]:
+    """Log what is printed meanwhile as a warning that names the plugin; stdout gets nothing of it.
+
+    That goes for `sys.stdout`, for the descriptor below it and for programs that inherit it. If
+    `thread` goes on afterwards, its part of `sys.stdout` stays cut off.
+    """
+    stream, loading = sys.stdout, _Loading(plugin, thread)
+    stand_in = _StandIn(stream, loading.take, is_terminal=True)
+    with os.fdopen(os.memfd_create("printed"), "r+", encoding="utf-8", errors="replace") as file:
+        with ExitStack() as stack:
+            if sys.__stdout__ is not None:  # else descriptor 1 is not this process's stdout
+                stack.enter_context(_descriptor_leads_to(file.fileno()))
+            sys.stdout = stand_in
+            try:
+                yield
+            finally:
+                is_kept = sys.stdout is stand_in
+                sys.stdout = stand_in if thread and thread.is_alive() else stream
+                printed = loading.end()
+                if not is_kept:
+                    _log.warning("plugin %s changed sys.stdout as it was loaded: put back", plugin)
+        file.seek(0)
+        _tell_loading(plugin, printed + file.read(SHOWN))
 
 
 @contextmanager
@@ -37,7 +67,7 @@ def stdout_kept() -> Iterator[TextIO]:
         out = stream
         if _leads_to_stdout(stream):  # else it is held in memory, and there is no other way to it
             out = stack.enter_context(_moved(stream))
-        stack.enter_context(_replaced(_Told(stream)))
+        stack.enter_context(_replaced(_Working()))
         yield out
 
 
@@ -48,54 +78,169 @@ def stdout_shared(owner: str | None) -> Iterator[None]:
     For a frontend of a plugin, which has stdout for itself and may do with it what it likes: what
     goes to the descriptor is not looked at.
     """
-    with _replaced(_Told(sys.stdout, owner, is_shared=True)):
+    with _replaced(_Working(owner, is_shared=True)):
         yield
+
+
+class _StandIn:
+    """What `sys.stdout` is meanwhile; all that it does not do itself the stream below does.
+
+    A text that `take` does not deal with is written. Who keeps it writes to the stream afterwards.
+    """
+
+    def __init__(self, stream: Any, take: Take, *, is_terminal: bool) -> None:
+        self._stream = stream
+        self._take = take
+        self._is_terminal = is_terminal  # what is written here may get there
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Have the text dealt with, or write it."""
+        self._put(text, sys._getframe(1))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of them."""
+        for line in lines:
+            self._put(line, sys._getframe(1))
+
+    def _put(self, text: str, frame: FrameType) -> None:
+        if not self._take(text, frame) and self._stream is not None:
+            self._stream.write(text)
+
+    def isatty(self) -> bool:
+        """Return whether colours and the like have a place here."""
+        return bool(self._is_terminal and self._stream is not None and self._stream.isatty())
+
+
+class _Loading:
+    """Keeps what a plugin prints while it is loaded; tells what its thread prints too late."""
+
+    def __init__(self, plugin: str, thread: threading.Thread | None) -> None:
+        self._plugin = plugin
+        self._thread = thread
+        self._printed: list[str] | None = []  # None: the loading is over
+
+    def take(self, text: str, _: FrameType) -> bool:
+        """Keep the text, or tell it."""
+        if self._printed is not None:
+            self._printed.append(text)
+        elif threading.current_thread() is self._thread:
+            _tell_loading(self._plugin, text)
+        else:
+            return False
+        return True
+
+    def end(self) -> str:
+        """Return what was kept, and keep no more."""
+        printed, self._printed = self._printed, None
+        return "".join(printed or ())
+
+
+class _Working:
+    """Tells what is printed a line at a time, with the plugin whose code does it.
+
+    With `is_shared` only plugins' code of others than the `owner` is told.
+    """
+
+    def __init__(self, owner: str | None = None, *, is_shared: bool = False) -> None:
+        self._owner = owner
+        self.is_shared = is_shared
+        self._lines: dict[str, str] = {}  # begun, by who writes them
+        self._is_over = False
+
+    def take(self, text: str, frame: FrameType) -> bool:
+        """Tell the lines that end with the text."""
+        place = None if self._is_over else place_of_frame(frame)
+        if self._is_over or (self.is_shared and not self._is_foreign(place)):
+            return False
+        whose = "something" if place is None or not place.is_plugin else str(place)
+        *lines, begun = (self._lines.pop(whose, "") + text).split("\n")
+        if begun:
+            self._lines[whose] = begun[:SHOWN]
+        for line in lines:
+            _tell_line(whose, line)
+        return True
+
+    def end(self) -> None:
+        """Tell what was begun; from now on nothing is dealt with."""
+        self._is_over = True
+        for whose, begun in self._lines.items():
+            _tell_line(whose, begun)
+        self._lines.clear()
+
+    def _is_foreign(self, place: Place | None) -> bool:
+        return place is not None and place.is_plugin and place.owner != self._owner
 
 
 @contextmanager
-def _replaced(told: _Told) -> Iterator[None]:
-    before, sys.stdout = sys.stdout, told
+def _replaced(working: _Working) -> Iterator[None]:
+    before = sys.stdout
+    sys.stdout = stand_in = _StandIn(before, working.take, is_terminal=working.is_shared)
     try:
         yield
     finally:
-        if sys.stdout is told:
+        if sys.stdout is stand_in:
             sys.stdout = before
-        told.end()
+        working.end()
 
 
 @contextmanager
 def _moved(stream: TextIO) -> Iterator[TextIO]:
     """Let descriptor 1 lead to stderr, and yield a stream to where it led."""
-    stream.flush()
-    kept = os.dup(STDOUT)
+    encoding, errors = stream.encoding or "utf-8", stream.errors or "strict"
+    with (
+        _aside() as aside,
+        _descriptor_leads_to(aside) as kept,
+        open(kept, "w", encoding=encoding, errors=errors, closefd=False) as out,
+    ):
+        yield out
+
+
+@contextmanager
+def _aside() -> Iterator[int]:
+    """Yield the descriptor of stderr, or of nowhere where that is closed."""
     try:
-        _lead_aside()
-        with _opened(kept, stream) as out:
-            yield out
+        os.fstat(STDERR)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            yield nowhere
+        finally:
+            os.close(nowhere)
+    else:
+        yield STDERR
+
+
+@contextmanager
+def _descriptor_leads_to(target: int) -> Iterator[int]:
+    """Let descriptor 1 lead elsewhere; yield one that leads where it led.
+
+    One that is closed stays so, and leads nowhere meanwhile: `target` is yielded.
+    """
+    streams = {sys.stdout, sys.__stdout__} - {None}
+    _flush(streams)
+    try:
+        kept = os.dup(STDOUT)
+    except OSError:
+        yield target
+        return
+    try:
+        os.dup2(target, STDOUT)
+        yield kept
     finally:
-        for written in (stream, sys.__stdout__):
-            with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
-                written.flush()  # type: ignore[union-attr]
+        _flush(streams)
         os.dup2(kept, STDOUT)
         os.close(kept)
 
 
-@contextmanager
-def _opened(descriptor: int, like: TextIO) -> Iterator[TextIO]:
-    """Yield a text stream to a descriptor, which it does not close."""
-    encoding, errors = like.encoding or "utf-8", like.errors or "strict"
-    with open(descriptor, "w", encoding=encoding, errors=errors, closefd=False) as out:
-        yield out
-
-
-def _lead_aside() -> None:
-    """Let descriptor 1 lead to stderr, or nowhere where that is closed."""
-    try:
-        os.dup2(STDERR, STDOUT)
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, STDOUT)
-        os.close(nowhere)
+def _flush(streams: set[Any]) -> None:
+    for stream in streams:
+        # What cannot be written stays in the stream: whoever writes next is told.
+        with suppress(OSError, ValueError):
+            stream.flush()
 
 
 def _leads_to_stdout(stream: Any) -> bool:
@@ -105,60 +250,12 @@ def _leads_to_stdout(stream: Any) -> bool:
         return False
 
 
-class _Told:
-    """What `sys.stdout` is meanwhile; all that it does not do itself the stream below does.
-
-    With `is_shared` only plugins' code of others than the `owner` is told, the rest is written.
-    Who keeps it writes to the stream afterwards.
-    """
-
-    def __init__(self, stream: Any, owner: str | None = None, *, is_shared: bool = False) -> None:
-        self._stream = stream
-        self._owner = owner
-        self._is_shared = is_shared
-        self._lines: dict[str, str] = {}  # begun, by who writes them
-        self._is_over = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Tell what is written, a line at a time, or write it."""
-        self._take(text, sys._getframe(1))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of them."""
-        for line in lines:
-            self._take(line, sys._getframe(1))
-
-    def _take(self, text: str, frame: FrameType) -> None:
-        place = None if self._is_over else place_of_frame(frame)
-        if self._is_over or (self._is_shared and not self._is_foreign(place)):
-            self._stream.write(text)
-            return
-        whose = "something" if place is None or not place.is_plugin else str(place)
-        *lines, begun = (self._lines.pop(whose, "") + text).split("\n")
-        if begun:
-            self._lines[whose] = begun[:SHOWN]
-        for line in lines:
-            _tell(whose, line)
-
-    def isatty(self) -> bool:
-        """Return whether colours and the like have a place here."""
-        return bool(self._is_shared and self._stream.isatty())
-
-    def end(self) -> None:
-        """Tell what was begun; from now on all is written."""
-        self._is_over = True
-        for whose, begun in self._lines.items():
-            _tell(whose, begun)
-        self._lines.clear()
-
-    def _is_foreign(self, place: Place | None) -> bool:
-        return place is not None and place.is_plugin and place.owner != self._owner
+def _tell_loading(plugin: str, text: str) -> None:
+    told = " ".join(text.split())[:SHOWN]
+    if told:
+        _log.warning("plugin %s printed while it was loaded: %s", plugin, told)
 
 
-def _tell(whose: str, line: str) -> None:
+def _tell_line(whose: str, line: str) -> None:
     if line.strip():
         _log.warning("%s printed: %s", whose, line[:SHOWN])

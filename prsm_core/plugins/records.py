@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -47,8 +47,7 @@ class PluginState(StrEnum):
     INCOMPATIBLE = "incompatible"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginRecord:
+class PluginRecord(Record, frozen=True, kw_only=True):
     """One plugin as `prsm plugins` shows it; `error` says why it is not active."""
 
     name: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -35,8 +36,7 @@ _BEFORE: Mapping[type, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithSettings:
+class WithSettings(Record, frozen=True, kw_only=True):
     """A factory, check or score function that is called with its settings as the last argument.
 
     Attributes:

@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +22,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "SIGURG", "SIGPIPE", "SIGW
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Belonging:
+class _Belonging(Record, frozen=True):
     """Something that a process has once: what it is called, how to get it and to put it back."""
 
     name: str

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from prsm_core.domain.record import Record
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+
+class Kind(Record, frozen=True):
     """What a value must be: in words, and as a test."""
 
     words: str
@@ -71,7 +71,9 @@ TEXTS = many(TEXT)
 
 def first_problem(value: object, table: Table) -> str | None:
     """Return what is wrong with a value, for people; None if nothing is."""
-    fields = table.get(type(value)) or _of_base(value, table)
+    fields = table.get(type(value))
+    if fields is None:
+        fields = _of_base(value, table)
     if fields is None:
         names = " or ".join(cls.__name__ for cls in table)
         return f"a {type(value).__name__}, which is no {names}"

@@ -3,14 +3,14 @@
 Only the providers, the store, the clock, the sinks and the person are simulated. Everything that
 happens is drawn from one seed, so that a seed that fails fails again.
 
-plan     what a simulation is asked for        shape      the limits and delays of one run
-faults   what may go wrong, and the dice: when
-mind     what an agent wants to do next        model      how it streams, calls and misbehaves
-person   kills, prompts, answers               store      a slow store that can crash
-past     what ended lives still do
-world    builds the engine and runs it         outcome    what came of it, and the log's digest
-rules    what must hold                        watch      checks it while the run goes on
-knots    deadlocks by the definition           ledger     checks what the run left behind
-jobs     many seeds, in several processes      report     what is read of them
-spending whether budgets hold
+plan         what a simulation is asked for    shape      the limits and delays of one run
+faults       what may go wrong, and the dice: when
+behaviour    what an agent wants to do next    model      how it streams, calls and misbehaves
+person       kills, prompts, answers           store      a slow store that can crash
+stale_lives  what ended lives still do
+world        builds the engine and runs it     outcome    what came of it, and the log's digest
+rules        what must hold                    watch      checks it while the run goes on
+knots        deadlocks by the definition       ledger     checks what the run left behind
+jobs         many seeds, in several processes  report     what is read of them
+spending     whether budgets hold
 """

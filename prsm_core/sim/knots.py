@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.calls import Call
+    from prsm_core.engine.turns.call import Call
+    from prsm_core.messaging.router import MessageRouter
 
 _WAITING = frozenset(
     {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
@@ -49,10 +50,12 @@ class Beginnings:
 class Observer:
     """Sees who waits for what, by the records and the mailboxes."""
 
-    def __init__(self, manager: AgentManager, beginnings: Beginnings) -> None:
+    def __init__(
+        self, manager: AgentManager, router: MessageRouter, beginnings: Beginnings
+    ) -> None:
         self._manager = manager
         self._beginnings = beginnings
-        self._router = manager.runtime.router
+        self._router = router
 
     def blocked(self) -> dict[str, list[SeenWait]]:
         """Return the waits of all agents that do nothing but wait."""
@@ -119,20 +122,21 @@ class Observer:
             and numbers[message.message_id] >= since
             for message in self._router.unread(record.agent_id)
         )
-        return SeenWait("a child", is_there or not child.is_live, (child.agent_id,))
+        return SeenWait("a child", is_there or child.has_ended, (child.agent_id,))
 
     def _end_of(self, child: AgentRecord) -> SeenWait:
-        return SeenWait("a child's end", not child.is_live, (child.agent_id,))
+        return SeenWait("a child's end", child.has_ended, (child.agent_id,))
 
     def _any_message(self, record: AgentRecord, *, timed: bool = False) -> SeenWait:
         parent_id = record.descriptor.parent_id
-        targets = [child for child in record.children if self._manager.roster.get(child).is_live]
+        roster = self._manager.roster
+        targets = [child for child in record.children if not roster.get(child).has_ended]
         is_there = (
             any(_is_news(record, m) for m in self._router.unread(record.agent_id))
             or bool(record.reminders)
             or (parent_id is None and not targets)
         )
-        if parent_id is not None and self._manager.roster.get(parent_id).is_live:
+        if parent_id is not None and not roster.get(parent_id).has_ended:
             targets.append(parent_id)
         return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
 

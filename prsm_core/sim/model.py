@@ -23,8 +23,8 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession
-from prsm_core.sim.mind import Mind
-from prsm_core.sim.past import call_late
+from prsm_core.sim.behaviour import Behaviour
+from prsm_core.sim.stale_lives import call_late
 
 if TYPE_CHECKING:
     import random
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         ProviderServices,
         SessionRequest,
     )
+    from prsm_core.sim.behaviour import Request, Society
     from prsm_core.sim.faults import FaultDice
-    from prsm_core.sim.mind import Request, Society
     from prsm_core.sim.rules import Findings
 
 QUEUE = 1000  # events that the engine has not taken yet
@@ -61,7 +61,7 @@ class ModelCrashError(Exception):
 
 
 class SimProvider(Provider):
-    """Gives every agent a mind of its own."""
+    """Gives every agent a behaviour of its own."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class SimProvider(Provider):
         self.faults = faults
         self.findings = findings
         self.services = services
-        self.minds: dict[str, Mind] = {}
+        self.behaviours: dict[str, Behaviour] = {}
         self.calls = 0
         self.lingering = 0  # sessions that do not let go just now
         self._working: set[SimSession] = set()
@@ -115,17 +115,17 @@ class SimProvider(Provider):
         lives = self._lives[request.agent_id]
         if host in lives:
             return
-        for past in lives:
+        for stale in lives:
             if self.faults.strikes("stale", 0.7):
                 self.services.start_soon(
-                    self._haunt, past, request, name=f"a past life of {request.name}"
+                    self._use_stale, stale, request, name=f"a stale life of {request.name}"
                 )
         lives.append(host)
 
-    async def _haunt(self, past: AgentHost, request: SessionRequest) -> None:
+    async def _use_stale(self, host: AgentHost, request: SessionRequest) -> None:
         for _ in range(self.dice.randint(1, 4)):
             await self.pause(2.0)
-            await call_late(past, request, self.dice, self.findings)
+            await call_late(host, request, self.dice, self.findings)
 
     async def linger(self) -> None:
         """Take long to close, and do not listen to whoever wants it sooner."""
@@ -169,7 +169,9 @@ class SimSession(ProviderSession):
         self.provider = provider
         self.request = request
         self.host = host
-        self.mind = provider.minds.setdefault(request.agent_id, Mind(provider.society))
+        self.behaviour = provider.behaviours.setdefault(
+            request.agent_id, Behaviour(provider.society)
+        )
         self.reusable = provider.dice.random() < 0.9
         self.resume_token = request.resume_token
         dice = provider.dice  # some clients cut off what takes long
@@ -214,7 +216,7 @@ class _Turn:
         self._strikes = session.provider.faults.strikes
         self._tasks: list[BackgroundTask] = []
         message = context.current_message
-        session.mind.wake(None if message is None else message.content)
+        session.behaviour.wake(None if message is None else message.content)
         self._is_over = False
         self._is_honest = True  # it has told nothing that makes the engine believe it rests
         self._play = self._start(self._run)
@@ -225,7 +227,7 @@ class _Turn:
         self._provider.rests(self._session)
         self._play.cancel()
         if self._strikes("late", 0.1):
-            self._start(self._call_late, self._session.mind.random_request())
+            self._start(self._call_late, self._session.behaviour.random_request())
         else:
             for task in self._tasks:
                 task.cancel()
@@ -253,13 +255,13 @@ class _Turn:
 
     async def _run(self) -> None:
         self._work()
-        mind = self._session.mind
+        behaviour = self._session.behaviour
         tools = frozenset(spec.name for spec in self._session.host.tools)
         while True:
             await self._think()
             if await self._misbehave():
                 return
-            requests = mind.next_response(tools)
+            requests = behaviour.next_response(tools)
             if not requests or await self._respond(requests):
                 break
         await self._end()
@@ -336,7 +338,7 @@ class _Turn:
         outcome = await self._session.host.call_tool(
             name, arguments, call_id=call_id, patience_s=self._session.patience_s
         )
-        self._session.mind.learn(outcome)
+        self._session.behaviour.learn(outcome)
         if "token" in (outcome.data or {}):
             self.confuse()  # the call still waits; after a silence all seems to
         if not answered.done():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.agents.prompting import DELIVERIES, prompt_agent
+from prsm_core.engine.agents.prompting import DELIVERIES
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Person:
         await self._meddle(self._dice.choice(records))
 
     def _answer(self) -> None:
-        for request in self._engine.runtime.desk.requests():
+        for request in self._engine.requests.waiting():
             if self._dice.random() < 0.5:
                 answer: dict[str, Any] = {"verdict": self._dice.choice(("once", "deny"))}
                 if request.kind == "question":
                     answer = {"choices": [], "text": "do as you like"}
-                self._engine.runtime.desk.resolve(request.request_id, request.kind, answer)
+                self._engine.requests.resolve(request.request_id, request.kind, answer)
 
     async def _meddle(self, record: AgentRecord) -> None:
         manager, roll = self._engine.manager, self._dice.random()
@@ -62,6 +62,7 @@ class Person:
         if roll < 0.4 and (not is_master or roll < 0.03):
             await manager.kill_agent(record.agent_id, "killed by the user")
         elif roll < 0.8:
-            await prompt_agent(manager, record.agent_id, "hurry up", self._dice.choice(DELIVERIES))
+            delivery = self._dice.choice(DELIVERIES)
+            await self._engine.prompting.prompt(record.agent_id, "hurry up", delivery)
         elif not is_master:
             await manager.restart_agent(record.agent_id, "try again")

@@ -90,7 +90,7 @@ class Watch:
         """Watch an engine, and be asked before it acts on a knot."""
         self._engine, self._store = engine, store
         manager = engine.manager
-        self._observer = Observer(manager, self.facts.beginnings)
+        self._observer = Observer(manager, engine.router, self.facts.beginnings)
         resolve = manager.detector.on_knot
 
         def act(agents: frozenset[str], by_sweep: bool) -> None:
@@ -273,13 +273,13 @@ class Watch:
         return "the run" if agent is None else agent.name
 
     def _wall_time(self) -> float:
-        return 0.0 if self._engine is None else self._engine.runtime.clock.time()
+        return 0.0 if self._engine is None else self._engine.clock.time()
 
     def _alive(self) -> frozenset[str]:
         if self._engine is None:
             return frozenset()
         records = self._engine.manager.roster.records()
-        return frozenset(record.agent_id for record in records if record.is_live)
+        return frozenset(record.agent_id for record in records if not record.has_ended)
 
     def _knot(self, agents: frozenset[str], *, by_sweep: bool) -> None:
         if self._observer is None:
@@ -310,7 +310,7 @@ class Watch:
         for record in engine.manager.roster.records():
             self._findings.check(
                 "results",
-                not (record.state.is_terminal and record.is_live),
+                record.has_ended or not record.state.is_terminal,
                 f"{record.descriptor.name} has ended, and nobody was told",
             )
         blocked = observer.blocked()
@@ -326,10 +326,12 @@ class Watch:
             self._check_blocked(engine, agent)
 
     def _check_slots(self, engine: OrchestrationEngine) -> None:
-        slots = engine.runtime.slots
+        slots = engine.slots
         manager = engine.manager
         sessions = [manager.lives.session_of(r.agent_id) for r in manager.roster.records()]
-        holders = [session for session in sessions if session is not None and session.holds_slot]
+        holders = [
+            session for session in sessions if session is not None and session.life.holds_slot
+        ]
         self._findings.check(
             "slots",
             len(holders) == slots.in_use <= slots.limit,
@@ -342,12 +344,12 @@ class Watch:
         session = engine.manager.lives.session_of(agent_id)
         self._findings.check(
             "slots",
-            session is not None and not session.holds_slot,
+            session is not None and not session.life.holds_slot,
             f"{name} waits and holds a slot",
         )
         if record.claimed_result is not None:
             return  # it reads nothing any more
-        unread = {message.message_id for message in engine.runtime.router.unread(agent_id)}
+        unread = {message.message_id for message in engine.router.unread(agent_id)}
         self._findings.check(
             "mailboxes",
             unread == self.facts.inboxes[life].keys(),

@@ -22,15 +22,15 @@ from prsm_core.errors import AgentSpawnError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.permissions import build_broker
+from prsm_core.sim.behaviour import Society
 from prsm_core.sim.faults import FaultDice
 from prsm_core.sim.ledger import check_ended, check_ledger
-from prsm_core.sim.mind import Society
 from prsm_core.sim.model import ModelCrashError, SimProvider
 from prsm_core.sim.outcome import Outcome, digest
-from prsm_core.sim.past import PastLives, check_marks
 from prsm_core.sim.person import Person
 from prsm_core.sim.rules import Findings
 from prsm_core.sim.shape import Shape
+from prsm_core.sim.stale_lives import StaleLives, check_marks
 from prsm_core.sim.store import CRASHED, SimStore
 from prsm_core.sim.watch import Watch
 from prsm_core.testing.fake_clock import FakeClock
@@ -76,7 +76,7 @@ class World:
         self._clock = FakeClock(on_jump=self._before_jump)
         self._watch = Watch(findings, self._shape)
         self._ledger = MemoryLedger()
-        self._past = PastLives(self._faults, findings, self._dice, self._clock)
+        self._stale = StaleLives(self._faults, findings, self._dice, self._clock)
         self._is_interrupted = False  # the present engine, by the user
         self._is_broken = False  # a rule did not hold: the run is taken down
         self._playing: asyncio.Task[Any] | None = None
@@ -137,22 +137,21 @@ class World:
             self._ledger,
             self._clock,
             self._dice,
-            (self._watch, self._past),
+            (self._watch, self._stale),
             slowest_s=self._shape.commit_s,
             crash_at=crash_at,
             tell_at=interrupt_at,
         )
         engine = OrchestrationEngine(self._config(store))
-        engine.manager.retry = RetryPolicy(rng=self._dice)
         self._watch.attach(engine, store)
-        self._past.attach(engine, store)
+        self._stale.attach(engine, store)
         person = Person(engine, self._shape, self._dice, self._clock)
         async with _running(store.run()):
             try:
                 async with (
                     engine,
                     _running(person.run()),
-                    _running(self._past.run()),
+                    _running(self._stale.run()),
                     _running(self._interrupt(engine, store)),
                 ):
                     await self._play_runs(engine, store)
@@ -161,7 +160,7 @@ class World:
                     raise
             await self._until_let_go(engine)
         self._watch.detach()
-        self._past.detach()
+        self._stale.detach()
         if store.crashed.is_set():
             self._crashed_run = next(reversed(self._ledger.tables["runs"]), "")
         elif not self._is_broken:
@@ -233,6 +232,7 @@ class World:
             clock=self._clock,
             ids=Ids(self._clock.time, self._dice),
             state_dir=Path(self._folder),
+            retry=RetryPolicy(rng=self._dice),
             sinks=[
                 EventSinkSpec(name=f"sink{n}", summary="simulated", maxsize=50, factory=self._sink)
                 for n in range(self._shape.sinks)
@@ -277,20 +277,20 @@ class World:
 
     def _check_engine(self, engine: OrchestrationEngine) -> None:
         """Check that a closed engine has let go of everything."""
-        manager, runtime = engine.manager, engine.runtime
+        manager = engine.manager
         records = manager.roster.records()
         left = {
-            "requests": len(runtime.desk.requests()),
-            "slots": runtime.slots.in_use,
+            "requests": len(engine.requests.waiting()),
+            "slots": engine.slots.in_use,
             "sessions": len(manager.lives.running()),
         }
         if not self._is_interrupted:  # else the agents stay as they were, for a resume
             left |= {
                 "waits": len(manager.detector.graph.blocked),
                 "mailboxes": sum(
-                    runtime.router.is_registered(record.agent_id) for record in records
+                    engine.router.is_registered(record.agent_id) for record in records
                 ),
-                "live agents": sum(record.is_live for record in records),
+                "live agents": sum(not record.has_ended for record in records),
             }
         for what, count in left.items():
             self._findings.check("leftovers", not count, f"{count} {what} are left")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import json.encoder
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _plain(value: object) -> object:
@@ -17,13 +21,37 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-# Built once: json.dumps with arguments makes a new encoder for every call.
-encode = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
-).encode
-encode_canonical = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_plain
-).encode
+def _encoder(*, sort_keys: bool = False) -> Callable[[object], str]:
+    """Return what `json` makes for every text, made once: most values are smaller than it.
+
+    It is the encoder in C without its watch over circles, which is made for one text. A value too
+    deep for it may be a circle: `json` says which. Without that encoder, `json` does it all.
+    """
+    whole = json.JSONEncoder(
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+        sort_keys=sort_keys,
+        default=_plain,
+    ).encode
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return whole
+    # watch, default, texts, indent, separators, then: sort keys, skip keys, allow NaN
+    quote = json.encoder.encode_basestring
+    pieces = make(None, _plain, quote, None, ":", ",", sort_keys, False, False)
+
+    def encode(value: object) -> str:
+        try:
+            return "".join(pieces(value, 0))
+        except RecursionError:
+            return whole(value)
+
+    return encode
+
+
+encode = _encoder()
+encode_canonical = _encoder(sort_keys=True)
 decode = json.loads
 
 

@@ -67,7 +67,7 @@ class LedgerLock:
     def _stuck(self) -> StoreError:
         return StoreError(
             f"another process holds {self._path}; waited {self._timeout_s:g} seconds at most",
-            hint=f"See who holds it (fuser {self._path}); continue or end that process.",
+            hint=f"see who holds it (fuser {self._path}); continue or end that process",
             code="locked",
         )
 
@@ -88,9 +88,9 @@ def to_store_error(error: Exception, doing: str) -> StoreError:
         return StoreError(error.message, hint=error.hint, code=error.code)
     text = f"{doing}: {error}"
     if isinstance(error, sqlite3.IntegrityError) and "NOT NULL" not in str(error):
-        return StoreError(text, hint="An id is used twice or names nothing.", code="conflict")
+        return StoreError(text, hint="an id is used twice or names nothing", code="conflict")
     if isinstance(error, sqlite3.OperationalError | OSError):
-        return StoreError(text, hint="Check the disk: space, permissions, health.")
+        return StoreError(text, hint="check the disk: space, permissions, health")
     return StoreError(text, code="unfit")  # what was to be written is at fault, not the ledger
 
 
@@ -159,7 +159,7 @@ def sqlite_version() -> str:
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise StoreError(
             f"SQLite {sqlite3.sqlite_version} is too old: the ledger uses STRICT tables",
-            hint="Use a Python built with SQLite 3.37 or later.",
+            hint="use a Python built with SQLite 3.37 or later",
         )
     return sqlite3.sqlite_version
 

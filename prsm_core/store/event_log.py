@@ -12,12 +12,13 @@ from prsm_core.store.codec import decode, encode
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
 
 PAGE = 256
+_AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
 
 _INSERT = (
     "INSERT INTO events (session_id, seq, ts, run_id, agent_id, type, data)"
@@ -69,6 +70,29 @@ def read_page(
         query, values = f"{query} AND agent_id = ?", [*values, agent]
     rows = conn.execute(f"{query} ORDER BY seq LIMIT {PAGE}", values)
     return [_to_event(row) for row in rows]
+
+
+def read_last(
+    conn: sqlite3.Connection,
+    session_id: str,
+    agent: str,
+    *,
+    kinds: Collection[str],
+    limit: int,
+    before: int | None,
+) -> list[Event]:
+    """Return the agent's last events of these kinds with seq < `before`, in order.
+
+    The index of an agent's events is read from its end, so that what came long before costs
+    nothing.
+    """
+    marks = ", ".join("?" * len(kinds))
+    rows = conn.execute(
+        f"{_SELECT} WHERE session_id = ? AND agent_id = ? AND seq < ? AND type IN ({marks})"
+        " ORDER BY seq DESC LIMIT ?",
+        (session_id, agent, _AFTER_ALL if before is None else before, *kinds, limit),
+    )
+    return [_to_event(row) for row in rows][::-1]
 
 
 def record(conn: WritingConnection, step: Step, events: Sequence[Event]) -> bool:

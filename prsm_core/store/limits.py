@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from prsm_core.domain.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreLimits:
+class StoreLimits(Record, frozen=True, kw_only=True):
     """Bounds of an open store; the defaults suit every run."""
 
     max_pending: int = 1024  # queued steps; submitters beyond it wait

@@ -37,7 +37,7 @@ def check_version(conn: sqlite3.Connection, newest: int) -> int:
     if tables and application != APPLICATION_ID:
         raise StoreError(
             "the file is an SQLite database, but not a ledger of PRSM",
-            hint="Give the path of a ledger, or of a file that does not exist yet.",
+            hint="give the path of a ledger, or of a file that does not exist yet",
             code="not_a_ledger",
         )
     if version > newest:
@@ -72,6 +72,6 @@ def require_current(conn: sqlite3.Connection) -> None:
     if version < newest:
         raise StoreError(
             f"the ledger has version {version}, reading needs version {newest}",
-            hint="Open it once for writing (any run does); that upgrades it.",
+            hint="open it once for writing (any run does); that upgrades it",
             code="older_ledger",
         )

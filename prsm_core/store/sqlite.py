@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self,
 
 from prsm_core.config import private_dir
 from prsm_core.errors import StoreError
-from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
+from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import apply_step
 from prsm_core.store.limits import StoreLimits
+from prsm_core.store.picture import read_picture
 from prsm_core.store.reader import Reader
 from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_NOTHING = Picture(seq=0, run=None, agents=(), requests=(), unread=(), turns=(), contexts={})
 
 
 class _Threads(NamedTuple):
@@ -110,6 +113,25 @@ class SqliteStore(Store):
             if not follow:
                 return
             await self._tail.wait(count)
+
+    async def last_events(
+        self,
+        session_id: str,
+        agent: str,
+        *,
+        kinds: Collection[str],
+        limit: int,
+        before: int | None = None,
+    ) -> Sequence[Event]:
+        """Return the agent's last events of these kinds before `before`, however many there are."""
+        return await self._read(
+            event_log.read_last, session_id, agent, kinds=kinds, limit=limit, before=before
+        )
+
+    async def picture(self, session_id: str) -> Picture:
+        """Return the session as of one event; empty in a ledger that is yet to be made."""
+        found = await self._read(read_picture, session_id)
+        return found[0] if found else _NOTHING
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""

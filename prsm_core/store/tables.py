@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Count, Insert, Merge, Of, Place, Total, Update
+from prsm_core.domain.rows import Insert, Merge, Of, Place, Total, Update
 from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from prsm_core.domain.rows import Given, Ledger, Row, Values
+    from prsm_core.domain.rows import Computed, Count, Given, Ledger, Row, Values
 
 _JSON = {
     "runs": frozenset({"outcome"}),
@@ -33,13 +33,13 @@ _JSON = {
     "messages": frozenset({"context_json"}),
 }
 _NONE: frozenset[str] = frozenset()
-_COMPUTED = frozenset({Of, Count})
 _COUNT = (  # of those that the ledger knows, and of these
     "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
     " AND c.id NOT IN (SELECT value FROM json_each(?)))"
 )
 Conditions = tuple[tuple[str, bool], ...]  # columns, and whether they hold nothing
 Columns = tuple[tuple[str, str], ...]  # with what stands for their values
+Plan = tuple[str, tuple[int, ...]]  # a statement, and which of its values are JSON
 
 
 def write_rows(conn: sqlite3.Connection, rows: Iterable[Row], ledger: Ledger) -> None:
@@ -96,13 +96,22 @@ def look_up(
     conn: sqlite3.Connection, table: str, where: Values, columns: tuple[str, ...]
 ) -> tuple[Any, ...] | None:
     """Return columns of a row, None where there is none."""
-    asked, values = _conditions(where)
-    found: tuple[Any, ...] | None = conn.execute(_select(table, columns, asked), values).fetchone()
+    if None in where.values():
+        asked, values = _conditions(where)
+        cursor = conn.execute(_select(table, columns, asked), values)
+    else:
+        cursor = conn.execute(_look_sql(table, columns, tuple(where)), (*where.values(),))
+    found: tuple[Any, ...] | None = cursor.fetchone()
     return found
 
 
 def _update(conn: sqlite3.Connection, row: Update) -> int:
-    columns, values = _columns(row.table, row.values)
+    wanted = row.where.values()
+    if row.given is None and row.computed is None and None not in wanted:
+        new = _hashed(row.table, row.values)
+        sql, json = _update_plan(row.table, tuple(new), tuple(row.where))
+        return conn.execute(sql, (*_kept(new, json), *wanted)).rowcount
+    columns, values = _columns(row.table, row.values, row.computed)
     where, asked = _conditions(row.where)
     given, needed = _given(row.given)
     sql = _update_sql(row.table, columns, where, given)
@@ -110,7 +119,11 @@ def _update(conn: sqlite3.Connection, row: Update) -> int:
 
 
 def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
-    columns, values = _columns(row.table, row.row)
+    if row.given is None and row.computed is None:
+        new = _hashed(row.table, row.row)
+        sql, json = _insert_plan(row.table, tuple(new), keep=row.keep)
+        return sql, _kept(new, json)
+    columns, values = _columns(row.table, row.row, row.computed)
     if row.given is None:
         return _insert_sql(row.table, columns, None, keep=row.keep), values
     given, needed = _given(row.given)
@@ -118,10 +131,11 @@ def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
 
 
 def _merge(row: Merge) -> tuple[str, Sequence[Any]]:
-    columns, values = _columns(row.table, row.row)
-    return _merge_sql(
-        row.table, columns, row.key, row.newer, row.until, row.open, row.known
-    ), values
+    new = _hashed(row.table, row.row)
+    sql, json = _merge_plan(
+        row.table, tuple(new), row.key, row.newer, row.until, row.open, row.known
+    )
+    return sql, _kept(new, json)
 
 
 def _place(conn: sqlite3.Connection, row: Place) -> None:
@@ -152,18 +166,32 @@ def _total(conn: sqlite3.Connection, row: Total) -> None:
     )
 
 
-def _columns(table: str, values: Values) -> tuple[Columns, list[Any]]:
+def _columns(
+    table: str, values: Values, computed: Computed | None = None
+) -> tuple[Columns, list[Any]]:
     """Return the columns that are written, and what they hold as SQLite keeps it."""
-    if table == "tool_calls" and "params" in values:
-        params = encode_canonical(values["params"])
-        values = {**values, "params": params, "arguments_hash": hash_text(params)}
+    values = _hashed(table, values)
     columns, json = _plan(table, tuple(values))
+    kept = _kept(values, json)
+    if computed is not None:
+        columns += tuple([(column, _compute(value, kept)) for column, value in computed.items()])
+    return columns, kept
+
+
+def _hashed(table: str, values: Values) -> Values:
+    """Return values with the arguments of a call as they are kept, and their hash."""
+    if table != "tool_calls" or "params" not in values:
+        return values
+    params = encode_canonical(values["params"])
+    return {**values, "params": params, "arguments_hash": hash_text(params)}
+
+
+def _kept(values: Values, json: Sequence[int]) -> list[Any]:
+    """Return what the columns hold as SQLite keeps it; `json` are the places of JSON."""
     kept = list(values.values())
     for place in json:
         kept[place] = _encoded(kept[place])
-    if any(type(value) in _COMPUTED for value in kept):
-        return _computed(columns, kept)
-    return columns, kept
+    return kept
 
 
 @lru_cache(maxsize=256)
@@ -174,22 +202,14 @@ def _plan(table: str, names: tuple[str, ...]) -> tuple[Columns, tuple[int, ...]]
     return tuple((name, "?") for name in names), places
 
 
-def _computed(columns: Columns, values: Sequence[Any]) -> tuple[Columns, list[Any]]:
-    """Return columns and values, some of which the ledger itself must tell."""
-    told: list[tuple[str, str]] = []
-    kept: list[Any] = []
-    for (column, mark), value in zip(columns, values, strict=True):
-        if isinstance(value, Of):
-            asked, wanted = _conditions(value.where)
-            told.append((column, f"({_select(value.table, (value.column,), asked)})"))
-            kept.extend(wanted)
-        elif isinstance(value, Count):
-            told.append((column, _COUNT))
-            kept.extend((len(value.calls), value.turn_id, encode(value.calls)))
-        else:
-            told.append((column, mark))
-            kept.append(value)
-    return tuple(told), kept
+def _compute(value: Of | Count, kept: list[Any]) -> str:
+    """Return the SQL of what the ledger itself must tell; what it asks by is added to `kept`."""
+    if isinstance(value, Of):
+        asked, wanted = _conditions(value.where)
+        kept.extend(wanted)
+        return f"({_select(value.table, (value.column,), asked)})"
+    kept.extend((len(value.calls), value.turn_id, encode(value.calls)))
+    return _COUNT
 
 
 def _encoded(value: Any) -> str | None:
@@ -219,6 +239,45 @@ def _select(table: str, columns: tuple[str, ...], asked: Conditions) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} WHERE {_where(asked)}"  # noqa: S608 - names
 
 
+# Nearly every row names its columns and nothing else. Its text is found by these names alone: a
+# key that tells more is built and hashed for each row, which costs more than the row.
+
+
+def _no_nulls(names: tuple[str, ...]) -> Conditions:
+    return tuple((name, False) for name in names)
+
+
+@lru_cache(maxsize=256)
+def _look_sql(table: str, columns: tuple[str, ...], where: tuple[str, ...]) -> str:
+    return _select(table, columns, _no_nulls(where))
+
+
+@lru_cache(maxsize=256)
+def _update_plan(table: str, names: tuple[str, ...], where: tuple[str, ...]) -> Plan:
+    columns, json = _plan(table, names)
+    return _update_sql(table, columns, _no_nulls(where), None), json
+
+
+@lru_cache(maxsize=256)
+def _insert_plan(table: str, names: tuple[str, ...], *, keep: bool) -> Plan:
+    columns, json = _plan(table, names)
+    return _insert_sql(table, columns, None, keep=keep), json
+
+
+@lru_cache(maxsize=64)
+def _merge_plan(
+    table: str,
+    names: tuple[str, ...],
+    key: tuple[str, ...],
+    newer: tuple[str, ...],
+    until: str,
+    open_: tuple[str, ...],
+    known: tuple[str, ...],
+) -> Plan:
+    columns, json = _plan(table, names)
+    return _merge_sql(table, columns, key, newer, until, open_, known), json
+
+
 @lru_cache(maxsize=256)
 def _update_sql(
     table: str, columns: Columns, where: Conditions, given: tuple[str, Conditions] | None
@@ -241,7 +300,6 @@ def _insert_sql(
     return f"INSERT INTO {table} ({names}) {source}{conflict}"
 
 
-@lru_cache(maxsize=64)
 def _merge_sql(
     table: str,
     columns: Columns,

@@ -37,7 +37,7 @@ class _Job:
 
 def closed_error() -> StoreError:
     """Return the error of every act on a store that was closed."""
-    return StoreError("the ledger is closed", hint="Open it again.", code="closed")
+    return StoreError("the ledger is closed", hint="open it again", code="closed")
 
 
 class Writer:

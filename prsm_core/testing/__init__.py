@@ -7,7 +7,7 @@ contract     a pytest class for each kind of plugin, and for stores; its docstri
 doubles      what the engine gives a provider; `ScriptedApp` is what it gives a frontend
 samples      events, permission requests, models and tasks of every kind
 ModelServer  a model that follows a scenario, at a port of this machine
-odd team     a run in which one agent's program misbehaves; `MisbehaviourContract` plays it
+misbehaving  a team in which one agent's program does; `MisbehaviourContract` plays it
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing would cost more than everything else here
 
 if TYPE_CHECKING:
+    from prsm_core.testing.app_contract import AppContract, AppScene
     from prsm_core.testing.app_double import ScriptedApp, ScriptedRun, settle
     from prsm_core.testing.check_contract import PermissionCheckContract
     from prsm_core.testing.doubles import (
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from prsm_core.testing.harmless_contract import HarmlessContract
     from prsm_core.testing.memory_store import MemoryStore
     from prsm_core.testing.metering_contract import MeteringContract
+    from prsm_core.testing.misbehaving_team import MisbehavingTeam, Outcome
     from prsm_core.testing.misbehaviour import Misbehaviour
     from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
     from prsm_core.testing.model_server import ModelServer
-    from prsm_core.testing.odd_team import OddTeam, Outcome
     from prsm_core.testing.provider_contract import ProviderContract
     from prsm_core.testing.provider_scene import (
         Scene,
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from prsm_core.testing.terminal import Terminal, open_terminal
 
 __all__ = [
+    "AppContract",
+    "AppScene",
     "EventSinkContract",
     "FakeClock",
     "FrontendContract",
@@ -75,11 +78,11 @@ __all__ = [
     "LocalServices",
     "MemoryStore",
     "MeteringContract",
+    "MisbehavingTeam",
     "Misbehaviour",
     "MisbehaviourContract",
     "ModelScorerContract",
     "ModelServer",
-    "OddTeam",
     "Outcome",
     "PermissionCheckContract",
     "ProviderContract",
@@ -122,6 +125,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "prsm_core.testing.app_contract": ("AppContract", "AppScene"),
     "prsm_core.testing.app_double": ("ScriptedApp", "ScriptedRun", "settle"),
     "prsm_core.testing.check_contract": ("PermissionCheckContract",),
     "prsm_core.testing.doubles": (
@@ -147,7 +151,7 @@ _HOMES = {
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),
     "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
     "prsm_core.testing.model_server": ("ModelServer",),
-    "prsm_core.testing.odd_team": ("OddTeam", "Outcome"),
+    "prsm_core.testing.misbehaving_team": ("MisbehavingTeam", "Outcome"),
     "prsm_core.testing.provider_contract": ("ProviderContract",),
     "prsm_core.testing.provider_scene": (
         "Scene",
@@ -174,6 +178,8 @@ _HOMES = {
     "prsm_core.testing.store_contract": ("StoreContract",),
     "prsm_core.testing.terminal": ("Terminal", "open_terminal"),
 }
+_OLD = {"OddTeam": "prsm_core.testing:MisbehavingTeam"}  # names that are no more: what is instead
+_OLD_GO_IN = "0.2"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 EXTRA = ("pytest", "pytest_asyncio")  # the modules of the extra `testing`: contracts run on them
@@ -184,7 +190,9 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
     def __getattr__(name: str) -> object:
         module = _HOME_OF.get(name)
         if module is None:
-            raise AttributeError(f"module 'prsm_core.testing' has no attribute {name!r}")
+            from prsm_core.deprecation import forwards
+
+            return forwards(__name__, _OLD, goes_in=_OLD_GO_IN)(name)
         value = getattr(_imported(module, name), name)
         globals()[name] = value
         return value

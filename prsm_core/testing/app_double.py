@@ -14,17 +14,25 @@ In a test of a frontend::
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.engine.views import conversation, filter_detail
+from prsm_core.engine.door.completion import complete_word
+from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.refusals import known_mode, not_built
+from prsm_core.engine.journal.feed import no_such_event
+from prsm_core.engine.journal.views import walk_tree
+from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
+    from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
 
 RUN, SESSION = "run-1", "session-1"
@@ -75,6 +83,9 @@ class ScriptedApp:
         self.prompts: list[tuple[str, str, str]] = []  # agent, text, delivery
         self.killed: list[str] = []
         self.restarted: list[tuple[str, str]] = []
+        self.continued: list[str] = []
+        self.provider_rows: Sequence[Mapping[str, Any]] = ()
+        self.model_rows: Sequence[Mapping[str, Any]] = ()
         self.readers = 0
         self.attended = 0
         self._log: list[Event] = []
@@ -170,6 +181,26 @@ class ScriptedApp:
         self.say("run_started", task=task, workspace=self.options.workspace)
         return self.run
 
+    async def continue_run(self, task: str) -> ScriptedRun:
+        """Start the run of a follow-up task, which is kept in `continued`."""
+        if self.run is None:
+            raise ConfigError("no master has run yet", hint="start a run", code="no_master")
+        run = await self.start_run(task)
+        self.continued.append(task)
+        return run
+
+    async def interrupt_run(self) -> bool:
+        """End the run as interrupted."""
+        if self.run is None or self.run.ended.done():
+            return False
+        why = "the run was interrupted"
+        self.finish(RunResult(status="interrupted", summary="", exit_code=130, error=why))
+        return True
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Keep the mode in the options."""
+        self.options = replace(self.options, mode=known_mode(mode))
+
     async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Keep the prompt."""
         self.prompts.append((self._resolve(agent), text, delivery))
@@ -238,6 +269,8 @@ class ScriptedApp:
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield the committed events after `after`, then all that the test says."""
+        if after > self._seq:
+            raise no_such_event(SESSION, after)
         replay = [event for event in self._log if event.seq is not None and event.seq > after]
         place = len(self._log)
         self.readers += 1
@@ -268,11 +301,94 @@ class ScriptedApp:
         known = {"is_live": True, "spent": _UNKNOWN_USAGE}
         return {"session": SESSION, "run": RUN, **known, "agents": roots}
 
-    async def history(self, agent: str, detail: str = "full") -> Sequence[Mapping[str, Any]]:
+    async def view(self) -> Mapping[str, Any]:
+        """Return what was said as one picture; no turn runs, and what is not known is None."""
+        tree = dict(await self.tree())
+        begun = [event for event in self._log if event.type == "run_started"]
+        ended = [event for event in self._log if event.type == "run_finished"]
+        is_over = self.run is None or self.run.ended.done()
+        run = None
+        if begun:
+            run = {
+                "id": RUN,
+                "task": begun[-1].data["task"],
+                "status": ended[-1].data["status"] if is_over and ended else "running",
+                "started_at": begun[-1].ts,
+                "finished_at": ended[-1].ts if is_over and ended else None,
+            }
+        for node in walk_tree(tree["agents"]):
+            node.update(_MORE, mode=self.options.mode.value)  # type: ignore[attr-defined]
+        return {
+            "seq": self._seq,
+            "session": SESSION,
+            "mode": self.options.mode.value,
+            "run": run,
+            "tree": tree,
+            "requests": await self.requests(),
+            "budget": await self.budget(),
+            "turns": [],
+        }
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[Mapping[str, Any]]:
         """Return what was said of an agent as its conversation."""
+        from prsm_core.testing.memory_store import MemoryStore  # which most frontends' tests spare
+
         agent_id = self._resolve(agent)
-        said = conversation(event for event in self._log if event.agent == agent_id)
-        return filter_detail(said, detail)
+        async with MemoryStore() as store:
+            said = (event for event in self._log if event.seq is not None)
+            store.ledger.events[SESSION] = list(said)
+            return await read_history(store, SESSION, agent_id, detail, before=before, limit=limit)
+
+    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+        """Return this session alone."""
+        begun = [event for event in self._log if event.type == "run_started"]
+        run = (await self.view())["run"]
+        return [
+            {
+                "session": SESSION,
+                "run": None if run is None else run["id"],
+                "status": None if run is None else run["status"],
+                "task": begun[0].data["task"] if begun else "",
+                "workspace": self.options.workspace,
+                "started_at": begun[0].ts if begun else 0.0,
+                "last_seq": self._seq,
+                "pid": os.getpid(),
+            }
+        ]
+
+    async def providers(self) -> Sequence[Mapping[str, Any]]:
+        """Return what a test has put into `provider_rows`."""
+        return self.provider_rows
+
+    async def models(self) -> Sequence[Mapping[str, Any]]:
+        """Return what a test has put into `model_rows`."""
+        return self.model_rows
+
+    async def budget(self) -> Mapping[str, Any]:
+        """Return a budget of which nothing is used."""
+        return {"run": BudgetScope().report(), "spent": Spent().text}
+
+    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Return paths of the workspace, and names of the agents."""
+        return await complete_word(text, self.options.workspace, self._names().values())
+
+    async def fork(self, at: int | None = None) -> str:
+        """Raise PrsmError: it is not there yet."""
+        raise not_built("fork a session")
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: they are not there yet."""
+        raise not_built("list the changes of agents")
+
+    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: they are not there yet."""
+        raise not_built("list snapshots")
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Raise PrsmError: it is not there yet."""
+        raise not_built("say why a line was changed")
 
     def _waiting(self, agent: str | None) -> list[dict[str, Any]]:
         return [
@@ -312,3 +428,4 @@ _NODE: Mapping[str, Any] = {
     "evidence_gaps": [],
     "evidence_by": [],
 }
+_MORE: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}

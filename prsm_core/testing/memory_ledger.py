@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentState
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.domain.projection import check_step, events_of, kind_of, rows_of
-from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.domain.events import Event
-    from prsm_core.domain.rows import Values
+    from prsm_core.domain.rows import Fence, Values
     from prsm_core.domain.steps import Step
 
 
@@ -32,6 +30,7 @@ class MemoryLedger:
         self.tables = Tables()
         self.events: defaultdict[str, list[Event]] = defaultdict(list)  # seq is the index + 1
         self._steps: dict[str, tuple[str, str, tuple[Event, ...]]] = {}
+        self._fences: dict[str, Fence] = {}  # agents, as the steps so far leave them
         self._session_id = ""  # of the step that is applied now
         self._changed: dict[str, Fence] = {}  # agents, as its writes so far leave them
 
@@ -55,6 +54,7 @@ class MemoryLedger:
             self.tables.roll_back()
             raise
         log.extend(events)
+        self._fences.update(self._changed)
         self._steps[step.step_id] = (step.session_id, kind_of(step), events)
         return Committed(step_id=step.step_id, events=events)
 
@@ -73,20 +73,8 @@ class MemoryLedger:
 
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as its writes so far leave it."""
-        fence = self._changed.get(agent_id)
-        if fence is not None:
-            return fence
-        row = self.tables["agents"].get(agent_id)
-        if row is None or row["session_id"] != self._session_id:
-            return None
-        return Fence(
-            agent_id,
-            row["session_id"],
-            f"{row['session_id']}/{row['name']}",
-            row["incarnation"],
-            AgentState(row["state"]),
-            row.get("next_turn", 1),
-        )
+        fence = self._changed.get(agent_id) or self._fences.get(agent_id)
+        return fence if fence is not None and fence.session_id == self._session_id else None
 
     def change(self, fence: Fence) -> None:
         """Let an agent be known as a write leaves it."""
@@ -94,9 +82,8 @@ class MemoryLedger:
 
     def look(self, table: str, where: Values, *columns: str) -> tuple[Any, ...] | None:
         """Return columns of a row, None where there is none."""
-        for row in self.tables.find(table, where):
-            return tuple([row.get(column) for column in columns])
-        return None
+        found = self.tables.find(table, where)
+        return tuple([found[0].get(column) for column in columns]) if found else None
 
 
 def _first_result(step: Step, session_id: str, kind: str, events: tuple[Event, ...]) -> Committed:

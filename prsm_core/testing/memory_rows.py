@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Count, Insert, Merge, Of, Update
+from prsm_core.domain.record import Record
+from prsm_core.domain.rows import Count, Insert, Merge, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from prsm_core.domain.rows import Given, Ledger, Row, Values
+    from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row, Values
 
-Table = dict[Any, dict[str, Any]]
+Rows = dict[Any, dict[str, Any]]
+KeyOf = Callable[[Any], Any]  # of a row's values, what tells it from others
 
 # What tells the rows of a table apart; those of the others are only ever added.
 KEYS = {
@@ -29,118 +33,182 @@ KEYS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
 }
-_INDEXED = ("agent_id", "turn_id")  # of a row they never change
+# The column that rows are looked for by without their key; it never changes.
+INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
 _NEEDS = {"requests": ("agent_id", "agents")}  # a row of another table, as SQLite would ask for
+
+
+class _Way(Record, frozen=True):
+    """How the rows of a table are found by conditions on some columns."""
+
+    key_of: KeyOf | None  # if this tells the one row
+    index: str | None  # else if this narrows them down
+    rest: tuple[str, ...]  # what is to be looked at in each row
+
+
+class Table:
+    """The rows of one table, by their key or their number."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.key = KEYS.get(name, ())
+        self._key_of: KeyOf | None = itemgetter(*self.key) if self.key else None
+        self.index = INDEXES.get(name)
+        self.rows: Rows = {}
+        self.indexed: dict[Any, Rows] = {}
+        self._ways: dict[tuple[str, ...], _Way] = {}
+
+    def key_of(self, values: Values) -> Any:
+        """Return what tells a row from others."""
+        return len(self.rows) if self._key_of is None else self._key_of(values)
+
+    def find(self, where: Values) -> list[dict[str, Any]]:
+        """Return the rows that `where` tells."""
+        asked = tuple(where)
+        way = self._ways.get(asked) or self._find_way(asked)
+        if way.key_of is not None:  # what most look for, hence by hand
+            row = self.rows.get(way.key_of(where))
+            if row is None:
+                return []
+            for name in way.rest:
+                if row.get(name) != where[name]:
+                    return []
+            return [row]
+        if way.index is not None:
+            found = list(self.indexed.get(where[way.index], {}).values())
+        else:
+            found = list(self.rows.values())
+        for name in way.rest:
+            value = where[name]
+            found = [row for row in found if row.get(name) == value]
+        return found
+
+    def _find_way(self, asked: tuple[str, ...]) -> _Way:
+        if self.key and set(self.key) <= set(asked):
+            key_of, index, told = self._key_of, None, self.key
+        else:
+            key_of, index = None, self.index if self.index in asked else None
+            told = (str(index),)
+        rest = tuple(name for name in asked if name not in told)
+        self._ways[asked] = way = _Way(key_of, index, rest)
+        return way
+
+
+class _ByName(dict[str, Table]):
+    """Tables by their names; each is there once somebody asks for it."""
+
+    def __missing__(self, name: str) -> Table:
+        table = self[name] = Table(name)
+        return table
 
 
 class Tables:
     """Owns the tables, and applies rows to them; a step's changes can be taken back."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, Table] = {}
-        self._indexed: dict[tuple[str, str, Any], Table] = {}  # by table, column and value
-        self._done: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._tables = _ByName()
+        self._added: list[tuple[Rows, Any]] = []
+        self._changed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # a row, and as it was
 
-    def __getitem__(self, name: str) -> Table:
-        return self._tables.setdefault(name, {})
+    def __getitem__(self, name: str) -> Rows:
+        return self._tables[name].rows
+
+    def find(self, table: str, where: Values) -> list[dict[str, Any]]:
+        """Return the rows of a table that `where` tells."""
+        return self._tables[table].find(where)
 
     def begin(self) -> None:
         """Begin a step: what came before stays."""
-        self._done = []
+        self._added.clear()
+        self._changed.clear()
 
     def roll_back(self) -> None:
         """Take the step back, the last change first."""
-        for target, key, old in reversed(self._done):
-            if old is _ABSENT:
-                del target[key]
-            else:
-                target[key] = old
+        for row, before in reversed(self._changed):
+            row.clear()
+            row.update(before)
+        for rows, key in self._added:
+            del rows[key]
 
     def write(self, rows: Iterable[Row], ledger: Ledger) -> None:
         """Write rows in order. Raises what a row's refusal says."""
         for row in rows:
-            if isinstance(row, Merge):
-                self._merge(row)
-            elif isinstance(row, Insert | Update):
-                done = self._insert(row) if isinstance(row, Insert) else self._update(row)
-                error = row.refusal(ledger) if not done and row.refusal is not None else None
-                if error is not None:
-                    raise error
-
-    def find(self, table: str, where: Values) -> Iterator[dict[str, Any]]:
-        """Yield the rows that `where` tells."""
-        rows, key = self[table], KEYS.get(table, ())
-        if key and all(name in where for name in key):
-            row = rows.get(_key(key, where))
-            candidates: Iterable[dict[str, Any]] = () if row is None else (row,)
-        else:
-            index = next((name for name in _INDEXED if name in where), None)
-            if index is not None:
-                rows = self._indexed.get((table, index, where[index]), {})
-            candidates = rows.values()
-        for row in candidates:
-            if all(row.get(name) == value for name, value in where.items()):
-                yield row
+            if isinstance(row, Update):
+                done = self._update(row)
+            elif isinstance(row, Insert):
+                done = self._insert(row)
+            else:
+                if isinstance(row, Merge):
+                    self._merge(row)
+                continue  # lines of turns are SQLite's: nobody asks a store in memory for them
+            error = row.refusal(ledger) if not done and row.refusal is not None else None
+            if error is not None:
+                raise error
 
     def _insert(self, row: Insert) -> bool:
-        if not self._is_given(row.given):
+        if row.given is not None and not self._is_given(row.given):
             return False
-        table, key = self[row.table], KEYS.get(row.table)
-        number = len(table) if key is None else _key(key, row.row)
-        if number in table:
+        table, new = self._tables[row.table], row.row
+        key = table.key_of(new)
+        if key in table.rows:
             if row.keep:
                 return True
-            raise StoreError(f"{number} is used already", code="conflict")
-        needed, there = _NEEDS.get(row.table, ("", ""))
-        if there and row.row[needed] not in self[there]:
-            raise StoreError(f"{row.row[needed]} is not in {there}", code="conflict")
-        self._done.append((table, number, _ABSENT))
-        table[number] = new = {name: self._value(value) for name, value in row.row.items()}
-        for name in _INDEXED:
-            if name in new:
-                index = self._indexed.setdefault((row.table, name, new[name]), {})
-                self._done.append((index, number, _ABSENT))
-                index[number] = new
+            raise StoreError(f"{key} is used already", code="conflict")
+        if row.table in _NEEDS:
+            self._require(row)
+        if row.computed is not None:
+            new.update(self._compute(row.computed))
+        self._add(table.rows, key, new)
+        if table.index is not None:
+            self._add(table.indexed.setdefault(new[table.index], {}), key, new)
         return True
 
+    def _add(self, rows: Rows, key: Any, row: dict[str, Any]) -> None:
+        rows[key] = row
+        self._added.append((rows, key))
+
+    def _require(self, row: Insert) -> None:
+        column, there = _NEEDS[row.table]
+        if row.row[column] not in self[there]:
+            raise StoreError(f"{row.row[column]} is not in {there}", code="conflict")
+
     def _update(self, row: Update) -> bool:
-        found = list(self.find(row.table, row.where)) if self._is_given(row.given) else []
+        if row.given is not None and not self._is_given(row.given):
+            return False
+        found = self._tables[row.table].find(row.where)
+        values = row.values
+        if row.computed is not None:
+            values = {**values, **self._compute(row.computed)}
         for one in found:
-            self._set(one, row.values)
+            self._set(one, values)
         return bool(found)
 
     def _merge(self, row: Merge) -> None:
-        there = self[row.table].get(_key(row.key, row.row))
+        table = self._tables[row.table]
+        there = table.rows.get(table.key_of(row.row))
         if there is None:
             self._insert(Insert(row.table, row.row))
             return
-        news = {name: row.row[name] for name in row.newer}
+        new = row.row
+        news = {name: new[name] for name in row.newer}
         if there[row.until] is None:
-            news |= {name: row.row[name] for name in row.open}
-        news |= {name: row.row[name] for name in row.known if row.row[name] is not None}
+            news |= {name: new[name] for name in row.open}
+        news |= {name: new[name] for name in row.known if new[name] is not None}
         self._set(there, news)
 
     def _set(self, row: dict[str, Any], values: Values) -> None:
-        for name, value in values.items():
-            self._done.append((row, name, row.get(name, _ABSENT)))
-            row[name] = self._value(value)
+        self._changed.append((row, row.copy()))
+        row.update(values)
 
-    def _is_given(self, given: Given | None) -> bool:
-        return given is None or any(True for _ in self.find(given.table, given.where))
+    def _is_given(self, given: Given) -> bool:
+        return bool(self._tables[given.table].find(given.where))
 
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, Of):
-            return next(
-                (one.get(value.column) for one in self.find(value.table, value.where)), None
-            )
+    def _compute(self, computed: Computed) -> dict[str, Any]:
+        return {name: self._value(value) for name, value in computed.items()}
+
+    def _value(self, value: Of | Count) -> Any:
         if isinstance(value, Count):
-            known = {one["id"] for one in self.find("tool_calls", {"turn_id": value.turn_id})}
-            return len(known.union(value.calls))
-        return value
-
-
-_ABSENT = object()
-
-
-def _key(names: tuple[str, ...], values: Values) -> Any:
-    return values[names[0]] if len(names) == 1 else tuple([values[name] for name in names])
+            calls = self.find("tool_calls", {"turn_id": value.turn_id})
+            return len({one["id"] for one in calls}.union(value.calls))
+        found = self.find(value.table, value.where)
+        return found[0].get(value.column) if found else None

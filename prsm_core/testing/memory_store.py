@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import AgentResult
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Values
     from prsm_core.domain.steps import Committed, Step
 
-_REQUEST = tuple(field.name for field in fields(HumanRequest))
-_MESSAGE = tuple(field.name for field in fields(RoutedMessage))
+_REQUEST = HumanRequest.__struct_fields__
+_MESSAGE = RoutedMessage.__struct_fields__
 
 
 class MemoryStore(Store):
@@ -180,7 +180,7 @@ class MemoryStore(Store):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError("the ledger is closed", hint="Open it again.", code="closed")
+            raise StoreError("the ledger is closed", hint="open it again", code="closed")
 
     def _wake(self) -> None:
         followers, self._followers = self._followers, set()
@@ -221,7 +221,7 @@ def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
 
 
 def _spent(turn: Values) -> Spent:
-    usage = TokenUsage(**{field.name: turn[field.name] for field in fields(TokenUsage)})
+    usage = TokenUsage(**{name: turn[name] for name in TokenUsage.__struct_fields__})
     sources = Provenance(turn["usage_provenance"]), Provenance(turn["cost_provenance"])
     return Spent.of_turn(usage, turn["cost_usd"], *sources)
 

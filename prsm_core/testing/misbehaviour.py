@@ -1,6 +1,6 @@
 """What a program may do wrong, as a table: each fault, and what becomes of its agent.
 
-A fault is played by the fake program of a provider; `prsm_core.testing.odd_faults` has those that
+A fault is played by the fake program of a provider; `prsm_core.testing.faults` has those that
 need no language of the fake's own. What differs for a provider is told by its contract class.
 """
 

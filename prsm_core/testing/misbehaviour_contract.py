@@ -9,7 +9,7 @@
             return {"command": command}
 
 The fake is the author's: it speaks what the real program speaks, takes a fault from the first of
-its arguments (see `prsm_core.testing.odd_faults`, which has most faults), and plays it. A fault
+its arguments (see `prsm_core.testing.faults`, which has most faults), and plays it. A fault
 ends as `prsm_core.testing.misbehaviour` says, but for what `differs`.
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
@@ -29,9 +29,9 @@ import pytest
 
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.testing import misbehaviour
+from prsm_core.testing.faults import KEY
+from prsm_core.testing.misbehaving_team import SLACK, MisbehavingTeam, Outcome
 from prsm_core.testing.misbehaviour import TABLE, Misbehaviour
-from prsm_core.testing.odd_faults import KEY
-from prsm_core.testing.odd_team import SLACK, OddTeam, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -118,7 +118,7 @@ class MisbehaviourContract(ABC):
             return given
         return ["sh", "-c", _ANSWER, self.version, *given]
 
-    def team(self, folder: Path, row: Misbehaviour, **changes: Any) -> OddTeam:
+    def team(self, folder: Path, row: Misbehaviour, **changes: Any) -> MisbehavingTeam:
         """Return the team of a row, changed for this provider; `changes` are fields of it."""
         row = replace(row, **self.differs.get(row.fault, {}))
         settings = {**self.settings(self.command(folder, row.fault)), **row.settings}
@@ -130,7 +130,7 @@ class MisbehaviourContract(ABC):
             "said": row.said,
             "engine": row.engine,
         }
-        return OddTeam(folder=folder, **{**given, **changes})
+        return MisbehavingTeam(folder=folder, **{**given, **changes})
 
     async def play(self, folder: Path, row: Misbehaviour, **changes: Any) -> Outcome:
         """Run the team of a row and check that it ended as the row says.
@@ -163,7 +163,7 @@ class MisbehaviourContract(ABC):
             program.write_bytes(content)
             program.chmod(mode)
         settings = self.settings([str(program)])
-        outcome = await OddTeam(folder=tmp_path, spec=self.spec, settings=settings).run()
+        outcome = await MisbehavingTeam(folder=tmp_path, spec=self.spec, settings=settings).run()
         assert re.search(reason, str(outcome.odd.error))
         assert outcome.retries == []
         assert outcome.odd.duration < VERSION_SECONDS

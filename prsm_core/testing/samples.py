@@ -238,10 +238,8 @@ def sample_tasks() -> Sequence[TaskProfile]:
     return (*named, TaskProfile(description=""))
 
 
-class _LaterEvent(Event):
+class _LaterEvent(Event, frozen=True):
     """An event of a version that knows more types and fields than this one."""
-
-    __slots__ = ()
 
     def __post_init__(self) -> None:
         """Accept what this version would refuse."""

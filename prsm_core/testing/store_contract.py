@@ -211,6 +211,20 @@ class StoreContract(ABC):
             await store.commit(team.step("master", *team.sent(late)))
         assert caught.value.code == "stale"
 
+    async def test_what_an_ended_life_left_unread_is_never_read(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Neither by the next life, nor by one that goes on where that was cut off."""
+        unread = team.message("master", "w1")
+        await store.commit(team.step("master", *team.sent(unread)))
+        await store.commit(team.end("w1"))
+        await store.commit(team.restart("w1", 2))
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.consume("w1", unread.message_id, incarnation=2))
+        assert caught.value.code == "not_consumable"
+        await store.commit(team.restart("w1", 3, team.change(PENDING, AgentState.STARTING)))
+        assert await store.inbox("s1") == []
+
     async def test_a_resumed_agent_keeps_its_unread_messages(
         self, store: Store, team: Steps
     ) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.outcomes import failure
 
@@ -29,8 +29,7 @@ _log = logging.getLogger("prsm.toolserver")
 ROUNDS = 8  # of one call: clients give up after ten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Record, frozen=True, kw_only=True):
     """What a client's user is asked.
 
     request: What it is known by.

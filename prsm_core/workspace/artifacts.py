@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +19,7 @@ CLOCK_SLACK = 0.05  # seconds; the kernel stamps files with a coarse clock
 _CHUNK = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Record, frozen=True, kw_only=True):
     """A claimed file that is there and was touched in time; `path` is relative and resolved."""
 
     name: str  # as the agent wrote it
@@ -28,8 +28,7 @@ class Artifact:
     is_executable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
+class Blob(Record, frozen=True, kw_only=True):
     """A file as git knew it."""
 
     id: str  # hash of the object, in hex

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from prsm_core.domain.record import Record
 
 _POINTER_LIMIT = 64 * 1024  # bytes of a `.git` or `commondir` file; real ones hold one path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepoIdentity:
+class RepoIdentity(Record, frozen=True, kw_only=True):
     """A repository, or a folder that is in none.
 
     Attributes:

@@ -11,6 +11,10 @@ from functools import partial
 
 import pytest
 
+from prsm_core.cli.attaching import Attached, Owner
+from prsm_core.cli.control import open_running
+from prsm_core.cli.ledger import open_session
+from tests.site_folder import Site
 from tests.toolserver.leader import CLIENT, Place, own_terminal
 from tests.toolserver.leader import leading as led
 
@@ -148,6 +152,24 @@ async def test_it_ends_with_the_session_and_tells_how_that_ended(place):
         assert await person.process.wait() == 0
 
 
+async def test_a_session_that_ends_while_one_attaches_is_told_with_its_end(
+    place, monkeypatch, capsys
+):
+    monkeypatch.setenv("PRSM_HOME", str(place.home))
+    workspace = str(place.workspace)
+    async with (
+        leading(place) as leader,
+        await open_running(workspace, None) as client,
+        open_session(workspace, client.session) as (store, info),
+    ):
+        leader.process.stdin.close()
+        await leader.process.wait()
+        await Attached(Owner(client), store, info).run()
+    told = capsys.readouterr().err
+    assert told.count("the run has ended: completed") == 1
+    assert told.endswith("prsm: the session has ended\n")
+
+
 async def test_it_ends_when_the_owner_of_the_session_is_killed(place):
     async with leading(place) as leader, attached(place) as person:
         await leader.spawn("maker")
@@ -176,3 +198,44 @@ async def test_where_nothing_runs_there_is_nothing_to_attach_to(place):
     code, out, err = await place.run("attach")
     assert (code, out) == (1, "")
     assert err.startswith("prsm: no session of this repository runs\nhint: ")
+
+
+WATCHER = """
+class Watcher(Frontend):
+    async def run(self, app):
+        view = await app.view()
+        waiting = [request["request"] for request in view["requests"]]
+        events = app.events(after=view["seq"])
+        while not waiting:
+            event = await anext(events)
+            waiting = [event.data["request"]] if event.type == "question_asked" else []
+        print("answered", await app.answer(waiting[0], Answer(choices=("blue",))), flush=True)
+        await events.aclose()
+        return 7
+
+@hookimpl
+def prsm_frontends():
+    yield FrontendSpec(name="watcher", summary="", interactive=True, priority=0,
+                       factory=lambda options: Watcher())
+"""
+
+
+@pytest.mark.requirement("C2")
+async def test_a_frontend_of_a_plugin_follows_and_answers_a_session_of_another_process(
+    place, tmp_path
+):
+    (folder := tmp_path / "site").mkdir()
+    Site(folder).add("watcher", WATCHER)
+    paths = [str(folder), place.env.get("PYTHONPATH", "")]
+    place.env.update(PRSM_PLUGINS="watcher", PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    async with leading(place) as leader:
+        watching = asyncio.ensure_future(place.run_in_terminal("attach", "--ui", "watcher"))
+        await leader.spawn("chooser")
+        code, out, err = await watching
+        assert (code, "answered True" in out) == (7, True), err
+        assert (await leader.call("wait_for_message"))["summary"] == "chose blue"
+
+
+async def test_a_frontend_that_there_is_not_is_told_by_name(place):
+    code, _, err = await place.run("attach", "--ui", "nobody")
+    assert (code, "nobody" in err) == (2, True)

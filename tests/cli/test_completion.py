@@ -42,7 +42,10 @@ def test_a_command_is_completed_in_every_shell(shell):
     assert ("say how to mend it" in out) == (shell != "bash")
 
 
-LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".loop", ".loop.interrupts", ".version")
+LIGHT = (
+    *("", ".cli", ".cli.group", ".cli.launch", ".version"),
+    *(".loop", ".loop.garbage", ".loop.interrupts", ".loop.leaving"),
+)
 
 
 def test_all_commands_are_offered_without_importing_any():

@@ -53,7 +53,7 @@ async def connected(path):
         writer.transport.abort()
 
 
-def keyed(path, op, **args):
+def keyed(path, op, /, **args):
     """Return a request that shows the key which lies beside the socket."""
     return encode_request(op, args, path.with_suffix(".key").read_text())
 

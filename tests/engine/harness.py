@@ -349,10 +349,6 @@ class Team:
     def manager(self):
         return self.engine.manager
 
-    @property
-    def runtime(self):
-        return self.engine.runtime
-
     def __getitem__(self, name: str):
         """Return the record of the agent of this name."""
         return self.manager.roster.resolve(name)
@@ -405,7 +401,7 @@ class Team:
 
     async def settled(self) -> None:
         """Let everything go on that can, commits included."""
-        await self.runtime.journal.flush()
+        await self.engine.journal.flush()
         for _ in range(20):
             await asyncio.sleep(0)
             await self.store.append(())
@@ -427,7 +423,7 @@ def check_end(
     """Check what a team left behind."""
     if provider.failures:
         raise provider.failures[0]
-    assert engine.runtime.slots.in_use == 0
+    assert engine.slots.in_use == 0
     if ledger is not None:
         ledger.check()
 
@@ -443,7 +439,7 @@ async def open_team(
     interactive=False,
     on_ask="deny",
     person: Mapping[str, Any] | None = None,
-    outside=None,
+    external=None,
     scorers=(),
     sinks=(),
     others=(),
@@ -471,7 +467,7 @@ async def open_team(
             broker=cast("PermissionBroker", broker or RuleBroker()),
             tools=ToolTable(),
             human=human_policy(all_settings, **human),
-            outside=outside,
+            external=external,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",

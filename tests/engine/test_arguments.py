@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from prsm_core.engine.tools.arguments import explain, fits
+from prsm_core.engine.tools.arguments import compiled, explain
 from prsm_core.engine.tools.schemas import SCHEMAS
 from tests.engine.test_tools_table import VALID
 
@@ -33,14 +33,14 @@ ARGUMENTS = st.dictionaries(st.sampled_from([*NAMES, "bogus"]), VALUES, max_size
 def test_what_fits_is_valid(tool, given_arguments):
     _, schema = SCHEMAS[tool]
     arguments = {k: v for k, v in given_arguments.items() if k in {*schema["properties"], "bogus"}}
-    if fits(schema, arguments):
+    if compiled(schema)(arguments):
         assert Draft202012Validator(schema).is_valid(arguments)
         assert explain(schema, arguments) is None
 
 
 @pytest.mark.parametrize("tool", SCHEMAS)
 def test_what_is_right_is_accepted_at_once(tool):
-    assert fits(SCHEMAS[tool][1], VALID[tool])
+    assert compiled(SCHEMAS[tool][1])(VALID[tool])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_right_is_accepted_at_once(tool):
 )
 @pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
 def test_a_schema_that_says_more_is_left_to_jsonschema(schema, value):
-    assert not fits(schema, value)
+    assert not compiled(schema)(value)
 
 
 def test_a_call_that_is_right_imports_no_jsonschema():

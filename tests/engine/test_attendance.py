@@ -38,7 +38,7 @@ async def test_a_permission_that_nobody_is_there_for_is_refused_and_the_reason_s
 
     async with may_be_left() as team:
         await team.run("do it", master=master)
-        assert team.runtime.desk.refused
+        assert team.engine.requests.refused
     [resolved] = team.ledger.events("permission_resolved")
     assert (resolved["verdict"], resolved["by"]) == ("deny", "unattended")
 
@@ -46,7 +46,7 @@ async def test_a_permission_that_nobody_is_there_for_is_refused_and_the_reason_s
 async def test_as_long_as_somebody_is_there_a_request_waits_for_the_persons_time(may_be_left):
     async def attend(agent):
         for _ in range(20):
-            team.runtime.desk.attend()
+            team.engine.requests.attend()
             await team.clock.sleep(MINUTE)
 
     async def master(agent):
@@ -62,7 +62,7 @@ async def test_as_long_as_somebody_is_there_a_request_waits_for_the_persons_time
 async def test_the_persons_time_is_the_longest_that_a_request_waits(may_be_left):
     async def attend(agent):
         while True:
-            team.runtime.desk.attend()
+            team.engine.requests.attend()
             await team.clock.sleep(MINUTE)
 
     async def master(agent):
@@ -80,7 +80,7 @@ async def test_the_persons_time_is_the_longest_that_a_request_waits(may_be_left)
 async def test_an_answer_from_somebody_who_never_attended_counts(may_be_left):
     async def answer(agent):
         asked = await team.seen("permission_requested")
-        team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "once"})
+        team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "once"})
 
     async def master(agent):
         agent.session.provider.services.start_soon(answer, agent, name="answer")

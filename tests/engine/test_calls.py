@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -25,13 +26,19 @@ def in_background(agent, tool, arguments):
 
 async def test_a_call_is_in_the_ledger_with_its_answer_before_the_agent_has_it(team):
     async def master(agent):
-        outcome = await agent.outcome("get_children_status", {}, call_id="c1")
-        assert outcome.text == '{"children":[]}'
-        rows = team.ledger.rows("SELECT id, status, result, error FROM tool_calls")
+        outcome = await agent.outcome("spawn_child", {"prompt": "work"}, call_id="c1")
+        assert outcome.data["name"] == "w1"
+        rows = team.ledger.rows("SELECT id, status, result, error FROM tool_calls WHERE id = 'c1'")
         assert rows == [("c1", "completed", outcome.text, None)]
-        code = await agent.refused("check_child_status", child_id="x")
+        answers.append(outcome.text)
+        await agent.collect()
+        code = await agent.refused("restart_child", child_id="x", prompt="again")
         assert code == "unknown_agent"
+        rows = team.ledger.rows("SELECT status FROM tool_calls WHERE tool_name = 'restart_child'")
+        assert rows == [("failed",)]
         await agent.complete()
+
+    answers: list[str] = []
 
     await team.run("do it", master=master)
     started, finished = (
@@ -39,17 +46,48 @@ async def test_a_call_is_in_the_ledger_with_its_answer_before_the_agent_has_it(t
     )
     assert (started["call"], started["tool"], started["orchestration"]) == (
         "c1",
-        "get_children_status",
+        "spawn_child",
         True,
     )
     assert (finished["status"], finished["result"], finished["error"]) == (
         "completed",
-        '{"children":[]}',
+        answers[0],
         None,
     )
-    refused = team.ledger.events("tool_call_finished", "master")[1]
+    refused = team.ledger.events("tool_call_finished", "master")[2]
     assert (refused["status"], refused["result"]) == ("failed", None)
     assert '"code":"unknown_agent"' in refused["error"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get_children_status", {}),
+        ("check_child_status", {"child_id": "w1"}),
+        ("get_child_history", {"child_id": "w1"}),
+        ("get_budget", {}),
+        ("check_child_status", {"child_id": "nobody"}),
+        ("no_such_tool", {}),
+    ],
+)
+async def test_a_call_without_effect_is_answered_first_and_written_soon(team, tool, arguments):
+    rows = []
+
+    async def master(agent):
+        await agent.spawn()
+        await agent.collect()
+        outcome = await agent.outcome(tool, arguments, call_id="c1")
+        query = "SELECT status, coalesce(result, error) FROM tool_calls WHERE id = 'c1'"
+        rows.append(team.ledger.rows(query))
+        await team.seen("tool_call_finished", "master", call="c1")  # by itself
+        rows.append(team.ledger.rows(query))
+        status = "failed" if outcome.is_error else "completed"
+        rows.append([(status, outcome.text)])
+        await agent.complete()
+
+    await team.run("do it", master=master)
+    assert rows[0] == []
+    assert rows[1] == rows[2]
 
 
 async def test_a_call_id_that_is_used_twice_in_a_turn_is_told_apart(team):
@@ -102,7 +140,7 @@ async def test_unknown_tools_and_those_of_other_roles_are_refused(as_master):
 
 async def test_an_error_inside_a_handler_is_told_to_the_agent_and_the_user(team):
     async def master(agent):
-        team.engine.runtime.conversations.get_history = None
+        team.engine.conversations.get_history = None
         await agent.spawn(name="a")
         await agent.collect()
         outcome = await agent.outcome("get_child_history", {"child_id": "a"})
@@ -128,17 +166,15 @@ async def test_a_message_the_ledger_refuses_is_an_error_of_the_call_alone(team):
     async def a(agent):
         await ready.wait()
         parent = team["master"]
-        team.runtime.router.register_agent("ghost")
-        message = team.manager.message
+        team.engine.router.register_agent("ghost")
+        message = team.manager.steps.message
 
         def to_nobody(*arguments, **fields):
-            built = message(*arguments, **fields)
-            object.__setattr__(built, "target", "ghost")
-            return built
+            return replace(message(*arguments, **fields), target="ghost")
 
-        team.manager.message = to_nobody
+        team.manager.steps.message = to_nobody
         assert await agent.refused("ask_parent", question="?") == "unknown_agent"
-        team.manager.message = message
+        team.manager.steps.message = message
         assert parent.questions == {}
         await agent.complete()
 

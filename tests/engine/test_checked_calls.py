@@ -163,8 +163,8 @@ async def test_a_person_answers_what_a_check_asks_about_a_call(watched, verdict)
         assert asked.data["options"] == ["once", "deny"]
         assert asked.data["parts"] == ["spawn one"]
         assert asked.data["check"] == "watcher"
-        desk = team.runtime.desk
-        assert desk.resolve(asked.data["request"], "permission", {"verdict": verdict})
+        requests = team.engine.requests
+        assert requests.resolve(asked.data["request"], "permission", {"verdict": verdict})
         assert (await running).status == "completed"
     [resolved] = team.ledger.events("permission_resolved")
     assert (resolved["verdict"], resolved["check"]) == (verdict, "watcher")
@@ -222,7 +222,7 @@ async def test_a_master_outside_is_seen_as_well(watched):
     seat = Seat()
     seen: list[tuple] = []
     check = watcher({"spawn_child": Deny("no more agents")}, seen, orchestration=True)
-    async with watched(check, outside=seat.spec) as team:
+    async with watched(check, external=seat.spec) as team:
         run = team.start("lead")
         async with asyncio.timeout(DEADLINE):
             host = await seat.host()

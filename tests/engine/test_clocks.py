@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import StopReason
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.testing.fake_clock import FakeClock
@@ -65,7 +64,7 @@ async def test_time_in_tools_is_not_reasoning(opened, fast_clock):
 async def test_reasoning_adds_up_over_the_turns_of_a_life(opened, fast_clock):
     async def master(agent):
         await pause(agent, 60)
-        await prompt_agent(team.manager, agent.id, "go on", "queue")
+        await team.engine.prompting.prompt(agent.id, "go on", "queue")
         await agent.say(f"turn {agent.turn}")
 
     async with opened(clock=fast_clock, engine={"agent_timeout_seconds": 100.0}) as team:

@@ -32,6 +32,10 @@ async def test_two_agents_that_wait_for_each_other_lose_the_deeper_one(team):
     assert knot["action"] == "victim"
     assert knot["victim"] == team["a"].agent_id
     assert set(knot["agents"]) == {team["a"].agent_id, team["master"].agent_id}
+    moves = team.ledger.events("agent_state_changed")
+    waits = {move["agent"]: move["seq"] for move in moves if move["to"] == "waiting_for_child"}
+    assert waits.keys() == {"a", "master"}
+    assert max(waits.values()) < knot["seq"], "a knot is told after the waits it is made of"
 
 
 @pytest.mark.requirement("E31")
@@ -175,7 +179,7 @@ async def test_an_agent_that_waits_for_a_person_will_move(opened):
     async with no_knot(opened, a, interactive=True) as team:
         asked = await team.seen("permission_requested")
         await team.settled()
-        team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "once"})
+        team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "once"})
 
 
 async def test_a_wait_with_a_time_limit_ends_by_itself(opened):

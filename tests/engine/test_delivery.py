@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.testing.fake_clock import FakeClock
 
@@ -19,7 +18,7 @@ async def test_an_injected_prompt_reaches_the_running_turn_once(opened):
 
         async def master(agent):
             assert agent.turn == 1
-            assert await prompt_agent(team.manager, agent.id, "hurry", "inject") == "injected"
+            assert await team.engine.prompting.prompt(agent.id, "hurry", "inject") == "injected"
             heard = await agent.steered.get()
             nothing = await agent.call("wait_for_message")
             assert nothing["type"] == "nothing_left"
@@ -35,7 +34,7 @@ async def test_an_injected_prompt_reaches_the_running_turn_once(opened):
 @pytest.mark.requirement("U1")
 async def test_what_the_provider_cannot_inject_is_queued_and_read_at_the_next_wait(team):
     async def master(agent):
-        assert await prompt_agent(team.manager, agent.id, "hurry", "inject") == "queued"
+        assert await team.engine.prompting.prompt(agent.id, "hurry", "inject") == "queued"
         message = await agent.call("wait_for_message")
         await agent.complete(message["text"])
 
@@ -47,7 +46,7 @@ async def test_a_provider_that_fails_to_inject_leaves_the_prompt_in_the_queue(op
 
         async def master(agent):
             agent.steered = None  # its session breaks on it
-            told = await prompt_agent(team.manager, agent.id, "hurry", "inject")
+            told = await team.engine.prompting.prompt(agent.id, "hurry", "inject")
             assert told == "queued"
             message = await agent.call("wait_for_message")
             await agent.complete(message["text"])
@@ -66,7 +65,7 @@ async def test_an_interrupting_prompt_ends_the_turn_and_begins_the_next(team):
     hanging = asyncio.Event()
     run = team.start(master=master)
     await hanging.wait()
-    told = await prompt_agent(team.manager, team["master"].agent_id, "stop that", "interrupt")
+    told = await team.engine.prompting.prompt(team["master"].agent_id, "stop that", "interrupt")
     assert told == "interrupting"
     assert (await run).summary == "The user writes:\n> stop that"
     turns = team.ledger.events("turn_finished")
@@ -86,8 +85,8 @@ async def test_a_turn_that_does_not_obey_is_cut_off(opened):
         hanging = asyncio.Event()
         run = team.start(master=master)
         await hanging.wait()
-        await prompt_agent(team.manager, team["master"].agent_id, "stop that", "interrupt")
-        await prompt_agent(team.manager, team["master"].agent_id, "at once", "interrupt")
+        await team.engine.prompting.prompt(team["master"].agent_id, "stop that", "interrupt")
+        await team.engine.prompting.prompt(team["master"].agent_id, "at once", "interrupt")
         assert (await run).summary == "The user writes:\n> stop that\n\nThe user writes:\n> at once"
     assert team.provider.interrupted == ["master"]
 
@@ -111,7 +110,7 @@ async def test_an_agent_that_waits_for_messages_gets_the_prompt_as_one(opened, d
         run = team.start(master=master, a=a)
         await team.seen("agent_state_changed", "master", to="waiting_for_child")
         master_id = team["master"].agent_id
-        assert await prompt_agent(team.manager, master_id, "hurry", delivery) == "queued"
+        assert await team.engine.prompting.prompt(master_id, "hurry", delivery) == "queued"
         assert (await run).summary == "hurry"
     assert team.provider.interrupted == []
 
@@ -120,7 +119,8 @@ async def test_an_interrupt_takes_back_the_calls_of_the_turn(team):
     async def master(agent):
         await agent.spawn(name="a")
         await team.seen("agent_state_changed", "a", to="waiting_for_parent")
-        await prompt_agent(team.manager, team["a"].agent_id, "never mind", "interrupt")
+        await team.engine.prompting.prompt(team["a"].agent_id, "never mind", "interrupt")
+        await team.seen("turn_finished", "a")
         await agent.collect()
         assert team["master"].questions == {}
         await agent.complete()
@@ -141,9 +141,9 @@ async def test_an_ended_agent_is_told_nothing(team, delivery):
         await agent.collect()
         before = team.ledger.written()
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await prompt_agent(team.manager, team["a"].agent_id, "more", delivery)
+            await team.engine.prompting.prompt(team["a"].agent_id, "more", delivery)
         with pytest.raises(ConfigError, match="no delivery 'shout'"):
-            await prompt_agent(team.manager, agent.id, "more", "shout")
+            await team.engine.prompting.prompt(agent.id, "more", "shout")
         assert team.ledger.written() == before
         await agent.complete()
 

@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import MessageRoutingError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.harness import failed
+from tests.engine.harness import Actor, failed
 
 
 @pytest.mark.requirement("E56")
@@ -165,6 +164,7 @@ async def test_a_turn_that_ends_with_live_children_waits_and_goes_on_with_their_
         await agent.say("all done")
 
     async def a(agent):
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
         said = await agent.call("ask_parent", question="which colour?")
         await agent.complete(f"it is {said['answer']}")
 
@@ -230,7 +230,7 @@ async def test_task_complete_with_live_children_ends_with_the_last_of_them(team)
         assert (outcome.data, outcome.ends_turn) == ({"accepted": True}, True)
         assert await agent.refused("get_children_status") == "turn_over"
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await prompt_agent(team.manager, agent.id, "too late", "queue")
+            await team.engine.prompting.prompt(agent.id, "too late", "queue")
         release.set()
 
     async def a(agent):
@@ -270,7 +270,7 @@ async def test_a_finishing_agent_can_still_be_killed(team):
 
 async def test_an_agent_cannot_finish_over_an_unread_prompt(team):
     async def master(agent):
-        await prompt_agent(team.manager, agent.id, "and test it", "queue")
+        await team.engine.prompting.prompt(agent.id, "and test it", "queue")
         outcome = await agent.outcome("task_complete", {"summary": "done"})
         error = outcome.data["error"]
         assert (error["code"], outcome.ends_turn) == ("unread_prompt", False)
@@ -365,7 +365,7 @@ async def test_a_child_that_is_being_born_when_its_parent_is_killed_dies_too(as_
         await team.manager.kill_agent(team["b"].agent_id)
         await agent.collect()
         others = [r for r in team.manager.roster.records() if r.agent_id != agent.id]
-        assert not any(record.is_live for record in others)
+        assert all(record.has_ended for record in others)
         assert not {team.manager.lives.task_of(r.agent_id) for r in others}.intersection(
             team.manager.lives.running()
         )
@@ -378,7 +378,8 @@ async def test_a_child_that_is_being_born_when_its_parent_is_killed_dies_too(as_
             for _ in range(20):
                 group.create_task(agent.outcome("spawn_child", {"prompt": "x"}))
 
-    await as_master(script, team={"b": b})
+    born = {f"w{number}": Actor.hang for number in range(1, 21)}
+    await as_master(script, team={"b": b, **born})
 
 
 async def test_an_agent_that_waits_for_a_slot_can_be_killed(opened):

@@ -260,7 +260,7 @@ async def test_no_agent_is_moved_to_a_fallback_below_what_is_required(opened):
 
 async def test_who_drives_a_master_from_outside_is_told_of_and_never_refused(opened):
     weak = Weak(**reach("none", GAP))
-    async with opened(settings=STRICT, outside=weak.spec(), **reach("pre_tool")) as team:
+    async with opened(settings=STRICT, external=weak.spec(), **reach("pre_tool")) as team:
         result = await team.run()
         [(text, _)] = warnings(team)
     assert result.status == "completed"

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.engine.tools.advice import find_expert
+from prsm_core.errors import ExpertNotFoundError
 from prsm_core.interfaces.provider import ProviderStatus
 from tests.engine.harness import ScriptedProvider
 
@@ -117,6 +120,14 @@ async def test_a_refused_consultation_writes_nothing(as_master, arguments, code)
         assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
 
     await as_master(script, settings=SETTINGS)
+
+
+@pytest.mark.requirement("E38")
+def test_an_expert_that_there_is_not_is_an_error_of_its_own():
+    with pytest.raises(ExpertNotFoundError, match="there is no expert 'nobody'") as caught:
+        find_expert(Settings.model_validate(SETTINGS), "nobody")
+    assert caught.value.hint is not None
+    assert "style" in caught.value.hint
 
 
 async def test_those_who_may_consult_are_told_of_the_experts(as_master):

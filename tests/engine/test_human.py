@@ -42,16 +42,16 @@ async def test_a_permission_is_asked_and_answered_once(opened):
             "parts": [],
             "rules": {},
         }
-        desk = team.runtime.desk
-        assert [row.request_id for row in desk.requests()] == [request]
-        assert not desk.resolve("nonsense", "permission", {"verdict": "once"})
-        assert not desk.resolve(request, "question", {"choices": [], "text": "x"})
+        requests = team.engine.requests
+        assert [row.request_id for row in requests.waiting()] == [request]
+        assert not requests.resolve("nonsense", "permission", {"verdict": "once"})
+        assert not requests.resolve(request, "question", {"choices": [], "text": "x"})
         with pytest.raises(ConfigError, match="'maybe' is no answer"):
-            desk.resolve(request, "permission", {"verdict": "maybe"})
-        assert desk.resolve(request, "permission", {"verdict": "once"})
-        assert not desk.resolve(request, "permission", {"verdict": "deny"})
+            requests.resolve(request, "permission", {"verdict": "maybe"})
+        assert requests.resolve(request, "permission", {"verdict": "once"})
+        assert not requests.resolve(request, "permission", {"verdict": "deny"})
         assert (await running).exit_code == 0
-        assert desk.requests() == ()
+        assert requests.waiting() == ()
     assert [type(verdict) for verdict in verdicts] == [Allow, Allow]
     [resolved] = team.ledger.events("permission_resolved")
     assert (resolved["verdict"], resolved["by"]) == ("once", "user")
@@ -69,7 +69,9 @@ async def test_a_refusal_is_told_to_the_agent_with_its_reason(opened):
     async with opened(interactive=True) as team:
         running = team.start("do it", master=master)
         asked = await team.seen("permission_requested")
-        assert team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "deny"})
+        assert team.engine.requests.resolve(
+            asked.data["request"], "permission", {"verdict": "deny"}
+        )
         assert (await running).exit_code == 0  # a denial is no failure
     assert team.ledger.one("SELECT permissions_used FROM turns") == "[]"
 
@@ -97,7 +99,7 @@ async def test_always_holds_for_the_agent_and_its_subtree_only(opened):
         running = team.start("do it", master=master, a=a, b=b, c=c)
         for name, verdict in (("a", "always"), ("c", "deny")):
             asked = await team.seen("permission_requested", name)
-            assert team.runtime.desk.resolve(
+            assert team.engine.requests.resolve(
                 asked.data["request"], "permission", {"verdict": verdict}
             )
         assert (await running).status == "completed"
@@ -117,8 +119,8 @@ async def test_always_is_not_offered_where_the_broker_does_not(opened):
         asked = await team.seen("permission_requested")
         assert asked.data["options"] == ["once", "deny"]
         with pytest.raises(ConfigError, match="'always'"):
-            team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "always"})
-        team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "once"})
+            team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "always"})
+        team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "once"})
         await running
 
 
@@ -170,10 +172,10 @@ async def test_a_question_to_the_user_is_answered_by_choice_or_text(opened):
         asked = await team.seen("question_asked", question="which?")
         assert asked.data["options"] == ["red", "blue"]
         red = {"choices": ["red"], "text": None}
-        assert team.runtime.desk.resolve(asked.data["request"], "question", red)
+        assert team.engine.requests.resolve(asked.data["request"], "question", red)
         asked = await team.seen("question_asked", question="why?")
         because = {"choices": [], "text": "because"}
-        assert team.runtime.desk.resolve(asked.data["request"], "question", because)
+        assert team.engine.requests.resolve(asked.data["request"], "question", because)
         assert (await running).status == "completed"
     first, _ = team.ledger.events("question_answered")
     assert (first["answer"], first["by"]) == ({"choices": ["red"], "text": None}, "user")
@@ -202,7 +204,7 @@ async def test_the_death_of_an_agent_ends_what_it_had_asked(opened):
         await team.seen("question_asked", "b")
         for name in "ab":
             await team.manager.kill_agent(team[name].agent_id)
-        assert not team.runtime.desk.resolve(
+        assert not team.engine.requests.resolve(
             asked.data["request"], "permission", {"verdict": "once"}
         )
         assert (await running).status == "completed"
@@ -241,7 +243,7 @@ async def test_an_answer_given_as_the_agent_dies_is_recorded_as_it_was_given(ope
     async with opened(interactive=True) as team:
         running = team.start("do it", master=master)
         asked = await team.seen("permission_requested")
-        team.runtime.desk.resolve(asked.data["request"], "permission", {"verdict": "once"})
+        team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "once"})
         await team.manager.kill_agent(team["master"].agent_id)
         await running
     [resolved] = team.ledger.events("permission_resolved")
@@ -357,7 +359,7 @@ async def test_an_answer_in_choices_and_text_reaches_a_vendors_question_tool(ope
         running = team.start("do it", master=master)
         asked = await team.seen("question_asked")
         answer = {"choices": ["b"], "text": "because"}
-        assert team.runtime.desk.resolve(asked.data["request"], "question", answer)
+        assert team.engine.requests.resolve(asked.data["request"], "question", answer)
         assert (await running).status == "completed"
 
 

@@ -119,7 +119,7 @@ async def test_what_is_answered_in_time_leaves_no_token(team):
     async def master(agent):
         answer = await agent.call_within(PATIENCE, "get_children_status")
         assert answer["children"] == []
-        assert team.session("master").turn.long_calls._known == {}
+        assert team.session("master").turn.earlier._known == {}
         await agent.complete()
 
     assert (await team.run("do it", master=master)).status == "completed"

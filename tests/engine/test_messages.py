@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.errors import MessageRoutingError
 from tests.engine.harness import failed
 
@@ -173,7 +172,7 @@ async def test_a_prompt_for_an_ended_child_is_refused_and_not_queued(team):
         assert await agent.refused("send_child_prompt", **arguments) == "unknown_agent"
         assert team.ledger.written() == before
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await prompt_agent(team.manager, team["a"].agent_id, "more", "queue")
+            await team.engine.prompting.prompt(team["a"].agent_id, "more", "queue")
         await agent.complete()
 
     result = await team.run("do it", master=master)
@@ -181,7 +180,7 @@ async def test_a_prompt_for_an_ended_child_is_refused_and_not_queued(team):
 
 
 async def test_an_agent_with_a_full_mailbox_is_not_sent_more(team):
-    team.runtime.router._limit = 1
+    team.engine.router._limit = 1
 
     async def master(agent):
         await agent.spawn(name="a")
@@ -281,7 +280,7 @@ async def test_a_failed_child_tells_its_error_and_what_it_said(team):
 async def test_a_persons_prompt_is_read_at_the_next_wait(team):
     async def master(agent):
         await agent.spawn(name="a")
-        await prompt_agent(team.manager, agent.id, "be quick", "queue")
+        await team.engine.prompting.prompt(agent.id, "be quick", "queue")
         prompt = await agent.call("wait_for_message")
         assert prompt == {
             "type": "user_prompt",
@@ -309,7 +308,7 @@ async def test_a_persons_prompt_is_read_at_the_next_wait(team):
 async def test_what_was_not_read_becomes_the_next_turn(team):
     async def master(agent):
         if agent.turn == 1:
-            await prompt_agent(team.manager, agent.id, "and the docs", "queue")
+            await team.engine.prompting.prompt(agent.id, "and the docs", "queue")
             await agent.say("done")
             return
         assert agent.text == "The user writes:\n> and the docs"
@@ -432,7 +431,7 @@ async def test_ten_thousand_messages_to_one_agent_come_in_order_and_bother_nobod
 
         async def send():
             for number in numbers:
-                await prompt_agent(team.manager, child, str(number), "queue")
+                await team.engine.prompting.prompt(child, str(number), "queue")
 
         await asyncio.gather(*(send() for _ in range(100)))
         assert resident_bytes() - before < 50 * 2**20

@@ -11,7 +11,7 @@ import pytest
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
 from prsm_core.domain.writes import AgentEnded, ResultClaimed, ThreadKept
-from prsm_core.engine.turns.host import ENDED
+from prsm_core.engine.turns.permits import ENDED
 from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock
@@ -124,7 +124,7 @@ async def test_a_turn_after_one_that_ended_while_its_agent_waited_has_a_slot(ope
             await ended.wait()
             asking.cancel()
             return
-        held.append(team.session("a").holds_slot)
+        held.append(team.session("a").life.holds_slot)
         await agent.complete()
 
     ended = asyncio.Event()
@@ -263,7 +263,7 @@ async def test_an_agent_that_is_told_to_come_again_has_a_slot(opened):
         await asyncio.sleep(0)
         await agent.step_ended()
         token = (await task).data["token"]
-        held.append(team.session("master").holds_slot)
+        held.append(team.session("master").life.holds_slot)
         await agent.call("wait_for_message", token=token)
         await agent.complete()
 
@@ -399,10 +399,10 @@ async def test_nobody_restarts_a_child_whose_parent_is_being_killed(opened):
 
 async def test_nothing_of_an_agent_follows_run_finished(team):
     await team.run()
-    team.runtime.journal.note("budget_exceeded", kind="turns", used=1, limit=1)
+    team.engine.journal.note("budget_exceeded", kind="turns", used=1, limit=1)
     await team.settled()
     with pytest.raises(FencedError, match="after the end of the run"):
-        await team.manager.write(team["master"], ThreadKept(thread="t"))
+        await team.manager.steps.write(team["master"], ThreadKept(thread="t"))
     assert team.ledger.events()[-1]["type"] == "run_finished"
 
 

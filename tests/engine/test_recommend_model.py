@@ -112,7 +112,7 @@ async def test_a_peer_that_is_not_installed_restricts_all_the_same(as_master):
 async def test_only_installed_providers_that_enforce_enough_are_recommended(as_master):
     async def script(agent, team):
         assert await recommended(agent, "complex") == ["elsewhere/far", "large", "coder"]
-        team.runtime.enforcement.refused["elsewhere"] = "it enforces nothing"
+        team.engine.enforcement.refused["elsewhere"] = "it enforces nothing"
         assert await recommended(agent, "complex") == ["large", "coder", "middle"]
 
     other = ProviderSpec(name="elsewhere", summary="", factory="never:built")

@@ -134,7 +134,10 @@ async def test_a_restart_that_waits_does_not_take_the_result_of_the_life_before(
 
 
 async def test_messages_to_the_life_before_are_gone(as_master):
+    teams = []
+
     async def script(agent, team):
+        teams.append(team)
         await agent.spawn(name="a")
         await team.seen("agent_state_changed", "a", to="running")
         await agent.call("send_child_prompt", child_id="a", prompt="for the first life")
@@ -145,7 +148,7 @@ async def test_messages_to_the_life_before_are_gone(as_master):
     async def a(agent):
         if agent.text != "again":
             await agent.hang()
-        assert agent.host._session.manager.runtime.router.unread(agent.id) == ()
+        assert teams[0].engine.router.unread(agent.id) == ()
         await agent.complete()
 
     team = await as_master(script, team={"a": a})
@@ -201,13 +204,13 @@ async def test_a_restart_goes_on_although_the_turn_that_asked_for_it_dies(opened
     async with opened(clock=FakeClock()) as team:
         result = await team.run("do it", master=master)
         assert result.status == "completed"
-        assert all(not record.is_live for record in team.manager.roster.records())
+        assert all(record.has_ended for record in team.manager.roster.records())
 
 
 async def test_a_step_of_an_older_life_is_refused(team):
     await team.run()
     record = team["master"]
-    step = team.manager.build(record)
+    step = team.manager.steps.build(record)
     await team.engine.run_continuation("more", record.agent_id)
     with pytest.raises(FencedError, match="incarnation 1"):
         await team.store.commit(step)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.providers.retry import RetryPolicy
 from tests.engine.harness import failed
 
@@ -93,7 +92,7 @@ async def test_a_turn_that_succeeds_begins_the_count_anew(opened, fast_team):
         if agent.turn in {1, 3, 5}:
             raise failed("busy", retryable=True)
         if agent.turn < 6:
-            await prompt_agent(fast_team.manager, agent.id, "go on", "queue")
+            await fast_team.engine.prompting.prompt(agent.id, "go on", "queue")
             await agent.say("well")
             return
         await agent.complete()

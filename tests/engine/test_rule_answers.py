@@ -45,8 +45,8 @@ def bash(agent, command=BUILD):
 async def answer(team, verdict, agent="a", **fields):
     """Wait for a permission of an agent, answer it, and return what was asked."""
     asked = await team.seen("permission_requested", agent, **fields)
-    desk = team.runtime.desk
-    assert desk.resolve(asked.data["request"], "permission", {"verdict": verdict})
+    requests = team.engine.requests
+    assert requests.resolve(asked.data["request"], "permission", {"verdict": verdict})
     return asked
 
 
@@ -180,7 +180,9 @@ async def test_a_check_that_asks_is_asked_again_before_a_rule_answers_for_it(rul
         await answer(team, "allow_global")
         await told(team, "added allow npm run build")
         await team.settled()
-        assert [row.request_id for row in team.runtime.desk.requests()] == [waiting.data["request"]]
+        assert [row.request_id for row in team.engine.requests.waiting()] == [
+            waiting.data["request"]
+        ]
         await answer(team, "deny", "b")
         assert (await running).status == "completed"
 
@@ -271,16 +273,16 @@ async def test_a_late_answer_can_be_told_whose_was_first(ruled, paths):
     async with ruled() as team:
         running = team.start("do it", master=master, a=a)
         asked = await team.seen("permission_requested")
-        request, desk = asked.data["request"], team.runtime.desk
-        assert desk.outcome(request) is None
+        request, requests = asked.data["request"], team.engine.requests
+        assert requests.outcome(request) is None
         once = {"verdict": "once"}
-        assert desk.resolve(request, "permission", once, via="prsm attach")
-        assert not desk.resolve(request, "permission", {"verdict": "allow_project"})
+        assert requests.resolve(request, "permission", once, via="prsm attach")
+        assert not requests.resolve(request, "permission", {"verdict": "allow_project"})
         first = {"request": request, "verdict": "once", "by": "user", "via": "prsm attach"}
-        assert desk.outcome(request[:8]) == first
+        assert requests.outcome(request[:8]) == first
         assert (await running).status == "completed"
-        assert desk.outcome(request) == first
-        assert desk.outcome("x") is None
+        assert requests.outcome(request) == first
+        assert requests.outcome("x") is None
     [resolved] = team.ledger.events("permission_resolved")
     assert (resolved["by"], resolved["via"]) == ("user", "prsm attach")
     assert read_policy(paths).rules == (), "an answer that came too late makes no rule"

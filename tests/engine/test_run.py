@@ -20,7 +20,7 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
-from tests.engine.harness import SESSION, failed
+from tests.engine.harness import SESSION, Actor, failed
 
 
 async def lead(agent):
@@ -364,7 +364,7 @@ async def test_a_broken_ledger_ends_the_run_with_its_error(opened):
             await agent.outcome("wait_for_message", {})
 
         with pytest.raises(StoreError, match="the disk is full"):
-            await team.run("do it", master=master)
+            await team.run("do it", master=master, w1=Actor.hang)
     assert team.ledger.events("run_finished") == []
 
 

@@ -169,11 +169,11 @@ async def test_a_persons_once_lets_it_pass_once_and_their_always_from_before_doe
 
     async with regional(interactive=True) as team:
         running = team.start("do it", master=master, boss=boss, owner=hold, other=other)
-        asked, desk = await team.seen("permission_requested", "boss"), team.runtime.desk
-        assert desk.resolve(asked.data["request"], "permission", {"verdict": "always"})
+        asked, requests = await team.seen("permission_requested", "boss"), team.engine.requests
+        assert requests.resolve(asked.data["request"], "permission", {"verdict": "always"})
         for verdict in ("once", "deny"):
             asked = await newer(team, asked)
-            assert desk.resolve(asked.data["request"], "permission", {"verdict": verdict})
+            assert requests.resolve(asked.data["request"], "permission", {"verdict": verdict})
         assert (await running).status == "completed"
     assert len(reasons(team, "other")) == 2
 
@@ -207,11 +207,11 @@ async def test_a_lease_that_begins_while_a_person_thinks_is_put_to_them(regional
         first = await team.seen("permission_requested", "other")
         thinks.set()
         await team.seen("agent_state_changed", "owner", to="waiting_for_parent")
-        desk = team.runtime.desk
-        assert desk.resolve(first.data["request"], "permission", {"verdict": "once"})
+        requests = team.engine.requests
+        assert requests.resolve(first.data["request"], "permission", {"verdict": "once"})
         second = await newer(team, first)
         assert "src is of owner" in second.data["reason"]
-        assert desk.resolve(second.data["request"], "permission", {"verdict": "deny"})
+        assert requests.resolve(second.data["request"], "permission", {"verdict": "deny"})
         assert (await running).status == "completed"
     assert "src is of owner" not in reasons(team, "other")[0]
 

@@ -21,7 +21,7 @@ async def test_a_spawned_child_is_described_registered_and_started(as_master):
 
     async def script(agent, team):
         answers.append(await agent.call("spawn_child", prompt="count", name="counter"))
-        assert team.runtime.router.is_registered(team["counter"].agent_id)
+        assert team.engine.router.is_registered(team["counter"].agent_id)
         assert not team.task("counter").done()
         await agent.collect()
 
@@ -162,8 +162,8 @@ async def test_the_manager_refuses_a_spawn_below_the_limit_and_writes_nothing(as
 @pytest.mark.requirement("E7", "E8")
 async def test_the_depth_limit_is_five_by_default(opened):
     async with opened() as team:
-        assert team.runtime.settings.engine.max_agent_depth == 5
-        assert team.runtime.settings.engine.max_concurrent_agents == 10
+        assert team.engine.settings.engine.max_agent_depth == 5
+        assert team.engine.settings.engine.max_concurrent_agents == 10
 
 
 @pytest.mark.requirement("E50")

@@ -193,7 +193,7 @@ async def test_an_agent_fails_whose_provider_never_ends_a_turn(stubborn):
         await agent.spawn(name="a")
         [result] = await agent.collect()
         assert "provider stubborn does not end a turn" in result["error"]
-        assert team.runtime.slots.in_use == 1
+        assert team.engine.slots.in_use == 1
         await agent.complete()
 
     async def a_child(agent):

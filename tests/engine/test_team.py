@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prsm_core.config import Settings
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.providers.team import TEAM_BYTES, Member, describe_members
+from prsm_core.engine.providers.model_choice import ModelChoice
+from prsm_core.engine.providers.model_names import Listing, ModelNames
+from prsm_core.engine.providers.team import TEAM_BYTES, Member, WorkforceNow, describe_members
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.testing.fake_clock import FakeClock
@@ -403,3 +406,22 @@ async def test_a_continuation_is_told_the_team_of_now(opened):
         await team.engine.run_continuation("four", team["master"].agent_id)
     now = f"{CHANGED}\n{HEAD}\n- script: scripted agents\n- claude: what claude is for"
     assert texts == ["one", "two", f"three\n\n{now}", "four"]
+
+
+def test_what_agents_are_told_is_made_anew_once_something_new_is_known():
+    listed: dict[str, Listing] = {}
+    usable, own = {"one"}, ModelChoice(provider="one", model="default")
+    names = ModelNames(settings=Settings(), providers=frozenset({"one", "two"}), listed=listed)
+    now = WorkforceNow(names, lambda: frozenset(usable), {"two": "the other"})
+    first = now()
+    assert now() is first
+    assert "two" not in first.describe(own, None)
+    usable.add("two")
+    second = now()
+    assert "- two: the other" in second.describe(own, None)
+    assert "two" not in second.describe(own, frozenset({"one/default"}))
+    listed["one"] = Listing(models=())
+    third = now()
+    listed["one"] = Listing(models=())  # another list, though with the same models
+    assert len({id(one) for one in (first, second, third, now())}) == 4
+    assert now() is now()

@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.engine.providers.team import TEAM_BYTES
 from prsm_core.engine.tools.table import TOOLS, ToolTable
 from prsm_core.engine.turns.context import build_role_prompt
@@ -184,3 +185,7 @@ def test_values_out_of_range_are_refused(tool, arguments):
         found.check(arguments)
     assert caught.value.code == "invalid_arguments"
     assert "arguments: " in str(caught.value.hint)
+
+
+def test_the_tools_that_providers_know_for_the_engines_are_those_of_the_table():
+    assert {tool.spec.name for tool in TOOLS} == ORCHESTRATION_TOOLS == MASTER | OF_A_CHILD

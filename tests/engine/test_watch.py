@@ -105,6 +105,25 @@ async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(watch, clock
     assert patient.seen == [15, 65]
 
 
+async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_look(watch, clock):
+    turn = Turn(clock, 40)
+    number = watch.add(turn)
+    turn.every = 5
+    await clock.advance(10)
+    watch.hurry(number, 30)  # the next look comes first
+    await clock.advance(29)
+    assert turn.seen == []
+    watch.hurry(number, 0.5)
+    await clock.advance(10)
+    assert turn.seen == [40]
+    other = Turn(clock, 40)
+    number = watch.add(other)
+    other.every = 5
+    watch.hurry(number, 30)
+    await clock.advance(100)
+    assert other.seen == [54]
+
+
 async def test_plans_that_change_again_and_again_leave_nothing_behind(watch, clock):
     turn = Turn(clock, 1e6, looks=2)
     number = watch.add(turn)

@@ -28,4 +28,4 @@ def test_the_first_place_that_has_a_key_gives_it(variable, places, key):
 def test_a_missing_key_is_told_with_its_variable_and_a_cure():
     with pytest.raises(ProviderNotAvailableError, match="variable KEY is not set") as caught:
         require_key("KEY", {"KEY": ""}, {"OTHER": "x"})
-    assert caught.value.hint == "Set KEY to the API key, or change `api_key_env`."
+    assert caught.value.hint == "set KEY to the API key, or change `api_key_env`"

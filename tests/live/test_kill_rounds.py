@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,11 @@ async def test_no_process_outlives_an_engine_that_is_killed(bare_prsm, report, n
     assert left == 0
 
 
+def names_of(path: str) -> tuple[bytes, ...]:
+    """Return what a CLI's command line may hold: its path, or that of Codex behind its launcher."""
+    return os.fsencode(path), os.fsencode(Path(path).parents[1] / "@openai" / "codex-")
+
+
 async def kill_round(prsm, server: ModelServer, command: str | None, clis: Clis) -> Round:
     """Start a run, kill its engine once the agent is busy, and count who outlives it.
 
@@ -99,7 +105,8 @@ async def kill_round(prsm, server: ModelServer, command: str | None, clis: Clis)
         family = family_of(engine.pid, prsm.home)
         told = [command_line(member.pid) for member in family.members]
         for path in clis.values():
-            assert any(os.fsencode(path) in argv for argv in told), f"{path} does not run"
+            programs = names_of(path)
+            assert any(name in argv for argv in told for name in programs), f"{path} does not run"
     finally:
         with contextlib.suppress(ProcessLookupError):
             engine.kill()

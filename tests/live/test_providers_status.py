@@ -45,8 +45,8 @@ LOGIN = {  # the program by a name that can be typed: where it is not on the PAT
     "codex": "Run `{program} login`, or set `api_key_env`.",
     "claude": "Run `{program}` and log in, or set `api_key_env`.",
     "gemini": "Set GEMINI_API_KEY or `api_key_env`, or run `{program}` once and log in.",
-    "minimax": "Set MINIMAX_API_KEY to the API key, or change `api_key_env`.",
-    "alibaba": "Set DASHSCOPE_API_KEY to the API key, or change `api_key_env`.",
+    "minimax": "set MINIMAX_API_KEY to the API key, or change `api_key_env`",
+    "alibaba": "set DASHSCOPE_API_KEY to the API key, or change `api_key_env`",
 }
 
 

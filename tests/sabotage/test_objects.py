@@ -235,7 +235,7 @@ def soon(monkeypatch):
 
     def hurry(seconds):
         for name in ("PROBE_SECONDS", "CLOSE_SECONDS"):
-            monkeypatch.setattr(f"prsm_core.engine.guarded.{name}", seconds)
+            monkeypatch.setattr(f"prsm_core.engine.guarded.provider.{name}", seconds)
 
     return hurry
 
@@ -256,7 +256,7 @@ async def test_a_provider_that_fails_before_a_run(opened, soon, case):
 async def test_a_provider_that_fails_in_a_survey_spoils_no_other(opened, soon, case):
     soon(case.seconds)
     async with asyncio.timeout(DEADLINE), opened(others=[provider_spec(case)]) as team:
-        registry = team.runtime.providers
+        registry = team.engine.providers
         found = await survey(registry, ["bad", "script"], with_models=True, seconds=case.seconds)
     assert found["script"].status.available
     assert found["script"].models_problem is None
@@ -288,7 +288,7 @@ async def test_a_provider_that_fails_as_it_is_closed(opened, soon, caplog, case)
 
 @pytest.mark.parametrize("case", cases("provider steer"), ids=str)
 async def test_a_provider_that_fails_to_steer_leaves_the_prompt_where_it_is(opened, caplog, case):
-    from prsm_core.engine.guarded import GuardedSession
+    from prsm_core.engine.guarded.provider import GuardedSession
 
     session: Any = Session(case, None)
     guarded = GuardedSession(session, Guest("provider", "bad"))

@@ -24,6 +24,13 @@ def test_every_rule_holds_in_ten_seeds(first):
         assert outcome.holds, (outcome.violations, outcome.plan.command)
 
 
+@pytest.mark.requirement("E31")
+def test_an_agent_whose_turn_ends_is_part_of_no_knot_though_its_call_still_waits():
+    """Its budget ends the turn while a call waits; meanwhile its parent waits for its end."""
+    outcome = simulate(Plan(seed=794, agents=30))
+    assert outcome.holds, (outcome.violations, outcome.plan.command)
+
+
 @pytest.mark.requirement("F1")
 def test_fifty_agents_wait_as_the_definition_says():
     """Each knot acted on is the least fixpoint's, and none is left alone."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from prsm_core.testing.faults import Marks, shared_faults, times
 from prsm_core.testing.misbehaviour import TABLE
-from prsm_core.testing.odd_faults import Marks, shared_faults, times
 
 # Faults that only the fake can play: they are about what its program speaks.
 OF_THE_LANGUAGE = {

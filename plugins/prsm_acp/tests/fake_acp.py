@@ -447,7 +447,7 @@ def _fault(arguments: list[str]) -> Any:
         return {}
     sys.path.insert(0, str(_HERE.parents[3]))
     from plugins.prsm_acp.tests.faults import FAULTS
-    from prsm_core.testing.odd_faults import Marks
+    from prsm_core.testing.faults import Marks
 
     return FAULTS[str(Marks.take(arguments))]
 

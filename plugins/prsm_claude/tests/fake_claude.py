@@ -461,7 +461,7 @@ def _fault(arguments: list[str]) -> Any:
     if not arguments or not arguments[0].startswith("--fault="):
         return {}
     from plugins.prsm_claude.tests.faults import FAULTS
-    from prsm_core.testing.odd_faults import Marks
+    from prsm_core.testing.faults import Marks
 
     return FAULTS[str(Marks.take(arguments))]
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_codex import command, hooks
+from prsm_codex import command, hooks, native
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_core import (
     ProviderNotAvailableError,
@@ -108,7 +108,7 @@ class AppServer:
                 gate.dismiss(threads)
 
         try:
-            argv = command.app_server_argv(config, features)
+            argv = native.unwrapped(command.app_server_argv(config, features))
             process = await services.start_process(argv, name="codex", cwd=str(home), env=env)
             server = cls(process, services, threads, dismiss)
             server.rpc.start()

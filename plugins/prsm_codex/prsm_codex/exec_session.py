@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import command, hooks
+from prsm_codex import command, hooks, native
 from prsm_codex.app_server import child_home
 from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
@@ -161,7 +161,9 @@ class ExecSession(TurnSession[CodexTurn]):
         argv = command.exec_argv(
             self._config, self._request, self._features, self._endpoint, profile
         )
-        return await self.services.start_process(argv, name="codex exec", cwd=str(home), env=env)
+        return await self.services.start_process(
+            native.unwrapped(argv), name="codex exec", cwd=str(home), env=env
+        )
 
     async def _talk(
         self, turn: CodexTurn, translator: ExecTranslator, process: Process, text: str

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prsm_codex import patches
+from prsm_codex.matching import all_but
 from prsm_core import (
     HOOK_COMMAND,
+    ORCHESTRATION_TOOLS,
     PermissionRequest,
 )
 
@@ -27,9 +29,13 @@ APPROVAL_POLICY: Mapping[str, Any] = {
 
 
 def overrides() -> dict[str, Any]:
-    """Return the settings of Codex that set the hook."""
+    """Return the settings of Codex that set the hook.
+
+    Before a call of the engine's own tools it does not run: they are asked for when they arrive,
+    and three processes would start each time to say so. The text is the same for every engine.
+    """
     hook = {"type": "command", "command": HOOK_COMMAND, "timeout": _CODEX_SECONDS}
-    return {"hooks.PreToolUse": [{"matcher": "*", "hooks": [hook]}]}
+    return {"hooks.PreToolUse": [{"matcher": all_but(ORCHESTRATION_TOOLS), "hooks": [hook]}]}
 
 
 def find_own(listed: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.tools import McpEndpoint, McpServer
+from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
@@ -63,7 +64,8 @@ def test_the_hook_stands_on_the_command_line_and_terminals_are_off():
     assert argv[argv.index("unified_exec_tty") - 1] == "--disable"
     (setting,) = [word for word in argv if word.startswith("hooks.")]
     (group,) = tomllib.loads(setting)["hooks"]["PreToolUse"]
-    assert group["matcher"] == "*"
+    assert re.search(group["matcher"], "Bash")
+    assert not any(re.search(group["matcher"], name) for name in ORCHESTRATION_TOOLS)
     (hook,) = group["hooks"]
     assert hook["type"] == "command"
     assert hook["timeout"] > ANSWER_SECONDS  # Codex lets a call run whose hook is too slow

@@ -11,6 +11,7 @@ import pytest
 from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, gated
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import StopReason, ToolCallFinished
 from prsm_core.testing.doubles import RecordingHost, only, run_turn
 
@@ -18,6 +19,10 @@ pytestmark = pytest.mark.live
 
 MAKE = {"call": call("exec_command", "make", cmd="echo hi > made.txt")}
 DONE = {"say": "done"}
+
+
+async def done(text):
+    return ToolOutcome(text=text)
 
 
 @pytest.fixture
@@ -129,6 +134,25 @@ async def test_the_hook_is_trusted_in_the_private_home_and_nothing_else_is(codex
     assert line.startswith("[hooks.state.")
     assert "[" not in "".join(more)
     assert not (state_dir / "codex-home" / "hooks.json").exists()
+
+
+async def test_the_engines_own_tools_start_no_hook_and_all_others_do(codex, tmp_path):
+    started, client = tmp_path / "started.txt", tmp_path / "client.py"
+    client.write_text(
+        "import json, sys\n"
+        f"open({str(started)!r}, 'a').write(json.load(sys.stdin)['tool_name'] + ' ')\n"
+    )
+    host = RecordingHost(task_complete=done, task_completed=done)
+    own, other = (call(name, text="x") for name in ("task_complete", "task_completed"))
+    shell = call("exec_command", cmd="ls")
+    steps = [{"call": one} for one in (own, own, other, shell)]
+    async with (
+        codex(*steps, DONE, make=gated(client=client)) as live,
+        live.session(host) as session,
+    ):
+        await run_turn(session, "hi")
+    assert [called.name for called in host.calls] == [own["tool"], own["tool"], other["tool"]]
+    assert started.read_text() == "task_completed Bash "
 
 
 @pytest.mark.parametrize(

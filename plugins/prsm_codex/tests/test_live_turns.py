@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -225,3 +226,16 @@ async def test_what_the_repository_tells_in_agents_md_is_told_without_trust(code
         async with live.session() as session:
             await run_turn(session, "hi")
         assert "xylophone" in live.last.conversation.text
+
+
+async def test_codex_is_the_only_program_between_its_shim_and_what_it_runs(codex):
+    async with codex({"say": "hello"}) as live, live.session() as session:
+        await run_turn(session, "hi")
+        program = program_below(live.services.processes[-1].pid)
+    assert program == "codex"
+
+
+def program_below(shim):
+    """Return the name of the program that a shim runs."""
+    (head,) = Path(f"/proc/{shim}/task/{shim}/children").read_text().split()
+    return Path(f"/proc/{head}/exe").resolve().name

@@ -67,7 +67,7 @@ def listed(value: Any) -> list[Any]:
 
 def _text(where: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ConfigError(f"{where}: {value!r} is no text", hint="Put it in quotes.")
+        raise ConfigError(f"{where}: {value!r} is no text", hint="put it in quotes")
     return value
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
 
 from prsm_core.domain.rows import Fence, Insert, Of, Update
 from prsm_core.domain.steps import Write
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Telling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSpawned(Write):
+class AgentSpawned(Write, frozen=True, kw_only=True):
     """A new agent (PENDING) with its ledger session `<session>/<alias>`."""
 
     texts = ("agent",)
@@ -77,18 +77,23 @@ class AgentSpawned(Write):
             "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
             "grant_limits": _limits(agent.grant),
         }
-        session: dict[str, Any] = {
+        session = {
             "label": label_of(agent),
             "is_subagent": int(agent.parent_id is not None),
-            "parent_session_label": None,
             "session_id": agent.session_id,
             "agent_id": agent.agent_id,
             "created_at": created_ms,
             "updated_at": created_ms,
         }
+        above = None
         if agent.parent_id is not None:
-            session["parent_session_label"] = Of("sessions", {"agent_id": agent.parent_id}, "label")
-        return Insert("agents", row), Insert("agent_specs", spec), Insert("sessions", session)
+            own = {"agent_id": agent.parent_id}
+            above = {"parent_session_label": Of("sessions", own, "label")}
+        return (
+            Insert("agents", row),
+            Insert("agent_specs", spec),
+            Insert("sessions", session, computed=above),
+        )
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `agent_spawned`."""
@@ -105,8 +110,7 @@ class AgentSpawned(Write):
         return step.telling("agent_spawned", data, agent.agent_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateChanged(Write):
+class StateChanged(Write, frozen=True, kw_only=True):
     """A validated transition of the step's agent; refused if the stored state is not `source`."""
 
     texts = ("reason",)
@@ -124,7 +128,7 @@ class StateChanged(Write):
         leaves_its_end = fence.state.is_terminal and not self.target.is_terminal
         if leaves_its_end and step.find(AgentRestarted) is None:
             raise has_ended(fence)
-        ledger.change(fence._replace(state=self.target))
+        ledger.change(replace(fence, state=self.target))
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent in its new state."""
@@ -151,8 +155,7 @@ class StateChanged(Write):
         return step.telling("agent_state_changed", data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentEnded(Write):
+class AgentEnded(Write, frozen=True, kw_only=True):
     """The agent's one result; the step's changes of state must lead to an end."""
 
     texts = ("result",)
@@ -165,8 +168,7 @@ class AgentEnded(Write):
         return (_result(step, self.result),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultClaimed(Write):
+class ResultClaimed(Write, frozen=True, kw_only=True):
     """A result that waits for the end of the agent's last child."""
 
     texts = ("result",)
@@ -179,8 +181,7 @@ class ResultClaimed(Write):
         return (_result(step, self.result),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRestarted(Write):
+class AgentRestarted(Write, frozen=True, kw_only=True):
     """A new incarnation: the step carries its number, and its changes must leave a terminal state.
 
     One that had not ended, but was cut off, reads what its life before has left unread.
@@ -192,7 +193,7 @@ class AgentRestarted(Write):
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Let the agent be known in its new life."""
-        ledger.change(own_fence(step, ledger)._replace(incarnation=step.incarnation))
+        ledger.change(replace(own_fence(step, ledger), incarnation=step.incarnation))
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with nothing of the life before but its place."""
@@ -203,13 +204,13 @@ class AgentRestarted(Write):
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
         change = step.find(StateChanged)
         if change is None or not change.source.is_terminal:
-            unread = {"target": step.agent_id, "consumed_by": None}
+            before = step.incarnation - 1
+            unread = {"target": step.agent_id, "incarnation": before, "consumed_by": None}
             rows.append(Update("inbox", unread, {"incarnation": step.incarnation}))
         return rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSwitched(Write):
+class ModelSwitched(Write, frozen=True, kw_only=True):
     """The model that takes over; the old one's thread means nothing to it."""
 
     texts = ("provider", "model", "reasoning_effort")
@@ -226,8 +227,7 @@ class ModelSwitched(Write):
         return Update("agents", agent, model), Update("agent_specs", agent, effort)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadKept(Write):
+class ThreadKept(Write, frozen=True, kw_only=True):
     """What resumes the agent at its vendor."""
 
     texts = ("thread",)
@@ -263,7 +263,7 @@ def own_fence(step: Step, ledger: Ledger) -> Fence:
 def has_ended(fence: Fence) -> FencedError:
     """Return the error of what comes after an agent's end."""
     return FencedError(
-        f"agent {fence.agent_id} has ended ({fence.state})", hint="Restart it to go on."
+        f"agent {fence.agent_id} has ended ({fence.state})", hint="restart it to go on"
     )
 
 

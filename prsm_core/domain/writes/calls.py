@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.rows import Given, Insert, Update
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentToolCall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOpened(Write):
+class CallOpened(Write, frozen=True, kw_only=True):
     """A call of an orchestration tool in a running turn."""
 
     texts = ("call",)
@@ -50,8 +48,7 @@ class CallOpened(Write):
         return step.telling("tool_call_started", data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallClosed(Write):
+class CallClosed(Write, frozen=True, kw_only=True):
     """The stored answer of an orchestration call, written before it is sent."""
 
     texts = ("result",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.messages import MessageType
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 _TO_ENDED = frozenset({MessageType.TASK_RESULT, MessageType.KILL_SIGNAL})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageSent(Write):
+class MessageSent(Write, frozen=True, kw_only=True):
     """A message in its target's inbox."""
 
     texts = ("message",)
@@ -41,7 +39,7 @@ class MessageSent(Write):
         if target.state.is_terminal and message.type not in _TO_ENDED:
             raise MessageRoutingError(
                 f"agent {message.target} has ended ({target.state})",
-                hint="Restart it to send it a new prompt.",
+                hint="restart it to send it a new prompt",
                 code="agent_ended",
             )
         if message.incarnation != target.incarnation:
@@ -77,11 +75,10 @@ class MessageSent(Write):
             "to": message.target,
             "correlation_id": message.correlation_id,
         }
-        return (step.telling("message_routed", data)[0]._replace(agent_id=message.source),)
+        return step.telling("message_routed", data, message.source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesConsumed(Write):
+class MessagesConsumed(Write, frozen=True, kw_only=True):
     """Messages that the agent has read."""
 
     messages: tuple[str, ...]
@@ -92,7 +89,7 @@ class MessagesConsumed(Write):
 
 
 def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
-    """Return messages of the step's agent as used by a turn, a call or a step."""
+    """Return messages to this life of the step's agent as used by a turn, a call or a step."""
 
     def refuse(message_id: str) -> StoreError:
         return StoreError(
@@ -100,10 +97,11 @@ def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
             code="not_consumable",
         )
 
+    unread = {"target": step.agent_id, "incarnation": step.incarnation, "consumed_by": None}
     return [
         Update(
             "inbox",
-            {"message_id": message_id, "target": step.agent_id, "consumed_by": None},
+            {"message_id": message_id, **unread},
             {"consumed_by": by},
             refusal=lambda _, message_id=message_id: refuse(message_id),  # type: ignore[misc]
         )

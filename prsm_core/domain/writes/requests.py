@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.rows import Insert, Update
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 _ASKED = {"permission": "permission_requested", "question": "question_asked"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOpened(Write):
+class RequestOpened(Write, frozen=True, kw_only=True):
     """A permission request or question that waits for a person; its payload is what is told."""
 
     texts = ("request",)
@@ -47,8 +45,7 @@ class RequestOpened(Write):
         return (Telling(_ASKED[request.kind], request.payload, step.agent_id, request.opened_at),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestResolved(Write):
+class RequestResolved(Write, frozen=True, kw_only=True):
     """The end of a request; the first one wins."""
 
     texts = ("answer", "by", "via", "check")
@@ -72,7 +69,7 @@ class RequestResolved(Write):
                 return None
             return StoreError(
                 f"request {self.request_id} was answered before",
-                hint="The first answer counts.",
+                hint="the first answer counts",
                 code="already_resolved",
             )
 
@@ -91,8 +88,7 @@ class RequestResolved(Write):
         return step.telling("question_answered", data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted(Write):
+class Granted(Write, frozen=True, kw_only=True):
     """What a person allowed for the agent and all below it."""
 
     texts = ("grant",)

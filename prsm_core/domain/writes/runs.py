@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.rows import Insert, Of, Update
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Write):
+class Told(Write, frozen=True, kw_only=True):
     """An event that stands for itself: nothing in the ledger's other tables changes with it."""
 
     texts = ("data",)
@@ -25,19 +23,18 @@ class Told(Write):
 
     kind: str
     data: Mapping[str, Any]
-    at: float | None = None  # Unix seconds; None: when its step was made
+    agent_id: str | None = None  # whom it is about; None: the step's agent
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return the event."""
-        return (self.telling(step.agent_id, step.at),)
+        return (self.telling(self.agent_id or step.agent_id, step.at),)
 
     def telling(self, agent_id: str | None, at: float) -> Telling:
         """Return the event as one about an agent, or the run; `at` where it has no time."""
         return Telling(self.kind, self.data, agent_id, at if self.at is None else self.at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(Write):
+class RunStarted(Write, frozen=True, kw_only=True):
     """A run, and with the first one its session. `engine`: boot id, pid, start of its process."""
 
     texts = ("task", "workspace")
@@ -58,26 +55,25 @@ class RunStarted(Write):
         run: dict[str, Any] = {
             "run_id": step.run_id,
             "session_id": step.session_id,
-            "engine_id": None,
             "task": self.task,
             "workspace": self.workspace,
             "status": "running",
             "started_at": step.at,
         }
         rows: list[Row] = [Insert("meta", session, keep=True)]
+        process = None
         if self.engine is not None:
             engine = dict(zip(("boot_id", "pid", "start"), self.engine, strict=True))
             rows.append(Insert("engines", engine, keep=True))
-            run["engine_id"] = Of("engines", engine, "engine_id")
-        return *rows, Insert("runs", run)
+            process = {"engine_id": Of("engines", dict(engine), "engine_id")}
+        return *rows, Insert("runs", run, computed=process)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `run_started`."""
         return step.telling("run_started", {"task": self.task, "workspace": self.workspace})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFinished(Write):
+class RunFinished(Write, frozen=True, kw_only=True):
     """The end of a run: how it ended, and what it used."""
 
     texts = ("status", "summary", "error", "used")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.rows import Count, Insert, Merge, Place, Total, Update
 from prsm_core.domain.steps import Write
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Telling
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
 
-_COMPACTION = tuple(field.name for field in fields(CompactionResult))
+_COMPACTION = CompactionResult.__struct_fields__
 
 
 class ClosedBeforeError(Exception):
@@ -31,8 +32,7 @@ class ClosedBeforeError(Exception):
         self.step_id = step_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOpened(Write):
+class TurnOpened(Write, frozen=True, kw_only=True):
     """A turn that runs; the messages used as its prompt are consumed."""
 
     is_of_life = True
@@ -65,7 +65,7 @@ class TurnOpened(Write):
         parent_id = self.parent_turn_id
         if parent_id is not None and ledger.look("turns", {"id": parent_id}, "id") is None:
             raise StoreError(f"there is no parent turn {parent_id}", code="unknown_turn")
-        ledger.change(fence._replace(next_turn=self.number + 1))
+        ledger.change(replace(fence, next_turn=self.number + 1))
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the turn, its place in the line, and its prompt as read."""
@@ -98,8 +98,7 @@ class TurnOpened(Write):
         return step.telling("turn_started", {"turn": self.turn_id, "n": self.number})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnClosed(Write):
+class TurnClosed(Write, frozen=True, kw_only=True):
     """The end of a turn. It may follow the agent's end in the same incarnation: usage comes last.
 
     Closing a turn again changes nothing.
@@ -130,7 +129,9 @@ class TurnClosed(Write):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the eight writes of the specification, in its order."""
         result, session = self.result, {"label": self.session_label, "agent_id": step.agent_id}
-        yield Update("turns", {"id": self.turn_id}, self._turn(step))
+        calls = Count(self.turn_id, list({call.id for call in result.tool_calls}))
+        computed = {"tool_call_count": calls}
+        yield Update("turns", {"id": self.turn_id}, self._turn(step), computed=computed)
         yield from self._messages(step)
         spoken = [message for message in result.messages if message.role == "assistant"]
         for call in result.tool_calls:
@@ -182,7 +183,6 @@ class TurnClosed(Write):
             "total_tokens": usage.total_tokens,
             "query_message_ids": [m.id for m in result.messages if m.role in {"user", "system"}],
             "response_message_id": answers[-1] if answers else None,
-            "tool_call_count": Count(self.turn_id, list({call.id for call in result.tool_calls})),
             "stop_reason": result.stop_reason.value,
             "error": None if result.error is None else result.error.to_dict(),
             "cost_usd": result.cost_usd,

@@ -1,12 +1,15 @@
 """Agents: their registry and sessions, and what begins, moves and ends them.
 
-manager    spawns, restarts, ends and kills agents; only it commits their steps
+manager    spawns, restarts, ends and kills agents
+steps      how what they do is committed
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
+life       one incarnation: is it over, its slot, what it waits for
+opening    a provider's session is opened, a lost thread is told again
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits
 prompting  a person's prompt to an agent that runs
-external   a master that somebody outside the engine drives
+external   masters that somebody outside the engine drives
 slots      how many agents run at a time
 """

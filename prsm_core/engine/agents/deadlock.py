@@ -15,8 +15,11 @@ from prsm_core.domain.writes import Told
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:
-    from prsm_core.engine.agents.manager import AgentManager
-    from prsm_core.engine.state import AgentRecord, OpenQuestion
+    from prsm_core.engine.ports import Acts, Steps
+    from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
+    from prsm_core.kit.background import Background
+    from prsm_core.messaging.deadlock import DeadlockDetector
+    from prsm_core.messaging.router import MessageRouter
 
 _log = logging.getLogger("prsm.engine")
 
@@ -24,13 +27,26 @@ _log = logging.getLogger("prsm.engine")
 class KnotResolver:
     """Decides and acts in the loop step in which a knot was found."""
 
-    def __init__(self, manager: AgentManager) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        roster: Roster,
+        detector: DeadlockDetector,
+        router: MessageRouter,
+        *,
+        steps: Steps,
+        acts: Acts,
+        background: Background,
+    ) -> None:
+        self._roster = roster
+        self._detector = detector
+        self._router = router
+        self._steps = steps
+        self._acts = acts
+        self._background = background
 
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
         """Make one member of the knot move or end."""
-        manager = self._manager
-        members = [manager.roster.get(agent) for agent in sorted(agents)]
+        members = [self._roster.get(agent) for agent in sorted(agents)]
         waits = [self._describe(record) for record in members]
         if by_sweep:
             _log.error("a knot was missed when it closed: %s", waits)
@@ -64,37 +80,38 @@ class KnotResolver:
         members: list[AgentRecord],
         waits: list[dict[str, Any]],
     ) -> None:
-        manager = self._manager
         question.reminded = True
         holder.reminders.append(question.message.correlation_id or "")
-        manager.detector.moved(holder.agent_id)
-        manager.runtime.router.wake(holder.agent_id)
+        self._detector.moved(holder.agent_id)
+        self._router.wake(holder.agent_id)
         told = _told(members, waits, "reminder", None)
-        manager.runtime.background.launch(manager.write(holder, told), name="deadlock reminder")
+        self._background.launch(self._tell(holder, told), name="deadlock reminder")
 
     def _sacrifice(
         self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
     ) -> None:
-        manager = self._manager
         victim.is_condemned = True
-        manager.detector.moved(victim.agent_id)
+        self._detector.moved(victim.agent_id)
         told = _told(members, waits, "victim", victim.agent_id)
-        manager.runtime.background.launch(self._fail(victim, waits, told), name="deadlock victim")
+        self._background.launch(self._fail(victim, waits, told), name="deadlock victim")
 
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], told: Told) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
         error = DeadlockDetectedError(f"deadlock: {names}")
         try:  # at once: the provider may take seconds to let go of the victim
-            await self._manager.write(victim, told)
+            await self._tell(victim, told)
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
-        await self._manager.stop_and_fail(victim, error.message, error.code)
+        await self._acts.stop_and_fail(victim, error.message, error.code)
+
+    async def _tell(self, record: AgentRecord, told: Told) -> None:
+        """Commit what is told of a knot, after all the waits that it is made of."""
+        await self._steps.land()
+        await self._steps.write(record, told)
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
         targets = {
-            t
-            for wait in self._manager.detector.graph.waits_of(record.agent_id)
-            for t in wait.targets
+            t for wait in self._detector.graph.waits_of(record.agent_id) for t in wait.targets
         }
         return {
             "agent": record.agent_id,

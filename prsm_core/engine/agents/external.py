@@ -1,4 +1,4 @@
-"""Agents that somebody outside the engine drives: nobody here paces them, and leaving ends them.
+"""External masters: somebody outside the engine drives them, and leaving ends them.
 
 Such an agent takes no slot, and no clock of reasoning or silence ends its turn: the one turn
 lasts as long as its driver stays.
@@ -6,8 +6,9 @@ lasts as long as its driver stays.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.turns import StopReason
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 LEFT = "whoever led this run has left"
 
 
-def describe_outside(master: AgentDescriptor, provider: str, team: str) -> AgentDescriptor:
+def describe_external(master: AgentDescriptor, provider: str, team: str) -> AgentDescriptor:
     """Return a master that `provider` drives; what it would have run on is for its children.
 
-    It has a prompt of its own already: of ours it is told only which models children may have.
+    It has a prompt of its own: ours only adds which models its children may have.
     """
     return replace(
         master,

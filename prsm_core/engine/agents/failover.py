@@ -6,9 +6,9 @@ is never silent: it is a notice, and the ledger has the agent's new model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.domain.writes import ModelSwitched, Told
 from prsm_core.engine.providers.breaker import FAILURES
@@ -20,8 +20,14 @@ from prsm_core.errors import ModelNotAvailableError, PrsmError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.providers.breaker import CircuitBreaker
+    from prsm_core.config import Settings
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.providers.breaker import Breakers, CircuitBreaker
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.providers.retry import RetryPolicy
+    from prsm_core.engine.state import AgentRecord
 
 # What another model may do better; the others are the engine's own clocks, or bugs.
 _OF_THE_MODEL = frozenset(
@@ -34,19 +40,40 @@ _OF_THE_MODEL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class Recovery(Record, frozen=True, kw_only=True):
     """How to go on: after a pause, and in a new session where login or model are others."""
 
     delay_s: float = 0.0
     reopen: bool = False
 
 
+class FailoverParts(Record, frozen=True, kw_only=True):
+    """What the failover of all agents uses."""
+
+    settings: Settings
+    providers: ProviderRegistry
+    listings: Listings
+    breakers: Breakers
+    retry: RetryPolicy
+    steps: Steps
+    journal: Journal
+
+
 class Failover:
     """Owns what the failures in a row of one incarnation lead to."""
 
-    def __init__(self, session: AgentSession) -> None:
-        self._session = session
+    __slots__ = (
+        "_failures",
+        "_first",
+        "_login",
+        "_parts",
+        "_record",
+        "_tried",
+    )
+
+    def __init__(self, record: AgentRecord, parts: FailoverParts) -> None:
+        self._record = record
+        self._parts = parts
         self._failures = 0
         self._login: str | None = None
         self._tried: set[str] = set()  # models that have failed for good
@@ -55,14 +82,12 @@ class Failover:
     @property
     def breaker(self) -> CircuitBreaker:
         """The breaker of the provider the agent runs on now."""
-        runtime = self._session.manager.runtime
-        return runtime.breakers.of(self._session.record.descriptor.provider)
+        return self._parts.breakers.of(self._record.descriptor.provider)
 
     def opening(self) -> None:
         """Note with which login the session is opened that comes next."""
-        runtime = self._session.manager.runtime
-        provider = self._session.record.descriptor.provider
-        self._login = runtime.providers.profiles(provider).current
+        provider = self._record.descriptor.provider
+        self._login = self._parts.providers.profiles(provider).current
 
     def succeeded(self) -> None:
         """Note a turn that ended well."""
@@ -76,7 +101,7 @@ class Failover:
             return Recovery(reopen=True)
         if error.retryable and self.breaker.failed():
             self._tell_breaker_open()
-        delay = self._session.manager.retry.delay(self._failures, error)
+        delay = self._parts.retry.delay(self._failures, error)
         is_long = delay is not None and delay > MAX_SECONDS * 2
         gives_up = delay is None or is_long
         if gives_up and error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
@@ -84,7 +109,7 @@ class Failover:
         if delay is None:
             return None
         delay = max(delay, self.breaker.remaining())
-        if delay > (limit := self._session.manager.runtime.settings.engine.agent_timeout_seconds):
+        if delay > (limit := self._parts.settings.engine.agent_timeout_seconds):
             self._tell(f"the provider wants a pause of {delay:.0f} s; no agent waits {limit:.0f} s")
             return None
         self._tell_retry(error, delay)
@@ -92,12 +117,10 @@ class Failover:
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
         """Tell that the same is tried again, and how long that can go on."""
-        to_come = self._session.manager.retry.pauses_to_come(
-            self._failures, error, self.breaker.pause_after
-        )
-        self._session.manager.runtime.journal.note(
+        to_come = self._parts.retry.pauses_to_come(self._failures, error, self.breaker.pause_after)
+        self._parts.journal.note(
             "retry_scheduled",
-            self._session.record.agent_id,
+            self._record.agent_id,
             attempt=self._failures,
             delay_s=round(delay, 3),
             error=error.to_dict(),
@@ -106,9 +129,8 @@ class Failover:
         )
 
     def _take_other_login(self, error: AgentError) -> bool:
-        session = self._session
-        provider = session.record.descriptor.provider
-        profiles = session.manager.runtime.providers.profiles(provider)
+        provider = self._record.descriptor.provider
+        profiles = self._parts.providers.profiles(provider)
         used = self._login
         if not profiles.retire(used, error):
             return False
@@ -123,18 +145,17 @@ class Failover:
         """Go on where a session cannot be opened, with another login or model; whether it can."""
         refused = AgentError(kind=ErrorKind.AUTH_FAILURE, message=error.message)
         if error.code == NOT_LOGGED_IN and self._take_other_login(refused):
-            self._session.record.resume_token = None
+            self._record.resume_token = None
             return True
         return await self._take_other_model(error.message)
 
     async def _take_other_model(self, why: str) -> bool:
         """Go on with the next model of the fallback chain; whether there is one."""
-        record, manager = self._session.record, self._session.manager
-        was = _choice(self._session)
+        record, parts = self._record, self._parts
+        was = _choice(record)
         first = self._first = self._first or was
         self._tried.add(was.name)
-        runtime = manager.runtime
-        await runtime.listings.check(runtime.settings.defaults.fallbacks, first.provider)
+        await parts.listings.check(parts.settings.defaults.fallbacks, first.provider)
         for choice in self._chain(first):
             self._tried.add(choice.name)
             if not await self._is_available(choice):
@@ -148,17 +169,16 @@ class Failover:
             )
             text = f"model {was.name} gave up ({why}): {choice.name} takes over"
             told = Told(kind="notice", data={"level": "warning", "text": text})
-            await manager.write(record, switched, told)
+            await parts.steps.write(record, switched, told)
             return True
         return False
 
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
         """Yield the models that may take over: known, granted, and not tried yet."""
-        session = self._session
-        runtime, granted = session.manager.runtime, session.record.descriptor.grant.models
-        for text in runtime.settings.defaults.fallbacks:
+        parts, granted = self._parts, self._record.descriptor.grant.models
+        for text in parts.settings.defaults.fallbacks:
             try:
-                choice = resolve_model(text, first, runtime.model_names)
+                choice = resolve_model(text, first, parts.listings.names)
             except ModelNotAvailableError as error:
                 self._tell(f"fallback {text!r} is left out: {error.message}")
                 continue
@@ -168,7 +188,7 @@ class Failover:
 
     async def _is_available(self, choice: ModelChoice) -> bool:
         try:
-            status = await self._session.manager.runtime.providers.probe(choice.provider)
+            status = await self._parts.providers.probe(choice.provider)
         except PrsmError as error:
             self._tell(f"fallback {choice.name} is left out: {error.message}")
             return False
@@ -177,18 +197,16 @@ class Failover:
         return status.available
 
     def _tell_breaker_open(self) -> None:
-        provider = self._session.record.descriptor.provider
+        provider = self._record.descriptor.provider
         times = f"{FAILURES} times in a row"
         self._tell(f"provider {provider} failed {times}: a pause for all its agents")
 
     def _tell(self, text: str) -> None:
-        self._session.manager.runtime.journal.note(
-            "notice", self._session.record.agent_id, level="warning", text=text
-        )
+        self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
 
 
-def _choice(session: AgentSession) -> ModelChoice:
-    descriptor = session.record.descriptor
+def _choice(record: AgentRecord) -> ModelChoice:
+    descriptor = record.descriptor
     return ModelChoice(
         provider=descriptor.provider,
         model=descriptor.model,

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prsm_core.engine.state import Staged
 
 
 class Slots:
@@ -17,6 +21,7 @@ class Slots:
         self.limit = limit
         self.in_use = 0
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._let_go: list[Staged] = []  # acts that tell of slots which are free again
 
     async def acquire(self) -> None:
         """Take a slot, waiting in line for it."""
@@ -34,8 +39,18 @@ class Slots:
                 self._queue.remove(turn)
             raise
 
-    def release(self) -> None:
-        """Give a slot back: to the next in line, or to the free ones."""
+    def untold(self) -> list[Staged]:
+        """Return what must be written before the ledger may have the newest holder at work.
+
+        It is what tells that others have let go, as far as it is still to be written.
+        """
+        self._let_go = [act for act in self._let_go if not act.is_settled]
+        return self._let_go if self.in_use + len(self._let_go) > self.limit else []
+
+    def release(self, act: Staged | None = None) -> None:
+        """Give a slot back: to the next in line, or to the free ones; `act` will tell of it."""
+        if act is not None:
+            self._let_go.append(act)
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
@@ -46,6 +61,13 @@ class Slots:
 
 class SlotLease:
     """One agent's hold on a slot: taking it twice, or giving it back twice, is one act."""
+
+    __slots__ = (
+        "_is_closed",
+        "_lock",
+        "_slots",
+        "held",
+    )
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -62,11 +84,11 @@ class SlotLease:
                 if self._is_closed:  # whoever wanted it has ended meanwhile
                     self.release()
 
-    def release(self) -> None:
-        """Hold none."""
+    def release(self, act: Staged | None = None) -> None:
+        """Hold none, of which `act` tells."""
         if self.held:
             self.held = False
-            self._slots.release()
+            self._slots.release(act)
 
     def close(self) -> None:
         """Hold none, and never again."""

@@ -45,50 +45,51 @@ class ControlClient:
 
     async def ping(self) -> Mapping[str, Any]:
         """Return the owner's session, pid and version of the protocol."""
-        return cast("Mapping[str, Any]", await self._ask("ping"))
+        return cast("Mapping[str, Any]", await self.ask("ping"))
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""
-        return cast("list[str]", await self._ask("kill", agent=agent))
+        return cast("list[str]", await self.ask("kill", agent=agent))
 
     async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Send a person's prompt to an agent; return how it is delivered."""
-        return cast("str", await self._ask("prompt", agent=agent, text=text, delivery=delivery))
+        return cast("str", await self.ask("prompt", agent=agent, text=text, delivery=delivery))
 
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""
-        await self._ask("restart", agent=agent, prompt=prompt)
+        await self.ask("restart", agent=agent, prompt=prompt)
 
     async def resolve_permission(self, request: str, verdict: str) -> bool:
         """Answer a permission request; False when it was already answered."""
         said = {"request": request, "verdict": verdict, **self._from()}
-        return cast("bool", await self._ask("resolve_permission", **said))
+        return cast("bool", await self.ask("resolve_permission", **said))
 
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; False when it was already answered."""
         said = {"choices": list(answer.choices), "text": answer.text, **self._from()}
-        return cast("bool", await self._ask("answer", request=request, **said))
+        return cast("bool", await self.ask("answer", request=request, **said))
 
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return how the request whose id begins so has ended, None where that is not known."""
-        return cast("Mapping[str, Any] | None", await self._ask("outcome", request=request))
+        return cast("Mapping[str, Any] | None", await self.ask("outcome", request=request))
 
     async def tree(self) -> Mapping[str, Any]:
         """Return the tree as `prsm tree --json` prints it."""
-        return cast("Mapping[str, Any]", await self._ask("tree"))
+        return cast("Mapping[str, Any]", await self.ask("tree"))
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open permission requests and questions, oldest first."""
-        return cast("list[Mapping[str, Any]]", await self._ask("requests"))
+        return cast("list[Mapping[str, Any]]", await self.ask("requests"))
 
     async def attend(self) -> None:
         """Tell the owner that a person is there to answer."""
-        await self._ask("attend")
+        await self.ask("attend")
 
     def _from(self) -> Mapping[str, str]:
         return {"via": self._via} if self._via else {}
 
-    async def _ask(self, op: str, **args: Any) -> Any:
+    async def ask(self, op: str, **args: Any) -> Any:
+        """Return the answer of any operation that has one."""
         request = encode_request(op, args, self._key)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -96,23 +97,25 @@ class ControlClient:
                 await self._writer.drain()
                 line = await self._reader.readuntil(b"\n")
         except TimeoutError as error:
-            raise self._silence(f"did not answer within {ANSWER_SECONDS:.0f} s") from error
+            raise silence(self.session, f"did not answer within {ANSWER_SECONDS:.0f} s") from error
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise self._silence("ended before it answered") from error
+            raise silence(self.session, "ended before it answered") from error
         return decode_answer(line)
-
-    def _silence(self, what: str) -> ControlError:
-        return ControlError(
-            f"the owner of session {self.session} {what}",
-            hint=f"`prsm tree {self.session}` shows what became of it",
-            code="no_answer",
-        )
 
     async def aclose(self) -> None:
         """Close the connection."""
         self._writer.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
+
+
+def silence(session: str, what: str) -> ControlError:
+    """Return the error of an owner that tells nothing."""
+    return ControlError(
+        f"the owner of session {session} {what}",
+        hint=f"`prsm tree {session}` shows what became of it",
+        code="no_answer",
+    )
 
 
 @asynccontextmanager
@@ -126,7 +129,7 @@ async def open_control(
     Raises:
         ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
     """
-    streams = await _connect(state_dir, session)
+    streams = await connect(state_dir, session)
     client = ControlClient(session, streams, key=read_key(state_dir, session), via=via)
     try:
         yield client
@@ -134,7 +137,11 @@ async def open_control(
         await client.aclose()
 
 
-async def _connect(state_dir: Path, session: str) -> _Streams:
+async def connect(state_dir: Path, session: str, *, buffered: int = ANSWER_LIMIT) -> _Streams:
+    """Return the streams of a new connection to the owner of a session; see open_control.
+
+    What came and was not read yet takes little more than twice `buffered` bytes.
+    """
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         owner = find_owner(state_dir, session)
@@ -145,7 +152,7 @@ async def _connect(state_dir: Path, session: str) -> _Streams:
                 code="no_owner",
             )
         try:
-            return await _open(owner)
+            return await _open(owner, buffered)
         except (FileNotFoundError, ConnectionError) as error:
             if time.monotonic() > deadline:
                 raise ControlError(
@@ -156,6 +163,6 @@ async def _connect(state_dir: Path, session: str) -> _Streams:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _open(owner: Owner) -> _Streams:
+async def _open(owner: Owner, buffered: int) -> _Streams:
     with short_name(owner.socket) as name:
-        return await asyncio.open_unix_connection(name, limit=ANSWER_LIMIT)
+        return await asyncio.open_unix_connection(name, limit=buffered)

@@ -78,7 +78,7 @@ class Peer:
 
 
 def why_no_person(peer: Peer, key: str, lock: SessionLock) -> str | None:
-    """Return why a peer is not taken for a person, None if it is one.
+    """Return why a peer does not count as a person, None if it does.
 
     The engine's own process counts as a person: a frontend lives in it.
 

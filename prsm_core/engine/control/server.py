@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from prsm_core.domain.permissions import Answer
+from prsm_core.engine.control.operations import OPERATIONS as OPERATIONS
+from prsm_core.engine.control.operations import Operation as Operation
+from prsm_core.engine.control.operations import Runs
 from prsm_core.engine.control.peers import Peer, why_no_person
+from prsm_core.engine.control.streamed import Streamed
 from prsm_core.engine.control.wire import (
     PROTOCOL,
     REQUEST_LIMIT,
-    bad_request,
     decode_request,
     encode,
     encode_error,
+    encode_failure,
     too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
@@ -40,113 +43,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("prsm.engine")
 
 MAX_CONNECTIONS = 32
+REFUSED_SECONDS = 2.0  # for a peer that is refused to read it
 IDLE_SECONDS = 30.0  # for a whole request to arrive, and for an answer to be taken
 CLOSING_SECONDS = 10.0  # for what was asked before the end to be answered
 
 
 class StartSoon(Protocol):
-    """How tasks are born: OrchestrationEngine.start_soon."""
+    """How tasks are started: OrchestrationEngine.start_soon."""
 
     def __call__(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run `work` in the engine's task group."""
         ...
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()  # JSON can spell lone surrogates, which no ledger takes
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(_is_text(item) for item in value)
-
-
-_TEXT = ("a text", _is_text)
-_TEXTS = ("a list of texts", _is_texts)
-_MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
-_VIA = frozenset({"via"})
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """What a request may ask for, and the arguments it must have, but for those in `optional`.
-
-    One that `looks` changes nothing and tells nothing that agents may not know; all others are
-    for people.
-    """
-
-    run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
-    args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
-    optional: frozenset[str] = frozenset()
-    looks: bool = False
-
-    def check(self, name: str, args: Mapping[str, Any]) -> None:
-        """Raise ControlError for arguments that do not fit."""
-        for key, (what, fits) in self.args.items():
-            is_left_out = key in self.optional and key not in args
-            if not is_left_out and (key not in args or not fits(args[key])):
-                raise bad_request(f"{name}: `{key}` must be {what}")
-        if extra := sorted(set(args) - set(self.args)):
-            raise bad_request(f"{name}: unknown arguments: {', '.join(map(ascii, extra))}")
-
-
-async def _kill(app: AppHandle, args: Mapping[str, Any]) -> list[str]:
-    return list(await app.kill(args["agent"]))
-
-
-async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> str:
-    return await app.prompt_agent(args["agent"], args["text"], args["delivery"])
-
-
-async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
-    await app.restart(args["agent"], args["prompt"])
-
-
-async def _resolve(app: AppHandle, args: Mapping[str, Any]) -> bool:
-    return await app.resolve_permission(args["request"], args["verdict"], via=args.get("via", ""))
-
-
-async def _answer(app: AppHandle, args: Mapping[str, Any]) -> bool:
-    answer = Answer(choices=tuple(args["choices"]), text=args["text"])
-    return await app.answer(args["request"], answer, via=args.get("via", ""))
-
-
-async def _outcome(app: AppHandle, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return await app.outcome(args["request"])
-
-
-async def _tree(app: AppHandle, _: Mapping[str, Any]) -> Mapping[str, Any]:
-    return await app.tree()
-
-
-async def _requests(app: AppHandle, _: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list(await app.requests())
-
-
-async def _attend(app: AppHandle, _: Mapping[str, Any]) -> None:
-    await app.attend()
-
-
-OPERATIONS: Mapping[str, Operation] = {
-    "kill": Operation(_kill, {"agent": _TEXT}),
-    "prompt": Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
-    "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
-    "resolve_permission": Operation(
-        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA
-    ),
-    "answer": Operation(
-        _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
-    ),
-    "outcome": Operation(_outcome, {"request": _TEXT}, looks=True),
-    "tree": Operation(_tree, looks=True),
-    "requests": Operation(_requests, looks=True),
-    "attend": Operation(_attend),
-}
 
 
 class ControlServer:
@@ -164,9 +71,11 @@ class ControlServer:
         self._lock = lock
         self._start_soon = start_soon
         self._clock = clock
-        self._operations = {"ping": Operation(self._ping, looks=True), **operations}
+        ping = Operation(self._ping, looks=True)
+        self._operations = {"ping": ping, **Runs().operations, **operations}
         self._app = app
         self._connections: set[_Connection] = set()
+        self._refused: set[asyncio.Task[None]] = set()  # who is being told so
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
@@ -183,11 +92,22 @@ class ControlServer:
     async def __aexit__(self, *exc_info: object) -> None:
         if self._server is not None:
             self._server.close()
-        tasks = {connection.close() for connection in self._connections}
+        last = await self._last_event()
+        tasks = {connection.close(last) for connection in self._connections} | self._refused
         if tasks:
             await first_of(self._clock, CLOSING_SECONDS, lambda: asyncio.wait(tasks))
         for task in tasks:
             task.cancel()
+
+    async def _last_event(self) -> int:
+        """Return the number of the session's last event, up to which readers are told."""
+        if not any(connection.streamed for connection in self._connections):
+            return 0
+        try:
+            return int((await self._app.view())["seq"])
+        except PrsmError as error:  # the ledger is broken: there is nothing more to tell
+            _log.warning("readers are left where they are: %s", error)
+            return 0
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer.of(writer.get_extra_info("socket"))
@@ -195,7 +115,7 @@ class ControlServer:
         if refusal is not None:
             peer.close()
             writer.write(encode_error(refusal))
-            writer.close()
+            self._let_go(reader, writer)
             return
         connection = _Connection(reader, writer, self._clock, peer, self.answer)
         self._connections.add(connection)
@@ -203,6 +123,26 @@ class ControlServer:
         connection.task = task
         task.add_done_callback(lambda _: self._connections.discard(connection))
         task.add_done_callback(lambda _: connection.drop())
+
+    def _let_go(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Close a connection once its peer has read why: one that still writes might not."""
+        if len(self._refused) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+
+        async def until_left() -> None:
+            with suppress(ConnectionError, EOFError, asyncio.LimitOverrunError):  # it has gone
+                await reader.readuntil(b"\n")
+
+        async def linger() -> None:
+            try:
+                await first_of(self._clock, REFUSED_SECONDS, until_left)
+            finally:
+                writer.close()
+
+        task = self._start_soon(linger(), name="refused connection")
+        self._refused.add(task)
+        task.add_done_callback(self._refused.discard)
 
     def _refusal(self, peer: Peer) -> ControlError | None:
         if peer.is_foreign:
@@ -215,7 +155,7 @@ class ControlServer:
             )
         return None
 
-    async def answer(self, line: bytes, peer: Peer) -> bytes:
+    async def answer(self, line: bytes, peer: Peer) -> bytes | Streamed:
         """Return the answer to one request of a peer, whatever it holds."""
         try:
             request = decode_request(line)
@@ -226,13 +166,12 @@ class ControlServer:
             args = request.args
             if "via" in operation.args:
                 args = {**args, "via": _place_of(peer, args.get("via", ""))}
-            return encode({"ok": await operation.run(self._app, args)})
-        except PrsmError as error:
-            return encode_error(error)
+            value = await operation.run(self._app, args)
+            if isinstance(value, AsyncIterator):
+                return Streamed(value, is_numbered=request.op == "subscribe")
+            return encode({"ok": value})
         except Exception as error:  # noqa: BLE001 - the boundary: told to the peer, and logged
-            _log.error("a control request failed", exc_info=error)
-            text = f"the request failed inside prsm: {type(error).__name__}: {error}"
-            return encode_error(PrsmError(text, code="internal"))
+            return encode_failure(error)
 
     def _check_person(self, peer: Peer, request: Request) -> None:
         """Raise ControlError unless a person's process asks."""
@@ -269,9 +208,10 @@ class _Connection:
         writer: asyncio.StreamWriter,
         clock: Clock,
         peer: Peer,
-        answer: Callable[[bytes, Peer], Awaitable[bytes]],
+        answer: Callable[[bytes, Peer], Awaitable[bytes | Streamed]],
     ) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.streamed: Streamed | None = None  # what is being sent, value by value
         self._reader = reader
         self._writer = writer
         self._clock = clock
@@ -288,20 +228,29 @@ class _Connection:
             self._idle = False
             if isinstance(request, ControlError):
                 self._closing = True  # where the next request begins is not known
-                answer = encode_error(request)
+                answer: bytes | Streamed = encode_error(request)
             else:
                 answer = await self._answer(request, self._peer)
+            if isinstance(answer, Streamed):  # the connection is for it alone from now on
+                self.streamed = answer
+                await answer.send(self._reader, self._writer, self._clock, IDLE_SECONDS)
+                return
             if not await self._write(answer):
                 return
             self._idle = True
 
-    def close(self) -> asyncio.Task[None]:
-        """End the connection, once the request it works on is answered; return its task."""
+    def close(self, last: int) -> asyncio.Task[None]:
+        """End the connection, once the request it works on is answered; return its task.
+
+        Who reads events is told those up to `last`.
+        """
         if self.task is None:
             raise RuntimeError("the connection is not served")
         self._closing = True
         if self._idle:
             self.task.cancel()
+        elif self.streamed is not None:
+            self.streamed.finish(last)
         return self.task
 
     def drop(self) -> None:

@@ -14,12 +14,14 @@ import re
 import secrets
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec.structs import asdict
+
 from prsm_core.config import private_dir
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError
 
@@ -35,8 +37,7 @@ _KEY_BYTES = 32
 MAX_LOCKS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(Record, frozen=True, kw_only=True):
     """The process that owns a session; `leaders` are those who drive it from outside, if any."""
 
     process: ProcessIdentity

@@ -2,12 +2,14 @@
 
 A request is `{"op": NAME, "args": {…}, "key": TEXT}`, an answer `{"ok": VALUE}` or
 `{"error": {"type", "code", "message", "hint"}}`. The key is that of the session's owner; who only
-looks needs none.
+looks needs none. An operation with many values answers `{"ok": null}`, then a line for each value
+when it comes, `{"next": VALUE}`, and at last `{"end": WHY}` or an error.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core import errors
@@ -16,9 +18,13 @@ from prsm_core.errors import ControlError, PrsmError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROTOCOL = 1
+_log = logging.getLogger("prsm.engine")
+
+PROTOCOL = 2  # 1 had no operation with many values
 REQUEST_LIMIT = 1 << 20  # bytes a line
 ANSWER_LIMIT = 64 << 20
+# What of RunOptions a run that is started over a socket may have of its own.
+STARTABLE = frozenset({"provider", "model", "mode", "effort", "timeout_s", "mcp_servers"})
 
 # An InvalidTransitionError is made of states, which an answer does not hold.
 _CLASSES: Mapping[str, type[PrsmError]] = {
@@ -71,6 +77,41 @@ def decode_request(line: bytes) -> Request:
     return Request(request["op"], args, key)
 
 
+class End(NamedTuple):
+    """There are no more values, and why."""
+
+    why: str
+
+
+def encode_next(value: Any) -> bytes:
+    """Return one of many values as a line."""
+    return encode({"next": value})
+
+
+def encode_end(why: str) -> bytes:
+    """Return the line after the last of many values."""
+    return encode({"end": why})
+
+
+def decode_part(line: bytes) -> Any:
+    """Return one of many values, or End after the last.
+
+    Raises:
+        PrsmError: the owner met an error.
+        ControlError: it is neither.
+    """
+    try:
+        part = json.loads(line)
+        if "next" in part:
+            return part["next"]
+        if "end" in part:
+            return End(str(part["end"]))
+        error = _to_error(part["error"])
+    except (ValueError, TypeError, KeyError) as wrong:
+        raise bad_answer() from wrong
+    raise error
+
+
 def decode_answer(line: bytes) -> Any:
     """Return the value of an answer.
 
@@ -85,12 +126,17 @@ def decode_answer(line: bytes) -> Any:
         else:
             return answer["ok"]
     except (ValueError, TypeError, KeyError) as wrong:
-        raise ControlError(
-            "the owner of the session gave no answer that this version understands",
-            hint="use the same version of prsm for both",
-            code="bad_answer",
-        ) from wrong
+        raise bad_answer() from wrong
     raise error
+
+
+def bad_answer() -> ControlError:
+    """Return the error of an answer that is none to this version."""
+    return ControlError(
+        "the owner of the session gave no answer that this version understands",
+        hint="use the same version of prsm for both",
+        code="bad_answer",
+    )
 
 
 def encode_error(error: PrsmError) -> bytes:
@@ -105,6 +151,15 @@ def encode_error(error: PrsmError) -> bytes:
             }
         }
     )
+
+
+def encode_failure(error: Exception) -> bytes:
+    """Return the answer that tells of any error; one of the program is logged."""
+    if isinstance(error, PrsmError):
+        return encode_error(error)
+    _log.error("a control request failed", exc_info=error)
+    text = f"the request failed inside prsm: {type(error).__name__}: {error}"
+    return encode_error(PrsmError(text, code="internal"))
 
 
 def too_long() -> ControlError:

@@ -7,12 +7,12 @@ failing gate sends the agent back, so that it can mend what it broke.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
 from prsm_core.engine.evidence.command_log import CommandLog
+from prsm_core.engine.state import Evidence, Level
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
@@ -21,32 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.state import AgentRecord, Roster
-    from prsm_core.engine.views import ConversationStore
     from prsm_core.interfaces.clock import Clock
 
 
-class Level(StrEnum):
-    """How far a result was looked into."""
-
-    CLAIMED = "claimed"  # the agent says so
-    CHECKED = "checked"  # its files are there and new, its commands ran and succeeded
-    VERIFIED = "verified"  # … and it passed the gates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What speaks for a result, what of it could not be confirmed, and what others did for it."""
-
-    level: Level = Level.CLAIMED
-    gaps: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class Sources(Record, frozen=True, kw_only=True):
     """What evidence is taken from, and how often a failing gate may send an agent back."""
 
     roster: Roster
@@ -60,6 +42,13 @@ class Sources:
 
 class Proof:
     """Owns what is known of one incarnation's beginning, and how often it was sent back."""
+
+    __slots__ = (
+        "_began_at",
+        "_from",
+        "_record",
+        "_refusals",
+    )
 
     def __init__(self, record: AgentRecord, sources: Sources) -> None:
         self._record = record

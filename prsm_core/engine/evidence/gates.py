@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import PrsmError
 
@@ -24,8 +24,7 @@ OUTPUT_LIMIT = 8 * 2**10  # bytes kept of the end of a gate's output
 SHOWN_LINES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateVerdict:
+class GateVerdict(Record, frozen=True, kw_only=True):
     """How a gate ended; what could not even run is broken, and no agent's fault."""
 
     name: str
@@ -35,7 +34,7 @@ class GateVerdict:
 
 
 class GateRunner:
-    """Owns the turn that gates of one engine take: they often share ports and build folders."""
+    """Lets the gates of one engine run in turn: they often share ports and build folders."""
 
     def __init__(
         self,

@@ -137,7 +137,7 @@ class LineBuffer(Sink):
             if self._too_long:
                 raise LineTooLongError(
                     f"{self._name} wrote a line of more than {self._limit} bytes",
-                    hint="The output cannot be read on; stop the process.",
+                    hint="the output cannot be read on; stop the process",
                 )
             if self._ended:
                 return None
@@ -232,7 +232,7 @@ class StdinPipe(asyncio.BaseProtocol):
     def _closed_error(self) -> ProcessError:
         return ProcessError(
             f"the standard input of {self._name} is closed",
-            hint="The process has ended or takes no more input.",
+            hint="the process has ended or takes no more input",
         )
 
 

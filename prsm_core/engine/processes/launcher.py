@@ -179,7 +179,7 @@ class ProcessLauncher:
             names = ", ".join(f"{process.name} (pid {process.pid})" for process in self.live)
             raise ProcessError(
                 f"could not be ended: {names}",
-                hint="The kernel does not let go of them; look for a hung disk or network mount.",
+                hint="the kernel does not let go of them; look for a hung disk or network mount",
             ) from error
         finally:
             for process in self.live:
@@ -246,7 +246,7 @@ class ProcessLauncher:
         if not self._open:
             raise ProcessError(
                 f"{name} was not started: the launcher is closed",
-                hint="The engine is shutting down, or has not been started.",
+                hint="the engine is shutting down, or has not been started",
             )
 
 
@@ -290,7 +290,7 @@ async def _execute(
     except (OSError, ValueError) as error:
         raise ProcessError(
             f"{process.name} could not be started: {error}",
-            hint="An argument or variable is longer than the system allows or holds a zero byte.",
+            hint="an argument or variable is longer than the system allows or holds a zero byte",
         ) from error
 
 
@@ -303,7 +303,7 @@ async def _failed_start(report: socket.socket, name: str) -> int:
     except TimeoutError as error:
         raise ProviderNotAvailableError(
             f"{name} did not start within {START_SECONDS:.0f} seconds",
-            hint="The machine is overloaded, or the program lies on a disk that does not answer.",
+            hint="the machine is overloaded, or the program lies on a disk that does not answer",
         ) from error
 
 

@@ -11,10 +11,10 @@ import json
 import logging
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.table import (
     ProcessIdentity,
     find_family,
@@ -86,8 +86,7 @@ def end_orphans(state_dir: Path) -> int:
     return ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orphans:
+class Orphans(Record, frozen=True, kw_only=True):
     """Processes that live on after their engine."""
 
     engine: int  # its pid when it lived

@@ -20,7 +20,6 @@ a person's.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -28,8 +27,8 @@ import resource
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # not that of `typing`, nor contextlib: every process waits for what is here
 if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
@@ -105,8 +104,10 @@ class Family:
 
 
 def _send(pid: int, signum: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    try:
         os.kill(pid, signum)
+    except ProcessLookupError:  # it has ended
+        return
 
 
 def _children() -> list[int]:
@@ -152,8 +153,10 @@ def _own_brand() -> int:
 
 def _carry(brand: int) -> None:
     # A user whose limit is low already carries none: sessions then tell the family.
-    with contextlib.suppress(ValueError, OSError):
+    try:
         resource.setrlimit(RLIMIT_LOCKS, (brand, brand))
+    except (ValueError, OSError):
+        return
 
 
 def _mark(engine: int) -> str:

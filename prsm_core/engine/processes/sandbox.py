@@ -16,10 +16,10 @@ import pwd
 import shutil
 import tempfile
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.stand_ins import StandIns
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
 from prsm_core.errors import ConfigError, ProcessError
@@ -60,8 +60,7 @@ echo looked
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxState:
+class SandboxState(Record, frozen=True, kw_only=True):
     """Whether commands run in the sandbox, and if not, why.
 
     Attributes:
@@ -73,8 +72,7 @@ class SandboxState:
     gaps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confined:
+class Confined(Record, frozen=True, kw_only=True):
     """A command line, and the open files that its program takes over."""
 
     argv: tuple[str, ...]

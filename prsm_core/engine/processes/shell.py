@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.sandbox import Confined
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import first_of
@@ -31,8 +31,7 @@ _LOADS_CODE = re.compile(
 _SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellResult:
+class ShellResult(Record, frozen=True, kw_only=True):
     """What a command did; after a timeout the exit code is that of its end."""
 
     exit_code: int
@@ -153,9 +152,9 @@ async def _end(process: CapturedProcess) -> None:
 
 def _require_runnable(command: str) -> None:
     if "\0" in command:
-        raise ProcessError("the command holds a zero byte", hint="Remove it.")
+        raise ProcessError("the command holds a zero byte", hint="remove it")
     if len(command.encode("utf-8", "surrogatepass")) > MAX_COMMAND:
         raise ProcessError(
             f"the command is longer than {MAX_COMMAND} bytes",
-            hint="Write the text to a file and run that.",
+            hint="write the text to a file and run that",
         )

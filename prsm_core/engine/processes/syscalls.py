@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import platform
 import struct
-from dataclasses import dataclass
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
 from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +28,7 @@ _CLONE3, _IO_URING_SETUP = 435, 425  # the same everywhere
 FAMILIES = (1, 2, 10, 16)  # unix, IPv4, IPv6, netlink: those that network namespaces hold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Machine:
+class _Machine(Record, frozen=True, kw_only=True):
     """The numbers of one kind of machine."""
 
     audit: int

@@ -12,11 +12,11 @@ import io
 import os
 import signal
 import threading
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ DEAD = "ZX"  # states of a process that has ended: zombie, being buried
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessIdentity:
+class ProcessIdentity(Record, frozen=True, kw_only=True):
     """A process that no other can be taken for, even after a reboot or the reuse of its pid."""
 
     pid: int
@@ -44,8 +43,7 @@ class ProcessIdentity:
     boot_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relative:
+class Relative(Record, frozen=True, kw_only=True):
     """A process in the line of another's ancestors."""
 
     identity: ProcessIdentity
@@ -53,8 +51,7 @@ class Relative:
     has_terminal: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stat:
+class _Stat(Record, frozen=True, kw_only=True):
     pid: int
     state: str
     parent: int

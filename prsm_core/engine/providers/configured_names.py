@@ -7,10 +7,10 @@ some only restrict, so what is wrong with them is told before the first turn.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.config.layers import dotted
+from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 from prsm_core.kit.clocks import first_of
 
@@ -30,8 +30,7 @@ _OF_A_RUN = (("defaults", "model"), ("defaults", "master_model"))
 SHOWN = 5  # lines about wrong names at the start of a run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetName:
+class SetName(Record, frozen=True, kw_only=True):
     """A name that the settings hold.
 
     Attributes:
@@ -45,8 +44,7 @@ class SetName:
     base: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameFinding:
+class NameFinding(Record, frozen=True, kw_only=True):
     """What is to be told of a name: that it is none, or that nobody can say so.
 
     Attributes:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.scopes import Part
@@ -86,6 +86,7 @@ class Enforcement:
         self._told: set[str] = set()
         self._metered: set[str] = set()  # of which it was told how far they may pass the budgets
         self._told_parts: set[tuple[str, str]] = set()  # whose budget, and which provider
+        self._usable: frozenset[str] | None = None  # None: somebody was looked at since
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
     async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
@@ -102,6 +103,7 @@ class Enforcement:
         self._told_parts.clear()
         self._known.clear()  # since an earlier run of the session somebody may have logged in
         self.refused.clear()
+        self._usable = None
         installed = self._providers.names
         names = ModelNames(settings=self._settings, providers=installed)
         used = {master, *providers_of_run(choice, names)}
@@ -152,10 +154,12 @@ class Enforcement:
 
     @property
     def usable_now(self) -> frozenset[str]:
-        """Those of the providers looked at so far that agents can be started on."""
-        return frozenset(
-            name for name in self._known if name not in self.refused and self._is_there(name)
-        )
+        """The providers that can start agents, of those looked at so far."""
+        if self._usable is None:  # every spawn asks
+            self._usable = frozenset(
+                name for name in self._known if name not in self.refused and self._is_there(name)
+            )
+        return self._usable
 
     async def usable(self, names: Iterable[str]) -> list[str]:
         """Return those of the providers that agents can be started on; each is probed once."""
@@ -193,12 +197,14 @@ class Enforcement:
     async def _look(self, name: str) -> None:
         status = await self._probe(name)
         self._known[name] = status
-        if status is None or self._providers.is_outside(name):
+        self._usable = None
+        if status is None or self._providers.is_external(name):
             return  # the one has errors of its own, the other is not started here
         try:
             check_level(name, self._permissions, self._providers.capabilities(name), status)
         except ProviderNotAvailableError as error:
             self.refused[name] = error.message
+            self._usable = None
 
     async def _probe(self, name: str) -> ProviderStatus | None:
         try:

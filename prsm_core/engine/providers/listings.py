@@ -68,6 +68,8 @@ class Listings:
         None for all. What is wrong with a name is told by who looks it up.
         """
         sought = {self.names.sought(text, base) for text in texts if text is not None}
+        if not sought:  # nearly always
+            return
         unknown = {pair for pair in sought if pair is not None and not self.names.is_taken(*pair)}
         if only is not None:
             self._read()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import check_fit, choose_model
+from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.model_names import ModelNames
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
+class ModelChoice(Record, frozen=True, kw_only=True):
     """Which model of which provider an agent runs on."""
 
     provider: str
@@ -70,13 +71,15 @@ def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
     Those of providers that are not installed count for nothing, but they restrict all the same.
     """
     texts = names.settings.defaults.peer_models
+    if not texts:
+        return Peers(None)
     found, missing = set(), []
     for text in texts:
         try:
             found.add(resolve_model(text, parent, names).name)
         except ModelNotAvailableError:
             missing.append(text)
-    return Peers(frozenset(found) if texts else None, tuple(missing))
+    return Peers(frozenset(found), tuple(missing))
 
 
 def choose_child_model(

@@ -7,12 +7,15 @@ the names that come nearest, unless its provider cannot say which models it has.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
 from prsm_core.catalog.packages import OWN_PACKAGES
+from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -28,8 +31,7 @@ SHOWN = 3  # so many of the nearest names are told
 _SLIP = 0.8  # how alike a word must be to a known name, 0 to 1, to be a slip of the pen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Record, frozen=True, kw_only=True):
     """The models that a provider has listed, and other names that it was heard to take.
 
     Only one that `is_fresh` says which models there are not.
@@ -52,8 +54,7 @@ class Listing:
 Listed = Mapping[str, Listing]  # by provider; one that has listed nothing is not in it
 
 
-@dataclass(frozen=True, slots=True)
-class _Wrong:
+class _Wrong(Record, frozen=True):
     """What is wrong with a name; without a hint the names nearest to `like` are told."""
 
     message: str
@@ -62,8 +63,7 @@ class _Wrong:
     code: str = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelNames:
+class ModelNames(Record, frozen=True, kw_only=True):
     """All names that are known.
 
     Attributes:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
-from prsm_core.engine.guarded import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
+from prsm_core.engine.guarded.provider import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.errors import (
@@ -103,13 +103,14 @@ class ProviderRegistry:
         settings: Settings,
         make_services: Callable[[str, str | None], EngineServices],
         clock: Clock,
-        outside: ProviderSpec | None = None,
+        external: ProviderSpec | None = None,
         *,
         plugins_off: bool = False,
     ) -> None:
         self._plugins_off = plugins_off
         self._specs = dict(specs)
-        self._outside = outside
+        self._names = frozenset(specs)
+        self._external = external
         self._settings = settings
         self._make_services = make_services
         self._clock = clock
@@ -120,7 +121,7 @@ class ProviderRegistry:
     @property
     def names(self) -> frozenset[str]:
         """The names of the installed providers."""
-        return frozenset(self._specs)
+        return self._names
 
     @property
     def offered(self) -> frozenset[str]:
@@ -136,9 +137,9 @@ class ProviderRegistry:
         """What each installed provider is good for, as agents are told."""
         return {name: spec.good_for or spec.summary for name, spec in self._specs.items()}
 
-    def is_outside(self, name: str) -> bool:
+    def is_external(self, name: str) -> bool:
         """Return whether somebody else drives the agents of this provider; see EngineConfig."""
-        return self._outside is not None and self._outside.name == name
+        return self._external is not None and self._external.name == name
 
     async def get(self, name: str) -> GuardedProvider:
         """Return the provider of this name, built at first use.
@@ -148,7 +149,7 @@ class ProviderRegistry:
         """
         login = self.profiles(name).current
         if (name, login) not in self._built:
-            spec = self._outside if self.is_outside(name) else self._specs.get(name)
+            spec = self._external if self.is_external(name) else self._specs.get(name)
             if spec is None:
                 raise self._not_installed(name)
             section = with_profile(self._settings.provider_settings(name), login, os.environ)
@@ -319,7 +320,7 @@ def configured_specs(
         try:
             found[name] = replace(spec, name=name, selectable=True)
         except ValueError as error:
-            raise ConfigError(f"providers.{name}: {error}", hint="Rename the section.") from error
+            raise ConfigError(f"providers.{name}: {error}", hint="rename the section") from error
     return found
 
 
@@ -331,7 +332,7 @@ def build_provider_registry(
     background: Background,
     clock: Clock,
     state_dir: Path,
-    outside: ProviderSpec | None = None,
+    external: ProviderSpec | None = None,
     plugins_off: bool = False,
 ) -> ProviderRegistry:
     """Return the registry of the installed and configured providers under the given settings.
@@ -348,4 +349,6 @@ def build_provider_registry(
         return EngineServices(launcher, background, clock, private, limit)
 
     found = configured_specs(specs, settings)
-    return ProviderRegistry(found, settings, make_services, clock, outside, plugins_off=plugins_off)
+    return ProviderRegistry(
+        found, settings, make_services, clock, external, plugins_off=plugins_off
+    )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +20,7 @@ MAX_SECONDS = 30.0
 JITTER = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Record, frozen=True, kw_only=True):
     """A failed turn is tried again `attempts` times; back-off doubles from 1 s to 30 s, ± 20 %.
 
     A vendor that asks for a longer pause gets it.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 from prsm_core.kit.clocks import SystemClock
@@ -28,8 +29,7 @@ SOON_SECONDS = 0.7  # what is waited for longer is told
 DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list models
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderReport:
+class ProviderReport(Record, frozen=True, kw_only=True):
     """What is known of one provider; without capabilities where it could not even be built."""
 
     status: ProviderStatus
@@ -126,7 +126,7 @@ async def ask_whether_known(
 
 @contextmanager
 def _announced(what: str, seconds: float, clock: Clock) -> Iterator[None]:
-    """Say what is waited for, once that is not over soon."""
+    """Say which answer takes long, once it does."""
     text = f"waiting for {what} (up to {seconds:g} s)"
     soon = clock.call_later(SOON_SECONDS, lambda: _told.info(text))
     try:

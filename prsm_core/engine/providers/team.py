@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
 from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
 from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.engine.providers.model_names import ModelNames
+    from prsm_core.engine.providers.model_names import Listing, ModelNames
+
+    _Whose = tuple[ModelChoice, frozenset[str] | None]
 
 TEAM_BYTES = 400  # of a prompt, as UTF-8
 _HEAD = "For spawn_child's model, usable now:"
@@ -26,8 +30,7 @@ _PLAIN = re.compile(r"[\w./:@+-]+", re.ASCII)
 _WHAT_BYTES = 60  # of what one of them is for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(Record, frozen=True, kw_only=True):
     """A model that children may be given: how it is called, and what it is for."""
 
     name: str
@@ -38,8 +41,7 @@ class Member:
         return {"model": self.name, "for": self.what}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workforce:
+class Workforce(Record, frozen=True, kw_only=True):
     """What is known of the providers of a run when an agent is described.
 
     Attributes:
@@ -51,6 +53,7 @@ class Workforce:
     names: ModelNames
     usable: Collection[str] = ()
     summaries: Mapping[str, str]
+    _told: dict[_Whose, str] = field(default_factory=dict)  # what agents were told by now
 
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
         """Return all models that children of an agent may be given by name.
@@ -119,8 +122,44 @@ class Workforce:
         return self.describe(own, agent.grant.models)
 
     def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
-        """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none."""
-        return describe_members(self.members(own, granted))
+        """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none.
+
+        Most agents of a run are told the same, twice each: it is made once.
+        """
+        whose = own, None if granted is None else frozenset(granted)
+        if whose not in self._told:
+            self._told[whose] = describe_members(self.members(own, granted))
+        return self._told[whose]
+
+
+class WorkforceNow:
+    """Owns the workforce as it is now, which lasts until something new is known."""
+
+    def __init__(
+        self,
+        names: ModelNames,
+        usable: Callable[[], Collection[str]],
+        summaries: Mapping[str, str],
+    ) -> None:
+        self._names = names
+        self._usable = usable
+        self._summaries = summaries
+        self._listed: dict[str, Listing] = {}  # when the newest one was made
+        self._newest: Workforce | None = None
+
+    def __call__(self) -> Workforce:
+        """Return it."""
+        usable, listed = self._usable(), self._names.listed
+        newest = self._newest
+        if newest is None or newest.usable != usable or not _is_same(self._listed, listed):
+            newest = Workforce(names=self._names, usable=usable, summaries=self._summaries)
+            self._newest, self._listed = newest, dict(listed)
+        return newest
+
+
+def _is_same(kept: Mapping[str, Listing], now: Mapping[str, Listing]) -> bool:
+    """Whether providers have listed nothing new: a listing is never changed, but replaced."""
+    return kept.keys() == now.keys() and all(kept[name] is now[name] for name in now)
 
 
 def news_of_team(told: str, team: str) -> str:
@@ -131,7 +170,7 @@ def news_of_team(told: str, team: str) -> str:
 
 
 def describe_members(members: list[Member]) -> str:
-    """Return the lines of as many members as fit, and how the others are seen."""
+    """Return the lines of as many members as fit, and how to see the others."""
     lines = [_line(member) for member in members]
     for count in range(len(lines), 0, -1):
         rest = len(lines) - count

@@ -1,4 +1,4 @@
-"""The human desk: permission requests and questions that wait for a person.
+"""Permission requests and questions that wait for a person.
 
 Every request has an id, an event, a deadline and one end: an answer, the agent's death, or the
 deadline (then it is denied, or has no answer). Without a person it ends at once, by the rule the
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.permissions import Allow, Answer, Deny
+from prsm_core.domain.record import Record
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
 from prsm_core.errors import ConfigError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
     from prsm_core.domain.steps import Write
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.rules import RuleKeeper
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
@@ -42,15 +43,14 @@ ON_ASK = "on_ask"  # who answered, where the user's rule stood in for a person
 
 
 class Commit(Protocol):
-    """How the desk writes: AgentManager.write."""
+    """How requests are written, and their ends: AgentSteps.write."""
 
     async def __call__(self, record: AgentRecord, *writes: Write) -> None:
         """Commit a step of this agent."""
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanPolicy:
+class HumanPolicy(Record, frozen=True, kw_only=True):
     """Whether a person is there, and what stands in for one.
 
     With `unattended_s` a person may come and go: a request ends when nobody has attended for so
@@ -91,7 +91,7 @@ class _Open:
         return {"by": self.by, "via": self.via, **said}
 
 
-class HumanDesk:
+class HumanRequests:
     """Owns the open requests of a run."""
 
     def __init__(
@@ -211,7 +211,7 @@ class HumanDesk:
         found = [name for name in ended if name.startswith(prefix)]
         return {"request": found[0], **ended[found[0]]} if len(found) == 1 else None
 
-    def requests(self) -> tuple[HumanRequest, ...]:
+    def waiting(self) -> tuple[HumanRequest, ...]:
         """Return what still waits for a person, oldest first."""
         return tuple(
             request.row

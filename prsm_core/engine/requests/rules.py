@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.permissions import Ask
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 
@@ -55,7 +55,7 @@ class RuleKeeper:
         return {verdict: _texts(_rules(verdict, ask)) for verdict in sorted(made)}
 
     def keep(self, agent_id: str, answer: str, ask: Ask) -> None:
-        """Let the rules of an answer hold from now on; an answer that makes none is none's."""
+        """Let the rules of an answer hold from now on; most answers make none."""
         if answer not in RULE_ANSWERS or self._own is None:
             return
         verdict, project = RULE_ANSWERS[answer]

@@ -1,4 +1,4 @@
-"""Which ended children are free for another task, found by what it needs: no look at each."""
+"""Which ended children are free for another task: found by what it needs, not one by one."""
 
 from __future__ import annotations
 

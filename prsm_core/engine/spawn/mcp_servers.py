@@ -32,6 +32,8 @@ def choose_servers(
     tags is there only for agents whose role or a word of whose prompt is among them. What is
     excluded is left out in any case.
     """
+    if not settings.mcp_servers and not explicit:
+        return {}
     servers = configured_servers(settings)
     if explicit is not None:
         chosen = {**servers, **explicit}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import (
     AgentDescriptor,
@@ -13,6 +14,7 @@ from prsm_core.domain.agents import (
     Grant,
     PermissionMode,
 )
+from prsm_core.domain.record import Record
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.levels import HINT
 from prsm_core.engine.providers.model_choice import (
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spawn.regions import Leases
-    from prsm_core.engine.state import Names
+    from prsm_core.engine.state import Leases, Names
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
@@ -152,8 +153,7 @@ def default_cwd(settings: Settings, workspace: str) -> str:
         raise ConfigError(f"defaults.cwd: {error.message}", hint=error.hint) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Record, frozen=True, kw_only=True):
     """The names a new agent gets."""
 
     agent_id: str

@@ -15,9 +15,7 @@ from prsm_core.permissions.within import is_within
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.engine.state import AgentRecord, Roster
-
-    Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
+    from prsm_core.engine.state import AgentRecord, Leases, Roster
 
 
 def choose_region(
@@ -58,7 +56,7 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
 
 
 class LeaseTable:
-    """Owns who was ever leased folders; a lease holds as long as its agent lives."""
+    """Owns the leases of folders; each holds as long as its agent lives."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
@@ -81,7 +79,7 @@ class LeaseTable:
         return tuple(
             (folder, record.descriptor.name)
             for record in self._lessees.values()
-            if record.is_live and record.agent_id not in lineage
+            if not record.has_ended and record.agent_id not in lineage
             for folder in self._leased(record)
         )
 

@@ -29,7 +29,16 @@ SETTLE_SECONDS = 1.0  # how long a turn that seems to be through may take to end
 
 
 class Allowance:
-    """Owns what one turn has told of its steps since its budget was used up."""
+    """Owns what one turn has told of its steps since it used up its budget."""
+
+    __slots__ = (
+        "_calls",
+        "_clock",
+        "_ends_by",
+        "_is_between",
+        "_tells_steps",
+        "error",
+    )
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -9,10 +9,13 @@ was in flight. All acts are synchronous: what one agent has reserved, no other c
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
+from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 from prsm_core.engine.spending.scopes import (
     METERED,
@@ -23,6 +26,7 @@ from prsm_core.engine.spending.scopes import (
     to_limits,
     to_units,
 )
+from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
 
     UsedUp = Callable[[BudgetExceededError], None]
+    _Told = tuple[tuple[BudgetKind, int | None, Provenance], ...]
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
@@ -47,8 +52,7 @@ _RAISE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetAlert:
+class BudgetAlert(Record, frozen=True, kw_only=True):
     """What is worth telling of a scope, once: it is `warned`, `exceeded` or `unmetered`.
 
     `unmetered` says that a limit holds and a provider does not tell what it counts.
@@ -61,14 +65,6 @@ class BudgetAlert:
     reserved: int | float
     limit: int | float
     provenance: Provenance
-
-
-class UsedByTurn(NamedTuple):
-    """What a turn has used as far as its provider has told, of one that runs so far."""
-
-    agent_id: str
-    turn_id: str
-    spent: Spent
 
 
 @dataclass(slots=True, eq=False)
@@ -190,9 +186,11 @@ class BudgetLedger:
         turn = self._turns.get(turn_id)
         if turn is None:
             return
-        hold = turn.hold
+        self._meter(turn.hold, spent, _told(spent))
+
+    def _meter(self, hold: Hold, spent: Spent, all_told: _Told) -> None:
         hold.spent = spent
-        for kind, told, source in _told(spent):
+        for kind, told, source in all_told:
             if told is not None and told > hold.used[kind]:
                 hold.charge(kind, told - hold.used[kind], source)
                 self._charged(hold.scope, kind)
@@ -203,14 +201,16 @@ class BudgetLedger:
         What nobody told is charged as estimated if turns were measured before, else unknown. A cost
         that was reckoned by prices is corrected by the one that the provider tells at the end.
         """
-        self.meter(turn_id, spent)
-        turn = self._turns.pop(turn_id, None)
+        turn = self._turns.get(turn_id)
         if turn is None:
             return
-        hold = turn.hold
+        hold, all_told = turn.hold, _told(spent)
+        self._meter(hold, spent, all_told)
+        if self._turns.pop(turn_id, None) is None:  # whoever was told of an alert has settled it
+            return
         self._ended[turn.agent_id] = UsedByTurn(turn.agent_id, turn_id, spent)
         hold.scope.add_spent(spent)
-        for kind, told, source in _told(spent):
+        for kind, told, source in all_told:
             if told is None:
                 self._settle_untold(hold, kind)
                 continue
@@ -290,6 +290,8 @@ class BudgetLedger:
 
     def _check_turn(self, scope: BudgetScope, count: int, agent_id: str) -> None:
         """Raise BudgetExceededError unless there is room for that many first turns."""
+        if not scope.is_limited:
+            return
         self._require(scope, BudgetKind.TURNS, count)
         for kind in METERED:
             self._require(scope, kind, (count - 1) * self._estimate(scope, kind, agent_id)[0] + 1)
@@ -303,7 +305,7 @@ class BudgetLedger:
         """Hold a turn and what it is expected to use, as far as there is room for it."""
         hold = Hold(scope)
         hold.reserve(BudgetKind.TURNS, 1)
-        for kind in METERED:
+        for kind in METERED if scope.is_limited else ():  # else an estimate is of no use
             room = scope.room(kind)
             amount, is_measured = self._estimate(scope, kind, agent_id)
             if is_measured:
@@ -383,7 +385,7 @@ class BudgetLedger:
         raise BudgetExceededError(_why(scope, kind), hint=hint)
 
 
-def _told(spent: Spent) -> tuple[tuple[BudgetKind, int | None, Provenance], ...]:
+def _told(spent: Spent) -> _Told:
     """Return what a turn told of each kind, None for what it did not tell."""
     tokens, cost = spent.usage.known_total, spent.cost_usd
     usd = None if cost is None else to_units(BudgetKind.USD, cost)

@@ -5,8 +5,9 @@ PRSM knows no price of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Record, frozen=True, kw_only=True):
     """US dollars for a million tokens; what a cache gave costs as other input unless it is said."""
 
     input: float

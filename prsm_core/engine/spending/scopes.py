@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.budgets import Budget, BudgetKind
+from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ METERED = (BudgetKind.TOKENS, BudgetKind.USD)  # known only as far as a provider
 
 
 def to_units(kind: BudgetKind, amount: float) -> int:
-    """Return an amount as the whole number that is counted with."""
+    """Return an amount as a whole number, to count with."""
     return round(amount * NANO) if kind is BudgetKind.USD else int(amount)
 
 
 def from_units(kind: BudgetKind, units: int) -> int | float:
-    """Return what `to_units` was made of."""
+    """Return the amount that `to_units` was given."""
     return units / NANO if kind is BudgetKind.USD else units
 
 
@@ -36,8 +37,7 @@ def to_limits(budget: Budget) -> dict[BudgetKind, int]:
     return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Record, frozen=True, kw_only=True):
     """A subtree with a budget of its own: that of an agent and all below it."""
 
     agent_id: str
@@ -45,8 +45,7 @@ class Part:
     limits: Budget
 
 
-def _zeroes() -> dict[BudgetKind, int]:
-    return dict.fromkeys(BudgetKind, 0)
+_zeroes = dict.fromkeys(BudgetKind, 0).copy  # every agent has some
 
 
 @dataclass(slots=True, eq=False)
@@ -72,13 +71,21 @@ class BudgetScope:
     children: list[BudgetScope] = field(default_factory=list)
     _limiting: tuple[BudgetScope, ...] = field(init=False)  # of the path, the nearest first
     _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        limiting = self.parent._limiting if self.parent is not None else ()
-        self._limiting = (self, *limiting) if self.limits else limiting
-        around = self.parent._summing if self.parent is not None else dict.fromkeys(BudgetKind, ())
-        is_plain = self.parent is not None and not self.limits
-        self._summing = around if is_plain else {k: self._sums(k, around[k]) for k in BudgetKind}
+        parent = self.parent
+        if parent is not None and not self.limits:  # most are like the scope around them
+            self._limiting, self._summing = parent._limiting, parent._summing
+            self._limited = parent._limited
+            return
+        around = parent._summing if parent is not None else dict.fromkeys(BudgetKind, ())
+        self._limiting = (*((self,) if self.limits else ()), *(parent._limiting if parent else ()))
+        self._summing = {kind: self._sums(kind, around[kind]) for kind in BudgetKind}
+        self._limited = {
+            kind: tuple((one, one.limits[kind]) for one in scopes if kind in one.limits)
+            for kind, scopes in self._summing.items()
+        }
 
     def _sums(self, kind: BudgetKind, around: tuple[BudgetScope, ...]) -> tuple[BudgetScope, ...]:
         return (self, *around) if self.is_summing(kind) else around
@@ -90,7 +97,7 @@ class BudgetScope:
     def counting(self, kind: BudgetKind) -> tuple[BudgetScope, ...]:
         """Return the scopes in which an act of this one's agent counts, the run's last."""
         around = self._summing[kind]
-        return around if self.is_summing(kind) else (self, *around)
+        return around if around and around[0] is self else (self, *around)
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -125,12 +132,14 @@ class BudgetScope:
             if not scope.is_summing(kind):
                 rest += scope.children
 
-    def limited(self, kind: BudgetKind) -> Iterator[tuple[BudgetScope, int]]:
-        """Yield this scope and those around it that have a limit of this kind, with that limit."""
-        for scope in self._summing[kind]:
-            limit = scope.limits.get(kind)
-            if limit is not None:
-                yield scope, limit
+    def limited(self, kind: BudgetKind) -> tuple[tuple[BudgetScope, int], ...]:
+        """Return this scope and those around it that have a limit of this kind, with that limit."""
+        return self._limited[kind]
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits this scope: a limit of its own, or of one around it."""
+        return bool(self._limiting)
 
     def add_spent(self, spent: Spent) -> None:
         """Note what a turn of this scope's agent has used in all."""

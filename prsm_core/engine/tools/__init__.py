@@ -1,6 +1,7 @@
 """The orchestration tools: one table, and the handlers by topic.
 
 table          the tools, their schemas and roles; checks names and arguments
+handlers       what handles each; a group of handlers sees the call and its own ports
 arguments      whether arguments fit a schema
 schemas        what a model sees of each tool
 communication  ask_parent, respond_to_child, wait_for_message, send_child_prompt

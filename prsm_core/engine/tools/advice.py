@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from prsm_core.domain.agents import AgentRole, AgentState, ExpertProfile, SpawnRequest
-from prsm_core.engine.tools.family import (
-    await_child,
-    check_request,
-    describe,
-    learn_models,
-    with_message,
-)
-from prsm_core.engine.turns.calls import Reply
-from prsm_core.errors import AgentSpawnError
+from prsm_core.domain.record import Record
+from prsm_core.engine.tools.family import await_child, describe
+from prsm_core.engine.turns.call import Reply
+from prsm_core.errors import AgentSpawnError, ExpertNotFoundError
 
 if TYPE_CHECKING:
-    from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.calls import Call
+    from prsm_core.config import Settings
+    from prsm_core.domain.ids import Ids
+    from prsm_core.engine.ports import Acts
+    from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.tools.family import Family
+    from prsm_core.engine.turns.call import Call
 
 _PEER = ExpertProfile(
     expert_id="peer",
@@ -27,66 +30,92 @@ _PEER = ExpertProfile(
 )
 
 
-async def consult_expert(call: Call) -> Reply:
-    """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
-    expert = _find_expert(call, call.args["expert_id"])
-    await learn_models(call, [expert.model])
-    request = _request(call, expert, expert.model)
-    await call.open()
-    since = call.manager.runtime.ids.ulid()
-    child = await call.manager.spawn_agent(request)
-    return await _advice(call, child, since, expert=expert.expert_id)
+class Advice(Record, frozen=True, kw_only=True):
+    """Handles questions to experts and peers."""
 
+    family: Family
+    acts: Acts
+    planner: Planner
+    roster: Roster
+    providers: ProviderRegistry
+    enforcement: Enforcement
+    settings: Settings
+    ids: Ids
 
-async def consult_peer(call: Call) -> Reply:
-    """Ask another model for a second opinion; a thread goes on where it stopped."""
-    wanted = call.args.get("peer")
-    if wanted == "list":
-        return Reply({"peers": list(await _peers(call))})
-    if "thread_id" in call.args:
-        child = _find_thread(call, call.args["thread_id"])
+    async def consult_expert(self, call: Call) -> Reply:
+        """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
+        expert = find_expert(self.settings, call.args["expert_id"])
+        await self.family.learn_models(call.record.descriptor, [expert.model])
+        request = self._request(call, expert, expert.model)
+        call.begin()
+        since = self.ids.ulid()
+        child = await self.acts.spawn_agent(request, needs=call.opening)
+        return await self._advice(call, child, since, expert=expert.expert_id)
+
+    async def consult_peer(self, call: Call) -> Reply:
+        """Ask another model for a second opinion; a thread goes on where it stopped."""
+        wanted = call.args.get("peer")
+        if wanted == "list":
+            return Reply({"peers": list(await self._peers(call))})
+        if "thread_id" in call.args:
+            child = self._find_thread(call, call.args["thread_id"])
+            _check_question(call)
+            await call.open()
+            since = self.ids.ulid()
+            await self.acts.restart_agent(child.agent_id, call.args["question"])
+            return await self._advice(call, child, since, thread_id=child.descriptor.name)
+        peers = await self._peers(call)
+        if not peers or (wanted is not None and wanted not in peers):
+            raise AgentSpawnError(
+                "there is no peer to ask" if wanted is None else f"there is no peer {wanted!r}",
+                hint=f"peers: {', '.join(peers) or 'none; defaults.peer_models names some'}",
+                code="unknown_peer",
+            )
+        peer = wanted or peers[0]
+        await self.family.learn_models(call.record.descriptor, [peer])
+        request = self._request(call, replace(_PEER, model=peer), peer)
+        call.begin()
+        since = self.ids.ulid()
+        child = await self.acts.spawn_agent(request, needs=call.opening)
+        return await self._advice(call, child, since, thread_id=child.descriptor.name)
+
+    def _request(self, call: Call, expert: ExpertProfile, model: str | None) -> SpawnRequest:
+        """Return what spawns an adviser; raises what spawning it would raise."""
         _check_question(call)
-        await call.open()
-        since = call.manager.runtime.ids.ulid()
-        await call.manager.restart_agent(child.agent_id, call.args["question"])
-        return await _advice(call, child, since, thread_id=child.descriptor.name)
-    peers = await _peers(call)
-    if not peers or (wanted is not None and wanted not in peers):
-        raise AgentSpawnError(
-            "there is no peer to ask" if wanted is None else f"there is no peer {wanted!r}",
-            hint=f"peers: {', '.join(peers) or 'none; defaults.peer_models names some'}",
-            code="unknown_peer",
+        request = SpawnRequest(
+            prompt=call.args["question"],
+            parent_id=call.record.agent_id,
+            role=AgentRole.EXPERT,
+            model=model,
+            mcp_servers=expert.mcp_servers or None,
+            expert=expert,
         )
-    peer = wanted or peers[0]
-    await learn_models(call, [peer])
-    request = _request(call, replace(_PEER, model=peer), peer)
-    await call.open()
-    since = call.manager.runtime.ids.ulid()
-    child = await call.manager.spawn_agent(request)
-    return await _advice(call, child, since, thread_id=child.descriptor.name)
+        self.planner.check(request)
+        return request
 
+    async def _advice(self, call: Call, child: AgentRecord, since: str, **about: str) -> Reply:
+        """Wait for what an adviser says `since` it began."""
+        call.spawned_session_label = child.label
+        message = await await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
+        known: dict[str, Any] = {**describe(child, reused=False), **about}
+        return Reply(self.family.with_message(call, child, message, known))
 
-def _request(call: Call, expert: ExpertProfile, model: str | None) -> SpawnRequest:
-    """Return what spawns an adviser; raises what spawning it would raise."""
-    _check_question(call)
-    request = SpawnRequest(
-        prompt=call.args["question"],
-        parent_id=call.record.agent_id,
-        role=AgentRole.EXPERT,
-        model=model,
-        mcp_servers=expert.mcp_servers or None,
-        expert=expert,
-    )
-    check_request(call, request)
-    return request
+    def _find_thread(self, call: Call, thread_id: str) -> AgentRecord:
+        """Return the adviser of an earlier consultation of this agent."""
+        advisers = [
+            child
+            for child in call.record.children
+            if self.roster.get(child).descriptor.role is AgentRole.EXPERT
+        ]
+        return self.roster.resolve(thread_id, advisers)
 
-
-async def _advice(call: Call, child: AgentRecord, since: str, **about: str) -> Reply:
-    """Wait for what an adviser says `since` it began."""
-    call.spawned_session_label = child.label
-    message = await await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
-    known: dict[str, Any] = {**describe(child, reused=False), **about}
-    return Reply(with_message(call, child, message, known))
+    async def _peers(self, call: Call) -> tuple[str, ...]:
+        """Return the configured peers, else the default models of the others that can be used."""
+        own = call.record.descriptor.provider
+        if self.settings.defaults.peers:
+            return self.settings.defaults.peers
+        others = await self.enforcement.usable(self.providers.offered - {own})
+        return tuple(f"{name}/default" for name in others)
 
 
 def _check_question(call: Call) -> None:
@@ -94,33 +123,14 @@ def _check_question(call: Call) -> None:
         raise AgentSpawnError("there is no question", hint="question must not be blank")
 
 
-def _find_expert(call: Call, expert_id: str) -> ExpertProfile:
-    profiles = call.manager.runtime.settings.expert_profiles()
+def find_expert(settings: Settings, expert_id: str) -> ExpertProfile:
+    """Return the profile of an expert. Raises ExpertNotFoundError that names those there are."""
+    profiles = settings.expert_profiles()
     experts = {name: p for name, p in profiles.items() if p.role is AgentRole.EXPERT}
     if expert_id not in experts:
-        raise AgentSpawnError(
+        raise ExpertNotFoundError(
             f"there is no expert {expert_id!r}",
             hint=f"experts: {', '.join(sorted(experts)) or 'none are configured'}",
             code="unknown_expert",
         )
     return experts[expert_id]
-
-
-def _find_thread(call: Call, thread_id: str) -> AgentRecord:
-    """Return the adviser of an earlier consultation of this agent."""
-    manager = call.manager
-    advisers = [
-        child
-        for child in call.record.children
-        if manager.roster.get(child).descriptor.role is AgentRole.EXPERT
-    ]
-    return manager.roster.resolve(thread_id, advisers)
-
-
-async def _peers(call: Call) -> tuple[str, ...]:
-    """Return the configured peers, else the default models of the others that can be used."""
-    runtime, own = call.manager.runtime, call.record.descriptor.provider
-    if runtime.settings.defaults.peers:
-        return runtime.settings.defaults.peers
-    others = await runtime.enforcement.usable(runtime.providers.offered - {own})
-    return tuple(f"{name}/default" for name in others)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     Schema = Mapping[str, Any]
+    Check = Callable[[object], bool]
 
 _UNDERSTOOD = frozenset(
     {
@@ -31,14 +32,17 @@ _UNDERSTOOD = frozenset(
 )
 
 
-def fits(schema: Schema, value: object) -> bool:
-    """Return whether a value surely fits; False also where the schema says more than is known."""
+def compiled(schema: Schema) -> Check:
+    """Return what tells whether a value surely fits the schema, which is walked once.
+
+    Nothing surely fits a schema that says more than is known.
+    """
     if not schema.keys() <= _UNDERSTOOD:
-        return False
+        return _never
     if "enum" in schema:
-        return isinstance(value, str) and value in schema["enum"] and "type" not in schema
+        return _never if "type" in schema else _one_of(schema["enum"])
     kind = schema.get("type")
-    return isinstance(kind, str) and kind in _CHECKS and _CHECKS[kind](schema, value)
+    return _KINDS[kind](schema) if isinstance(kind, str) and kind in _KINDS else _never
 
 
 def explain(schema: Schema, value: object) -> tuple[str, str] | None:
@@ -51,45 +55,66 @@ def explain(schema: Schema, value: object) -> tuple[str, str] | None:
     return ".".join(str(part) for part in error.absolute_path), error.message
 
 
-def _is_string(schema: Schema, value: object) -> bool:
-    return isinstance(value, str) and len(value) >= schema.get("minLength", 0)
+def _never(_value: object) -> bool:
+    return False
 
 
-def _is_boolean(_schema: Schema, value: object) -> bool:
-    return isinstance(value, bool)
+def _one_of(options: Sequence[object]) -> Check:
+    return lambda value: isinstance(value, str) and value in options
 
 
-def _is_number(schema: Schema, value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    if "exclusiveMinimum" in schema and not value > schema["exclusiveMinimum"]:
-        return False
-    return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+def _string(schema: Schema) -> Check:
+    shortest = schema.get("minLength", 0)
+    return lambda value: isinstance(value, str) and len(value) >= shortest
 
 
-def _is_integer(schema: Schema, value: object) -> bool:
-    return isinstance(value, int) and _is_number(schema, value)
+def _boolean(_schema: Schema) -> Check:
+    return lambda value: isinstance(value, bool)
 
 
-def _is_array(schema: Schema, value: object) -> bool:
-    if not isinstance(value, list) or len(value) < schema.get("minItems", 0):
-        return False
-    items = schema.get("items", {})
-    return all(fits(items, item) for item in value)
+def _number(schema: Schema) -> Check:
+    def is_number(value: object) -> bool:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        if "exclusiveMinimum" in schema and not value > schema["exclusiveMinimum"]:
+            return False
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+
+    return is_number
 
 
-def _is_object(schema: Schema, value: object) -> bool:
-    if not isinstance(value, dict) or not value.keys() >= set(schema.get("required", ())):
-        return False
-    properties = schema.get("properties", {})
-    return all(name in properties and fits(properties[name], item) for name, item in value.items())
+def _integer(schema: Schema) -> Check:
+    is_number = _number(schema)
+    return lambda value: isinstance(value, int) and is_number(value)
 
 
-_CHECKS: Mapping[str, Callable[[Schema, object], bool]] = {
-    "string": _is_string,
-    "boolean": _is_boolean,
-    "number": _is_number,
-    "integer": _is_integer,
-    "array": _is_array,
-    "object": _is_object,
+def _array(schema: Schema) -> Check:
+    fewest = schema.get("minItems", 0)
+    item_fits = compiled(schema.get("items", {}))
+
+    def is_array(value: object) -> bool:
+        return isinstance(value, list) and len(value) >= fewest and all(map(item_fits, value))
+
+    return is_array
+
+
+def _object(schema: Schema) -> Check:
+    required = frozenset(schema.get("required", ()))
+    checks = {name: compiled(inner) for name, inner in schema.get("properties", {}).items()}
+
+    def is_object(value: object) -> bool:
+        if not isinstance(value, dict) or not value.keys() >= required:
+            return False
+        return all(name in checks and checks[name](item) for name, item in value.items())
+
+    return is_object
+
+
+_KINDS: Mapping[str, Callable[[Schema], Check]] = {
+    "string": _string,
+    "boolean": _boolean,
+    "number": _number,
+    "integer": _integer,
+    "array": _array,
+    "object": _object,
 }

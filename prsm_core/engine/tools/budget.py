@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.turns.calls import Reply
+from prsm_core.domain.record import Record
+from prsm_core.engine.turns.call import Reply
 
 if TYPE_CHECKING:
-    from prsm_core.engine.turns.calls import Call
+    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.turns.call import Call
 
 
-async def get_budget(call: Call) -> Reply:
-    """Return the numbers of the run and of the agent with all below it, by kind.
+class Spending(Record, frozen=True, kw_only=True):
+    """Handles looks at what is left."""
 
-    What a turn that still runs was told to have used is in them.
-    """
-    return Reply(call.manager.runtime.budgets.report(call.record.agent_id))
+    budgets: BudgetLedger
+
+    async def get_budget(self, call: Call) -> Reply:
+        """Return the numbers of the run and of the agent with all below it, by kind.
+
+        What a turn that still runs was told to have used is in them.
+        """
+        return Reply(self.budgets.report(call.record.agent_id))

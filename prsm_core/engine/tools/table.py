@@ -6,36 +6,24 @@ transport does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.spawn.grants import may_spawn
-from prsm_core.engine.tools import (
-    advice,
-    budget,
-    communication,
-    family,
-    observation,
-    progress,
-    recommendation,
-    shell,
-)
-from prsm_core.engine.tools.arguments import explain, fits
+from prsm_core.engine.tools.arguments import compiled, explain
 from prsm_core.engine.tools.schemas import SCHEMAS, shown
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.turns.calls import Call, Reply
+    from prsm_core.engine.turns.call import Handler
     from prsm_core.errors import OrchestrationError
-
-    Handler = Callable[[Call], Awaitable[Reply | ToolOutcome]]
 
 _MASTER, _WORKER = AgentRole.MASTER, AgentRole.WORKER
 _READERS = frozenset({AgentRole.EXPERT, AgentRole.REVIEWER})
@@ -44,19 +32,25 @@ _ALL = _LEADERS | _READERS
 _CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """A tool's contract and its handler; `schema` is checked, `spec` is what a model sees."""
+class Tool(Record, frozen=True, kw_only=True):
+    """A tool's contract; `schema` is checked, `spec` is what a model sees.
+
+    `fits` is the schema's plain look.
+
+    One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
+    nobody anything. After a crash it may be called again, so that its answer waits for no commit.
+    """
 
     spec: ToolSpec
     schema: Mapping[str, Any]
-    handler: Handler
+    fits: Callable[[object], bool]
     spawns: bool = False
+    is_repeatable: bool = False
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise ToolInputError, naming the argument, unless they fit the schema."""
         given = dict(arguments)
-        if fits(self.schema, given):
+        if self.fits(given):
             return
         wrong = explain(self.schema, given)
         if wrong is None:
@@ -70,11 +64,11 @@ class Tool:
 
 def _tool(
     name: str,
-    handler: Handler,
     roles: frozenset[AgentRole],
     *,
     waits: bool = False,
     spawns: bool = False,
+    repeatable: bool = False,
 ) -> Tool:
     description, schema = SCHEMAS[name]
     spec = ToolSpec(
@@ -84,51 +78,64 @@ def _tool(
         roles=frozenset(role.value for role in roles),
         waits=waits,
     )
-    return Tool(spec=spec, schema=schema, handler=handler, spawns=spawns)
+    return Tool(
+        spec=spec,
+        schema=schema,
+        fits=compiled(schema),
+        spawns=spawns,
+        is_repeatable=repeatable,
+    )
 
 
 TOOLS: tuple[Tool, ...] = (
-    _tool("ask_parent", communication.ask_parent, _CHILDREN_OF_SOMEONE, waits=True),
-    _tool("respond_to_child", communication.respond_to_child, _LEADERS, spawns=True),
-    _tool("wait_for_message", communication.wait_for_message, _LEADERS, waits=True),
-    _tool("send_child_prompt", communication.send_child_prompt, _LEADERS, spawns=True),
-    _tool("spawn_child", family.spawn_child, _LEADERS, waits=True, spawns=True),
-    _tool("spawn_children_parallel", family.spawn_children_parallel, _LEADERS, spawns=True),
-    _tool("restart_child", family.restart_child, _LEADERS, waits=True, spawns=True),
-    _tool("consult_expert", advice.consult_expert, _LEADERS, waits=True, spawns=True),
-    _tool("consult_peer", advice.consult_peer, _LEADERS, waits=True, spawns=True),
-    _tool("recommend_model", recommendation.recommend_model, _LEADERS, spawns=True),
-    _tool("report_progress", progress.report_progress, _CHILDREN_OF_SOMEONE),
-    _tool("task_complete", progress.task_complete, _ALL),
-    _tool("ask_user", progress.ask_user, _ALL, waits=True),
-    _tool("get_child_history", observation.get_child_history, _LEADERS, spawns=True),
-    _tool("check_child_status", observation.check_child_status, _LEADERS, spawns=True),
-    _tool("get_children_status", observation.get_children_status, _LEADERS, spawns=True),
-    _tool("run_bash", shell.run_bash, _CHILDREN_OF_SOMEONE),
-    _tool("get_budget", budget.get_budget, _LEADERS),
+    _tool("ask_parent", _CHILDREN_OF_SOMEONE, waits=True),
+    _tool("respond_to_child", _LEADERS, spawns=True),
+    _tool("wait_for_message", _LEADERS, waits=True),
+    _tool("send_child_prompt", _LEADERS, spawns=True),
+    _tool("spawn_child", _LEADERS, waits=True, spawns=True),
+    _tool("spawn_children_parallel", _LEADERS, spawns=True),
+    _tool("restart_child", _LEADERS, waits=True, spawns=True),
+    _tool("consult_expert", _LEADERS, waits=True, spawns=True),
+    _tool("consult_peer", _LEADERS, waits=True, spawns=True),
+    _tool("recommend_model", _LEADERS, spawns=True),
+    _tool("report_progress", _CHILDREN_OF_SOMEONE, repeatable=True),
+    _tool("task_complete", _ALL),
+    _tool("ask_user", _ALL, waits=True),
+    _tool("get_child_history", _LEADERS, spawns=True, repeatable=True),
+    _tool("check_child_status", _LEADERS, spawns=True, repeatable=True),
+    _tool("get_children_status", _LEADERS, spawns=True, repeatable=True),
+    _tool("run_bash", _CHILDREN_OF_SOMEONE),
+    _tool("get_budget", _LEADERS, repeatable=True),
 )
 
 
 class ToolSet:
     """The tools of one agent; `too_deep` names those that its depth has taken from it."""
 
-    def __init__(self, tools: Sequence[Tool], too_deep: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        too_deep: Iterable[str] = (),
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._too_deep = frozenset(too_deep)
+        self._handlers = handlers or {}
         self.specs = tuple(tool.spec for tool in tools)
         self.names = frozenset(self._tools)
 
-    def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or None."""
-        return self._tools.get(name)
-
-    async def invoke(self, call: Call) -> Reply | ToolOutcome:
-        """Check a call and run its handler; raises the errors of the specification."""
-        tool = self._tools.get(call.name)
+    def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
+        """Return what handles a call; raises the errors of the specification."""
+        tool = self._tools.get(name)
         if tool is None:
-            raise self._missing(call.name)
-        tool.check(call.args)
-        return await tool.handler(call)
+            raise self._missing(name)
+        tool.check(arguments)
+        return self._handlers[name]
+
+    def is_repeatable(self, name: str) -> bool:
+        """Return whether a call of this tool has no effect; one that is no tool has none either."""
+        tool = self._tools.get(name)
+        return tool is None or tool.is_repeatable
 
     def _missing(self, name: str) -> OrchestrationError:
         hint = f"your tools: {', '.join(sorted(self.names))}"
@@ -146,8 +153,11 @@ def _taken(tool: Tool, role: AgentRole) -> Tool:
 class ToolTable:
     """All tools, dealt out by role; an agent at the depth limit has none that need children."""
 
-    def __init__(self, tools: Sequence[Tool] = TOOLS) -> None:
+    def __init__(
+        self, tools: Sequence[Tool] = TOOLS, handlers: Mapping[str, Handler] | None = None
+    ) -> None:
         self._tools = tuple(tools)
+        self._handlers = handlers
         self._sets: dict[tuple[AgentRole, bool], ToolSet] = {}
 
     @property
@@ -158,6 +168,10 @@ class ToolTable:
     def without(self, name: str, role: AgentRole) -> ToolTable:
         """Return a table in which a role does not have one of the tools."""
         return ToolTable([_taken(t, role) if t.spec.name == name else t for t in self._tools])
+
+    def handled_by(self, handlers: Mapping[str, Handler]) -> ToolTable:
+        """Return a table whose tools can be called."""
+        return ToolTable(self._tools, handlers)
 
     def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
         """Return the tools of an agent by its role and depth."""
@@ -171,5 +185,6 @@ class ToolTable:
             self._sets[key] = ToolSet(
                 [tool for tool in own if may_spawn or not tool.spawns],
                 too_deep=[tool.spec.name for tool in own if tool.spawns and not may_spawn],
+                handlers=self._handlers,
             )
         return self._sets[key]

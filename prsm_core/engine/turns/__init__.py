@@ -7,8 +7,12 @@ limits        what ends it before its own end, and `stop` how
 clock         how long it reasons, is silent, and lets a tool run
 context       what the model is given; `model_parameters` what it is called with
 rebuild       what a thread that is lost is told again
+parts         what turns are given
 host          what the provider may ask of the engine in a turn
-calls         orchestration calls; `long_calls` those that outlive a client's patience
+permits       what of that is permitted, and by whom; `standing` tells what it depends on
+call          one orchestration call, as its handler sees it
+calls         those of a turn; `long_calls` those that outlive a client's patience
+waits         the wait for any message
 watch         deadlines of all open turns; `silence` tells of a provider that does not answer
 vendor_calls  the vendor's own calls, told to the broker
 stuck         does an agent do the same again and again; `stuck_watch` acts on it

@@ -15,6 +15,16 @@ class TurnClock:
     `used`), `idle_seconds` the silence while no tool runs, `tool_seconds` one vendor call.
     """
 
+    __slots__ = (
+        "_clock",
+        "_limits",
+        "_open",
+        "_since",
+        "_used",
+        "_vendor",
+        "last_event",
+    )
+
     def __init__(
         self,
         clock: Clock,
@@ -77,6 +87,12 @@ class TurnClock:
         if any(now - start >= tool_seconds for start in self._vendor.values()):
             return "tool"
         return None
+
+    @property
+    def soonest(self) -> float:
+        """Seconds within which nothing runs out that begins to count now."""
+        agent_seconds, idle_seconds, tool_seconds = self._limits
+        return min(agent_seconds - self.reasoning, idle_seconds, tool_seconds)
 
     def remaining(self) -> float:
         """Return the seconds until something may run out, as things stand."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
@@ -47,8 +47,7 @@ _PROMPTS: Mapping[AgentRole, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Record, frozen=True, kw_only=True):
     """What a turn begins with; text None goes on where the last turn stopped."""
 
     text: str | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.turns import (
     AgentError,
@@ -25,7 +27,7 @@ from prsm_core.domain.turns import (
     cut_result,
 )
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
-from prsm_core.engine.failing import describe
+from prsm_core.engine.guarded.failing import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

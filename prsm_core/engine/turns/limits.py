@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from prsm_core.errors import BudgetExceededError
 
 
+QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
+
+
 class Limited(Protocol):
     """What the limits need to know of their turn."""
 
@@ -41,12 +44,22 @@ class Limited(Protocol):
         ...
 
     def fall_quiet(self) -> None:
-        """Take it so."""
+        """Take the response to be complete."""
         ...
 
 
 class TurnLimits:
     """Owns when a turn is looked at, and has it stopped."""
+
+    __slots__ = (
+        "_allowance",
+        "_clock",
+        "_number",
+        "_silence",
+        "_stop",
+        "_turn",
+        "_watch",
+    )
 
     def __init__(
         self,
@@ -76,9 +89,15 @@ class TurnLimits:
             self._watch.discard(self._number)
 
     def hurry(self) -> None:
-        """Ask anew when to look: it may be sooner than was said."""
+        """Ask anew when to look, since something counts that did not: it may be sooner now."""
         if self._number is not None:
-            self._watch.hurry(self._number)
+            soonest = min(QUIET_SECONDS, self._clock.soonest)
+            self._watch.hurry(self._number, 0.0 if self._allowance.error else soonest)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether a budget is used up."""
+        return self._allowance.error is not None
 
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
@@ -117,11 +136,11 @@ class TurnLimits:
         if self._allowance.remaining() <= 0:
             self._end_over_budget()
             return False
-        self._stop.expired = self._clock.expired()
-        if self._stop.expired is None:
+        expired = self._clock.expired()
+        if expired is None:
             self._silence.look()
             return True
-        self._stop.ask()
+        self._stop.expire(expired)
         return False
 
     def _end_over_budget(self) -> None:

@@ -8,13 +8,19 @@ from prsm_core.domain.turns import TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.journal import Journal, LiveText
+    from prsm_core.engine.journal.unit import Journal, LiveText
 
 _KINDS = {TextDelta: "text_delta", ThinkingDelta: "thinking_delta"}
 
 
 class LiveTexts:
     """Owns the texts of one turn that stream now, by the kind of their pieces."""
+
+    __slots__ = (
+        "_agent_id",
+        "_journal",
+        "_texts",
+    )
 
     def __init__(self, journal: Journal, agent_id: str) -> None:
         self._journal = journal

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.turns.calls import Wait
+from prsm_core.engine.state import Wait
 from prsm_core.errors import MessageRoutingError, OrchestrationError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import success
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.turns.calls import Call, TurnCalls
+    from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
 
@@ -60,6 +63,14 @@ class _LongCall:
 
 class LongCalls:
     """Owns the calls of one turn that a client may leave before they end."""
+
+    __slots__ = (
+        "_background",
+        "_calls",
+        "_clock",
+        "_expired",
+        "_known",
+    )
 
     def __init__(self, background: Background, clock: Clock, calls: TurnCalls) -> None:
         self._background = background
@@ -105,7 +116,9 @@ class LongCalls:
             )
         if call.is_carried:
             raise MessageRoutingError(
-                f"call {token!r} is waited for already", code="already_waiting"
+                f"another wait_for_message of yours waits for call {token!r} already",
+                hint="one is enough: it returns the answer",
+                code="already_waiting",
             )
         with call.carried():
             ended = call.outcome is not None or await self._follow(follower, call, seconds)

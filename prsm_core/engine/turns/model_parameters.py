@@ -18,6 +18,8 @@ class ModelParameters(NamedTuple):
 
 def model_parameters(provider: str, model: str, settings: Settings) -> ModelParameters:
     """Return what the aliases of a model set; no two of them differ."""
+    if not settings.models:
+        return ModelParameters()
     found = {
         name: value
         for alias in settings.models.values()

@@ -28,9 +28,10 @@ class TurnPhase(StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether the provider streams the turn, and what it says counts."""
-        return self in {TurnPhase.STREAMING, TurnPhase.RESTING}
+        return self in _LIVE
 
 
+_LIVE = frozenset({TurnPhase.STREAMING, TurnPhase.RESTING})
 _ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})
 
 TURN_MACHINE: Machine[TurnPhase] = Machine(

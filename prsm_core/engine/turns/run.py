@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import (
@@ -25,14 +26,14 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.writes import Told, TurnClosed, TurnOpened
-from prsm_core.engine.failing import describe, is_unfit
+from prsm_core.engine.guarded.failing import describe, is_unfit
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
 from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
-from prsm_core.engine.turns.limits import TurnLimits
+from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
 from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.engine.turns.long_calls import LongCalls
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
@@ -45,72 +46,77 @@ from prsm_core.kit.sanitize import sanitize
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.turns.calls import Call
+    from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.interfaces.provider import ProviderSession
-
-QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence
 
 
 class TurnRun:
     """Owns the streaming state of one turn."""
 
-    def __init__(self, session: AgentSession, provider: ProviderSession, prompt: Prompt) -> None:
-        runtime, record = session.manager.runtime, session.record
-        self._session = session
+    def __init__(
+        self, of: TurnSubject, parts: TurnParts, provider: ProviderSession, prompt: Prompt
+    ) -> None:
+        record, clock = of.life.record, parts.clock
+        self._life = of.life
+        self._record = record
+        self._tools = of.tools
+        self._stuck = of.stuck
+        self._parts = parts
         self._provider = provider
         self._prompt = prompt
-        self.turn_id = runtime.ids.ulid()
-        self.calls = TurnCalls(session, self.turn_id)
-        self.long_calls = LongCalls(runtime.background, runtime.clock, self.calls)
-        agent, prices = record.descriptor, runtime.settings.budgets.prices
+        self.turn_id = parts.ids.ulid()
+        self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
+        self._earlier: LongCalls | None = None
+        agent, prices = record.descriptor, parts.settings.budgets.prices
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn,
-            started_at_ms=session.now_ms(),
-            new_id=runtime.ids.ulid,
-            now_ms=session.now_ms,
+            started_at_ms=self.calls.now_ms(),
+            new_id=parts.ids.ulid,
+            now_ms=self.calls.now_ms,
             price=price_of(prices, agent.provider, agent.model),
         )
         self._vendor_calls = VendorCalls(
-            session,
+            of.life,
             self.fold,
-            session.stuck,
-            broker=runtime.broker,
-            context=session.host.context,
-            journal=runtime.journal,
+            of.stuck,
+            broker=parts.broker,
+            standing=parts.standing,
+            journal=parts.journal,
         )
-        self.is_outside = session.is_outside
+        self.is_external = of.is_external
         self.clock = self._clock()
-        tell = silence_teller(runtime.journal, agent)
-        self._silence = Silence(runtime.clock, self.clock, self.fold, tell)
+        self._silence = Silence(clock, self.clock, self.fold, silence_teller(parts.journal, agent))
         self._parent_turn = record.head_turn_id
-        self.stop = TurnStop(
-            runtime.background, runtime.clock, provider, record.descriptor.name, session.give_up
-        )
+        self.stop = TurnStop(parts.background, clock, provider, agent.name, of.give_up)
+        allowance = Allowance(clock)
         self.limits = TurnLimits(
-            self,
-            self.clock,
-            self._silence,
-            Allowance(runtime.clock),
-            stop=self.stop,
-            watch=runtime.watch,
+            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
-        self._live = LiveTexts(runtime.journal, record.agent_id)
+        self._live = LiveTexts(parts.journal, record.agent_id)
 
     def _clock(self) -> TurnClock:
-        runtime = self._session.manager.runtime
-        engine = runtime.settings.engine
+        engine = self._parts.settings.engine
         return TurnClock(
-            runtime.clock,
-            agent_seconds=math.inf if self.is_outside else engine.agent_timeout_seconds,
-            idle_seconds=math.inf if self.is_outside else engine.idle_timeout_seconds,
+            self._parts.clock,
+            agent_seconds=math.inf if self.is_external else engine.agent_timeout_seconds,
+            idle_seconds=math.inf if self.is_external else engine.idle_timeout_seconds,
             tool_seconds=engine.tool_timeout_seconds,
-            used=self._session.record.reasoning_used,
+            used=self._record.reasoning_used,
         )
+
+    @property
+    def earlier(self) -> LongCalls:
+        """Calls that outlive their client's patience."""
+        if self._earlier is None:  # most turns have none
+            parts = self._parts
+            self._earlier = LongCalls(parts.background, parts.clock, self.calls)
+        return self._earlier
 
     async def run(self) -> TurnResult:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
@@ -129,6 +135,8 @@ class TurnRun:
 
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
+        if self._phase is TurnPhase.RESTING:  # its calls may still wait, yet it is in no knot
+            self._life.moved()
         self._phase = phase
 
     @property
@@ -146,9 +154,9 @@ class TurnRun:
         if not await self._provider.steer(text):
             return False
         message = self.fold.add_message("user", text)
-        await self._session.manager.runtime.journal.fact(
+        await self._parts.journal.fact(
             "message_completed",
-            self._session.record.agent_id,
+            self._record.agent_id,
             turn=self.turn_id,
             role=message.role,
             text=message.content,
@@ -164,19 +172,18 @@ class TurnRun:
         return no_other_tool and self.calls.all_wait(without=without)
 
     async def _open(self) -> AssembledContext:
-        session, record = self._session, self._session.record
-        manager = session.manager
+        record, steps = self._record, self._parts.steps
         descriptor = record.descriptor
         said: list[Told] = []
         current = None
-        prompt = session.stuck.begin_turn(self._prompt.text)
+        prompt = self._stuck.begin_turn(self._prompt.text)
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
             said.append(self._said(current))
         context = self._assemble(current)
         changes: tuple[StateChanged, ...] = ()
         if record.state is not AgentState.RUNNING:
-            changes = manager.move(record, AgentState.RUNNING, "turn started")
+            changes = steps.move(record, AgentState.RUNNING, "turn started")
         record.next_turn += 1
         record.head_turn_id = self.turn_id
         opened = TurnOpened(
@@ -188,39 +195,38 @@ class TurnRun:
             provider=descriptor.provider,
             role=context.role,
             toolset_name=context.toolset_name,
-            tools_available=tuple(sorted({*descriptor.tools, *session.tools.names})),
+            tools_available=tuple(sorted({*descriptor.tools, *self._tools.names})),
             permissions_granted=context.permissions_granted,
-            workspace_path=manager.runtime.workspace,
+            workspace_path=self._parts.workspace,
             started_at_ms=self.fold.started_at_ms,
             consumed=self._prompt.consumed,
         )
-        step = manager.build(record, *changes, opened, *said)
+        step = steps.build(record, *changes, opened, *said)
         self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
-            await manager.commit(step, consumed=self._prompt.consumed)
+            await steps.commit(step, consumed=self._prompt.consumed)
         except PrsmError:
             self._enter(TurnPhase.NEW)
             raise
         return context
 
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
-        runtime = self._session.manager.runtime
+        parts = self._parts
         return assemble_context(
-            self._session.record,
+            self._record,
             self._prompt.history,
             current,
-            tools=self._session.tools.specs,
-            settings=runtime.settings,
-            run_id=runtime.journal.run_id,
-            workspace=runtime.workspace,
+            tools=self._tools.specs,
+            settings=parts.settings,
+            run_id=parts.journal.run_id,
+            workspace=parts.workspace,
             window=self._known_window(),
         )
 
     def _known_window(self) -> int | None:
         """Return the size of the model's window in tokens, as far as it was known before."""
-        descriptor = self._session.record.descriptor
-        providers = self._session.manager.runtime.providers
-        return providers.context_window(descriptor.provider, descriptor.model)
+        descriptor = self._record.descriptor
+        return self._parts.window(descriptor.provider, descriptor.model)
 
     def _said(self, message: AgentMessage) -> Told:
         data = {
@@ -266,7 +272,7 @@ class TurnRun:
     async def _take(self, event: ProviderEvent) -> None:
         if self._contradicts(event):
             return
-        journal, agent = self._session.manager.runtime.journal, self._session.record.agent_id
+        journal, agent = self._parts.journal, self._record.agent_id
         self.fold.fold(event)
         self._silence.heard(event)
         self._live.heed(event)
@@ -275,7 +281,7 @@ class TurnRun:
                 await self.model_speaks()
             case AssistantMessage(text):
                 message = self.fold.messages[-1]
-                self._session.stuck.said(text)
+                self._stuck.said(text)
                 await self.model_speaks()
                 await journal.fact(
                     "message_completed",
@@ -290,10 +296,10 @@ class TurnRun:
             case ToolCallFinished():
                 await self._vendor_call_end(event)
             case UsageReported():
-                self._session.manager.runtime.budgets.meter(self.turn_id, self.fold.spent)
+                self._parts.budgets.meter(self.turn_id, self.fold.spent)
             case StepEnded():
                 self._rest(self.has_open_call)  # else the next response streams already
-                await self._session.calls_changed()
+                await self.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
         self.limits.heed(event)
@@ -303,6 +309,46 @@ class TurnRun:
         if isinstance(event, ToolCallStarted):
             return self.fold.is_open(event.call_id)
         return isinstance(event, ToolCallFinished) and not self.fold.is_open(event.call_id)
+
+    def call_began(self) -> None:
+        """Stop the reasoning clock; until the call waits, the agent moves."""
+        self._life.moved()
+        self.clock.tool_started()
+
+    def call_ended(self) -> None:
+        """Let the reasoning clock go on."""
+        self.clock.tool_finished()
+        self.call_closed()
+
+    async def calls_changed(self) -> None:
+        """Let the agent wait, if everything that it does is waiting."""
+        if self._life.turn is not self or self._life.is_over:
+            return
+        if self.is_blocked():
+            self._life.blocked(self.calls.waits())
+        else:
+            self._life.moved()
+
+    def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
+        """Take note of an answer; return it with what the agent has to be told."""
+        return self._stuck.answered(call, outcome)
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
+        return self.stop.over_budget is not None and await self.stop.hold()
+
+    def pause(self) -> None:
+        """Count as running a tool: while a person decides nobody reasons or is silent."""
+        self.call_began()
+
+    async def go_on(self) -> None:
+        """Count as running no tool."""
+        self.clock.tool_finished()
+        await self.calls_changed()
+
+    def permitted(self, tool: str) -> None:
+        """Take note of a permission that was given."""
+        self.fold.permissions_used.append(tool)
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
@@ -314,14 +360,15 @@ class TurnRun:
     @property
     def has_open_call(self) -> bool:
         """Whether a call, the vendor's or ours, has not been answered."""
-        vendor = any(call.completed_at is None for call in self.fold.calls.values())
-        return vendor or bool(self.calls.open)
+        if self.calls.open or not self.fold.calls:
+            return bool(self.calls.open)
+        return any(call.completed_at is None for call in self.fold.calls.values())
 
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
         if self._phase is TurnPhase.RESTING:
             self._stream_goes_on()
-            await self._session.model_streams()
+            await self._life.runs_again(self.is_blocked)
 
     def _rest(self, resting: bool) -> None:
         """Take note that the model's response is complete, or that another streams."""
@@ -338,13 +385,13 @@ class TurnRun:
         self.clock.tool_started(event.call_id)
         self.limits.hurry()
         await self._vendor_calls.started(event)
-        await self._session.model_streams()
+        await self._life.runs_again(self.is_blocked)
 
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
         await self._vendor_calls.ended(event)
-        await self._session.calls_changed()
+        await self.calls_changed()
 
     @property
     def calls_begun(self) -> int:
@@ -359,8 +406,8 @@ class TurnRun:
     def fall_quiet(self) -> None:
         """Take it that the model's response is complete."""
         self._rest(True)
-        record, launch = self._session.record, self._session.manager.runtime.background.launch
-        launch(self._session.calls_changed(), name=f"silence of {record.descriptor.name}")
+        name = f"silence of {self._record.descriptor.name}"
+        self._parts.background.launch(self.calls_changed(), name=name)
 
     def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
@@ -368,7 +415,7 @@ class TurnRun:
             return math.inf
         if not self._only_waits():
             return QUIET_SECONDS
-        return self.clock.last_event + QUIET_SECONDS - self._session.manager.runtime.clock.now()
+        return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""
@@ -390,13 +437,12 @@ class TurnRun:
         await self._close()
 
     async def _close(self) -> TurnResult:
-        session, record = self._session, self._session.record
-        manager = session.manager
+        record = self._record
         if self._phase.is_live:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
         await self._end_handlers()
-        manager.runtime.broker.turn_over(record.agent_id)
+        self._parts.broker.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
@@ -411,8 +457,7 @@ class TurnRun:
 
     async def _write_end(self, unfit: Exception | None = None) -> TurnResult:
         """Write the turn's end; where that is `unfit` to be written, what it used and why."""
-        session, record = self._session, self._session.record
-        manager = session.manager
+        record, steps = self._record, self._parts.steps
         cut_off = self._cut_off() if unfit is None else []
         result = self.fold.result() if unfit is None else plain_turn(unfit, self.fold)
         ours = list(self.calls.rows.values())
@@ -420,24 +465,24 @@ class TurnRun:
             ours = [replace(call, params={}, result=None, error=None) for call in ours]
         calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
-        manager.runtime.budgets.close_turn(self.turn_id, result.spent)
+        self._parts.budgets.close_turn(self.turn_id, result.spent)
         closed = TurnClosed(
             turn_id=self.turn_id,
             parent_turn_id=self._parent_turn,
             session_label=record.label,
             result=result,
-            completed_at_ms=session.now_ms(),
+            completed_at_ms=self.calls.now_ms(),
             resume_token=record.resume_token,
             window=describe_window(self.fold.context, self._known_window),
         )
-        step = manager.build(record, *cut_off, closed)
+        step = steps.build(record, *cut_off, closed)
         if self._phase is not TurnPhase.CLOSED:  # it is, if what it said could not be written
             self._enter(TurnPhase.CLOSED)
-        await manager.commit(step)
+        await steps.commit(step)
         return result
 
     def _cut_off(self) -> list[Told]:
-        """Return what tells of that which the turn's end has cut off: a message, calls."""
+        """Return what tells of the message and the calls that the turn's end has cut off."""
         partial = self.fold.end_partial()
         told = [] if partial is None else [self._said(partial)]
         told += [call.cut_off() for call in self.calls.cut_off]
@@ -448,8 +493,7 @@ class TurnRun:
 
     async def _end_handlers(self) -> None:
         """End what works for the turn: open calls, and requests that wait for a person."""
-        manager, record = self._session.manager, self._session.record
-        resolved = manager.runtime.desk.close_agent(record.agent_id, "turn_ended")
+        resolved = self._parts.requests.close_agent(self._record.agent_id, "turn_ended")
         await self.calls.end()
         if resolved:
-            await manager.write(record, *resolved)
+            await self._parts.steps.write(self._record, *resolved)

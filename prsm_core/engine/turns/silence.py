@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.interfaces.clock import Clock
@@ -42,6 +42,17 @@ class Silence:
     Each silence is told once. Nobody is silent while a tool runs or a person is asked, nor who may
     be silent without end: a client outside.
     """
+
+    __slots__ = (
+        "_asked",
+        "_begun",
+        "_clock",
+        "_fold",
+        "_has_spoken",
+        "_tell",
+        "_told",
+        "_turn",
+    )
 
     def __init__(
         self,

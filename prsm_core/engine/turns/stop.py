@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
+from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
 LET_GO_SECONDS = 60.0  # how long one that was cancelled may; then its agent fails without it
 
+# What it means that a clock has run out, and the setting of how long it goes.
 _EXPIRED = {
-    "reasoning": "the agent used up its reasoning time",
-    "idle": "the provider was silent for too long",
-    "tool": "a tool call ran for too long",
+    "reasoning": ("the agent used up its reasoning time", "agent_timeout_seconds"),
+    "idle": ("the provider was silent for too long", "idle_timeout_seconds"),
+    "tool": ("a tool call ran for too long", "tool_timeout_seconds"),
 }
 
 
@@ -31,6 +33,22 @@ class TurnStop:
     The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
     Where it keeps that to itself and goes on, its agent is given up.
     """
+
+    __slots__ = (
+        "_background",
+        "_clock",
+        "_give_up",
+        "_is_cut_off",
+        "_is_over",
+        "_late",
+        "_name",
+        "_over",
+        "_provider",
+        "_task",
+        "expired",
+        "is_by_person",
+        "over_budget",
+    )
 
     def __init__(
         self,
@@ -48,14 +66,21 @@ class TurnStop:
         self._task: asyncio.Task[Any] | None = None  # the one that streams
         self._late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
         self._is_cut_off = False  # the provider did not end the turn, so the engine did
-        self._over = asyncio.Event()
-        self.expired: str | None = None  # the clock that ran out
+        self._is_over = False
+        self._over: asyncio.Event | None = None  # made by the first that waits for it
+        self.expired: AgentTimeoutError | None = None
         self.is_by_person = False
         self.over_budget: BudgetExceededError | None = None
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
         """Take note of the task in which the turn streams."""
         self._task = task
+
+    def expire(self, clock: str) -> None:
+        """Have the turn end because a clock has run out: reasoning, idle, tool."""
+        message, setting = _EXPIRED[clock]
+        self.expired = AgentTimeoutError(message, hint=f"engine.{setting} allows more")
+        self.ask()
 
     def ask(self) -> None:
         """Ask the provider to end the turn, and end it where that does not help."""
@@ -82,7 +107,7 @@ class TurnStop:
     def end(self) -> TurnEnded | None:
         """Return how a turn ends that was stopped, whatever the provider says; else None."""
         if self.expired is not None:
-            error = AgentError(kind=ErrorKind.TIMEOUT, message=_EXPIRED[self.expired])
+            error = AgentError(kind=ErrorKind.TIMEOUT, message=self.expired.message)
             return TurnEnded(StopReason.TIMEOUT, error)
         if self.is_by_person or self.over_budget is not None:
             return TurnEnded(StopReason.ABORTED)
@@ -97,7 +122,9 @@ class TurnStop:
         """Take note that nothing of the turn goes on."""
         self.closing()
         self._task = None
-        self._over.set()
+        self._is_over = True
+        if self._over is not None:
+            self._over.set()
 
     async def hold(self) -> bool:
         """Wait for the end of a turn that its budget ends; False, at once, for every other one.
@@ -106,5 +133,7 @@ class TurnStop:
         """
         if self.over_budget is None:
             return False
-        await self._over.wait()
+        if not self._is_over:
+            self._over = self._over or asyncio.Event()
+            await self._over.wait()
         return True

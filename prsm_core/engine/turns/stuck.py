@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from prsm_core.domain.record import Record
 from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ class Pattern(StrEnum):
     MONOLOGUE = "monologue"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Record, frozen=True, kw_only=True):
     """A pattern that has reached its limit, or twice its limit: then it is final."""
 
     pattern: Pattern

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from prsm_core.config.schema import StuckSettings
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Acts, Life
-    from prsm_core.engine.turns.calls import Call
+    from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.stuck import Finding
     from prsm_core.kit.background import Background
 
@@ -33,6 +33,15 @@ _ADVICE = "Do something else; if you cannot go on, call task_complete and say wh
 
 class StuckWatch:
     """Owns the detector of one incarnation and what the agent has not been told yet."""
+
+    __slots__ = (
+        "_acts",
+        "_background",
+        "_detector",
+        "_journal",
+        "_life",
+        "_notice",
+    )
 
     def __init__(
         self,

@@ -13,20 +13,30 @@ from prsm_core.permissions import outcome_of
 from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from prsm_core.domain.permissions import PermissionContext
     from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
-    from prsm_core.engine.journal import Journal
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.standing import Standing
     from prsm_core.engine.turns.stuck_watch import StuckWatch
     from prsm_core.permissions import Outcome, PermissionBroker
 
 
 class VendorCalls:
     """Owns what is known of the open calls of one turn: what each asks for, and since when."""
+
+    __slots__ = (
+        "_broker",
+        "_fold",
+        "_journal",
+        "_life",
+        "_open",
+        "_standing",
+        "_stuck",
+    )
 
     def __init__(
         self,
@@ -35,14 +45,14 @@ class VendorCalls:
         stuck: StuckWatch,
         *,
         broker: PermissionBroker,
-        context: Callable[[], PermissionContext],
+        standing: Standing,
         journal: Journal,
     ) -> None:
         self._life = life
         self._fold = fold
         self._stuck = stuck
         self._broker = broker
-        self._context = context
+        self._standing = standing
         self._journal = journal
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
@@ -90,7 +100,8 @@ class VendorCalls:
         """Tell how a call has ended; what comes after the agent's own end counts no more."""
         request, since = self._open.pop(event.call_id, (None, 0))
         if request is not None and not self._life.is_over:
-            self._broker.ended(request, self._context(), _outcome(event), since)
+            context = self._standing.context(self._life)
+            self._broker.ended(request, context, _outcome(event), since)
 
 
 def _outcome(event: ToolCallFinished) -> Outcome | None:

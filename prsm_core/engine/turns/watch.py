@@ -24,7 +24,7 @@ class Watched(Protocol):
     """What can be watched: a turn."""
 
     def look_in(self) -> float:
-        """Return the seconds until it is worth to look again."""
+        """Return the seconds until it is worth looking again."""
         ...
 
     def look(self) -> bool:
@@ -53,10 +53,14 @@ class TurnWatch:
         self._arm_for(number)
         return number
 
-    def hurry(self, number: int) -> None:
-        """Ask a turn again when to look at it: it may be sooner than it said."""
+    def hurry(self, number: int, soonest: float = 0.0) -> None:
+        """Ask a turn again when to look at it: it may be sooner than it said.
+
+        What has changed matters in `soonest` seconds at the earliest. Mostly the next look comes
+        before that, and the turn need not be asked.
+        """
         turn = self._watched.get(number)
-        if turn is None:
+        if turn is None or self._planned[number] <= self._clock.now() + soonest + _MARGIN_SECONDS:
             return
         if self._clock.now() + turn.look_in() + _MARGIN_SECONDS < self._planned[number]:
             self._plan(number, turn)

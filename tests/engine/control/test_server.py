@@ -49,7 +49,7 @@ async def test_kill_ends_an_agent_and_its_descendants_and_names_them(served):
     await begun(team, "w2")
     assert list(await client.kill("w1")) == ["w1", "w2"]
     assert {team[name].state.value for name in ("w1", "w2")} == {"killed"}
-    assert team["master"].is_live
+    assert not team["master"].has_ended
     assert list(await client.kill("master")) == ["master"]
     result = await run
     assert (result.status, result.error) == ("killed", "killed by the user")

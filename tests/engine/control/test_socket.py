@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer, Operation
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.engine.control.wire import REQUEST_LIMIT, encode_request
+from prsm_core.engine.control.wire import PROTOCOL, REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
@@ -39,7 +39,7 @@ from tests.foreign_user import needs_root, said_to_nobody
 
 async def test_ping_names_the_session_and_its_owner(tmp_path):
     async with serving(tmp_path), open_control(tmp_path, SESSION) as client:
-        assert await client.ping() == {"session": SESSION, "pid": os.getpid(), "protocol": 1}
+        assert await client.ping() == {"session": SESSION, "pid": os.getpid(), "protocol": PROTOCOL}
 
 
 async def test_the_socket_is_private_and_gone_with_its_owner(tmp_path):
@@ -107,6 +107,15 @@ ARGUMENTS: dict[str, dict] = {
     "resolve_permission": {"request": "r", "verdict": "once"},
     "answer": {"request": "r", "choices": [], "text": None},
     "outcome": {"request": "r"},
+    "start_run": {"task": "t"},
+    "continue_run": {"task": "t"},
+    "result": {"run": "r"},
+    "subscribe": {"after": 0},
+    "set_mode": {"mode": "plan"},
+    "history": {"agent": "a", "detail": "full", "before": None, "limit": 1},
+    "complete": {"text": "t"},
+    "fork": {"at": None},
+    "rationale": {"path": "a.py", "line": None},
 }
 LOOKS = {"ping", "tree", "requests", "outcome"}
 

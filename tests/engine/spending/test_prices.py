@@ -77,7 +77,7 @@ async def test_what_the_provider_tells_at_last_takes_the_place_of_what_was_recko
 
     async with opened(**budgets(usd=1.0, prices={"script": PRICE})) as team:
         result = await team.run(master=master)
-        used = team.engine.runtime.budgets.report(team["master"].agent_id)["run"]["usd"]
+        used = team.engine.budgets.report(team["master"].agent_id)["run"]["usd"]
     assert (result.spent.cost_text, result.spent.cost_from) == ("$0.01", Provenance.MEASURED)
     assert (used["used"], used["left"], used["reserved"]) == (0.01, 0.99, 0)
 

@@ -82,8 +82,8 @@ async def test_a_turn_in_flight_finishes_although_its_parent_may_go_on_no_more(o
         run = team.start(master=master, writer=writer, spender=spender)
         await team.seen("budget_exceeded")
         await team.settled()
-        assert team["master"].is_live
-        assert team["writer"].is_live
+        assert not team["master"].has_ended
+        assert not team["writer"].has_ended
         gate.set()
         result = await run
     assert done == ["parent_ended"]
@@ -130,7 +130,7 @@ async def test_spawns_in_flight_cannot_overdraw_the_budget(as_master):
     team = await as_master(script, **budget(spawns=3))
     assert sorted(codes) == ["budget_exceeded"] * 5 + ["spawned"] * 3
     assert len(team.manager.roster.records()) == 4
-    assert team.runtime.budgets.report(team["master"].agent_id)["run"]["spawns"]["used"] == 3
+    assert team.engine.budgets.report(team["master"].agent_id)["run"]["spawns"]["used"] == 3
 
 
 async def test_children_are_spawned_in_parallel_all_or_none(as_master):
@@ -200,7 +200,7 @@ async def test_a_child_is_never_given_more_than_its_parent_has_left(as_master):
 async def test_a_killed_agent_gives_back_what_it_had_reserved(opened):
     async def master(agent):
         await agent.spawn(name="a")
-        ledger, master_id = team.runtime.budgets, agent.id
+        ledger, master_id = team.engine.budgets, agent.id
         await used.wait()
         assert ledger.report(master_id)["run"]["tokens"]["reserved"] == 1970
         await team.manager.kill_agent(team["a"].agent_id)
@@ -228,9 +228,9 @@ async def test_a_killed_agent_gives_back_what_it_had_reserved(opened):
 async def test_an_agent_killed_before_its_first_turn_gives_everything_back(opened):
     async def master(agent):
         await agent.spawn(name="waits")  # the only slot is the master's
-        before = team.runtime.budgets.room(agent.id)
+        before = team.engine.budgets.room(agent.id)
         await team.manager.kill_agent(team["waits"].agent_id)
-        after = team.runtime.budgets.room(agent.id)
+        after = team.engine.budgets.room(agent.id)
         assert (after.turns, after.spawns) == (before.turns + 1, before.spawns)
         assert after.tokens == before.tokens + 1000
         await agent.collect()
@@ -246,7 +246,7 @@ async def test_an_agent_killed_before_its_first_turn_gives_everything_back(opene
 async def test_a_spawn_that_cannot_be_written_reserves_nothing(opened):
     async def master(agent):
         await agent.begin_to_say("hm")
-        before = team.runtime.budgets.report(agent.id)
+        before = team.engine.budgets.report(agent.id)
         team.store.broken = StoreError("the disk is full")
         try:
             request = SpawnRequest(prompt="x", parent_id=agent.id)
@@ -254,7 +254,7 @@ async def test_a_spawn_that_cannot_be_written_reserves_nothing(opened):
                 await team.manager.spawn_agent(request)
         finally:
             team.store.broken = None
-        assert team.runtime.budgets.report(agent.id) == before
+        assert team.engine.budgets.report(agent.id) == before
         await agent.complete()
 
     async with opened(**budget(tokens=10_000, spawns=2)) as team:
@@ -285,7 +285,7 @@ async def test_a_restart_is_a_launch_too(as_master):
         assert await agent.refused("restart_child", child_id=name, prompt="more") == (
             "budget_exceeded"
         )
-        assert not team["a"].is_live
+        assert team["a"].has_ended
 
     await as_master(script, **budget(spawns=1))
 

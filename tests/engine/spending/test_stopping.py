@@ -262,7 +262,7 @@ async def test_a_provider_that_does_not_obey_is_cut_off_and_its_output_kept(open
     async with opened(**budget(tokens=1000)) as team:
         team.provider.obeys = False
         result = await team.run(master=master)
-        assert team.engine.runtime.clock.now() >= STUCK_SECONDS
+        assert team.engine.clock.now() >= STUCK_SECONDS
     assert (result.status, result.summary) == ("failed", "what I have")
     assert team["master"].result.error_kind == "budget_exceeded"
 
@@ -296,7 +296,7 @@ async def test_a_run_that_spent_all_exits_with_one_although_a_person_was_missing
             agent_id=agent.id, tool="Bash", arguments={}, cwd="/", command="make"
         )
         await agent.host.authorize(request)
-        assert team.runtime.desk.refused
+        assert team.engine.requests.refused
         await lead_on(agent, Counter(), 600)
 
     async with opened(**budget(tokens=1000)) as team:

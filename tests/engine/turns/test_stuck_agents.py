@@ -134,7 +134,7 @@ async def test_what_others_say_makes_the_same_words_new(team):
         if agent.turn == 1:
             for number in range(7):
                 await agent.spawn(name=f"w{number}")
-        if not any(team[f"w{number}"].is_live for number in range(7)):
+        if all(team[f"w{number}"].has_ended for number in range(7)):
             return await agent.complete()
         await agent.say("Noted, I wait for the others.")
         return None

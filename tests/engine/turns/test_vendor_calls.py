@@ -8,7 +8,6 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.domain.turns import ToolCallFinished, cut_result
-from prsm_core.engine.agents.prompting import prompt_agent
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
@@ -209,7 +208,7 @@ async def test_a_person_who_says_something_may_have_mended_it(play):
     async def script(agent, vendor):
         assert await vendor.shells("make", 3) == [None] * 3
         assert REPEATED in await vendor.shell("make")
-        await prompt_agent(vendor.team.manager, agent.id, "try again", "queue")
+        await vendor.team.engine.prompting.prompt(agent.id, "try again", "queue")
         assert await vendor.shell("make") is None
         await agent.call("wait_for_message")
 

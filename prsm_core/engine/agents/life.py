@@ -1,0 +1,136 @@
+"""One life of an agent: whether it is over, its slot, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.record import Record
+from prsm_core.engine.agents.slots import SlotLease, Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
+    from prsm_core.engine.evidence.evidence import Proof
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.state import AgentRecord, Evidence, Wait
+    from prsm_core.engine.turns.run import TurnRun
+    from prsm_core.messaging.deadlock import DeadlockDetector
+
+_WAITING = frozenset(
+    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
+)
+_WAIT_ORDER = (
+    AgentState.WAITING_FOR_PARENT,
+    AgentState.WAITING_FOR_EXPERT,
+    AgentState.WAITING_FOR_CHILD,
+)
+
+
+class LifeParts(Record, frozen=True, kw_only=True):
+    """What the lives of all agents use."""
+
+    steps: Steps
+    detector: DeadlockDetector
+    slots: Slots
+    is_closing: Callable[[], bool]  # the engine is: nothing begins any more
+
+
+class AgentLife:
+    """Owns the slot of one life and its present waits; see the port `Life`."""
+
+    __slots__ = ("_lease", "_number", "_parts", "_proof", "_waits", "record", "turn")
+
+    def __init__(
+        self, record: AgentRecord, parts: LifeParts, proof: Proof, *, is_external: bool
+    ) -> None:
+        self.record = record
+        self.turn: TurnRun | None = None  # the running one, or the last
+        self._parts = parts
+        self._proof = proof
+        self._number = record.incarnation
+        self._lease = SlotLease(Slots(1) if is_external else parts.slots)
+        self._waits: Sequence[Wait] = ()  # the last that blocked the agent
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this life may do nothing more; the agent's next one may have begun."""
+        has_passed = self.record.incarnation != self._number
+        return has_passed or self.record.is_over or self._parts.is_closing()
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the agent counts as one that works."""
+        return self._lease.held
+
+    async def take_slot(self) -> None:
+        """Hold a slot; waits in line for it.
+
+        Where the log would show more agents at work than there are slots, it is told first that
+        those wait who have left theirs.
+        """
+        if self._lease.held:
+            return
+        await self._lease.acquire()
+        for act in self._parts.slots.untold():
+            await self._parts.steps.land(act.step.agent_id)
+
+    def release_slot(self) -> None:
+        """Hold no slot for now."""
+        self._lease.release()
+
+    def leave_slot(self) -> None:
+        """Hold no slot, and never again."""
+        self._lease.close()
+
+    def resume(self) -> None:
+        """Let a waiting agent run again, if it holds a slot."""
+        if self.record.state in _WAITING and self._lease.held:
+            steps = self._parts.steps
+            steps.stage(self.record, *steps.move(self.record, AgentState.RUNNING, "answered"))
+
+    def moved(self) -> None:
+        """Note that the agent is not blocked any more, or about to move."""
+        if self.record.incarnation == self._number:
+            self._parts.detector.moved(self.record.agent_id)
+
+    def blocked(self, waits: Sequence[Wait]) -> None:
+        """Become WAITING and give the slot back: everything that the agent does is waiting.
+
+        A knot of waits is found here and now.
+        """
+        record, steps = self.record, self._parts.steps
+        wait = waits[0] if len(waits) == 1 else min(waits, key=lambda w: _WAIT_ORDER.index(w.state))
+        act = None
+        if (record.state, record.waiting_on) != (wait.state, wait.on):
+            reason = f"waits for {wait.on}"
+            changes = steps.move(record, wait.state, reason, waiting_on=wait.on)
+            act = steps.stage(record, *changes)
+        self._lease.release(act)
+        self._waits = waits
+        if not record.is_condemned:
+            self._parts.detector.blocked(record.agent_id, [wait.edge() for wait in waits])
+
+    def child_began(self) -> None:
+        """If the agent is blocked, let it wait for its new child too."""
+        detector, agent_id = self._parts.detector, self.record.agent_id
+        if detector.graph.waits_of(agent_id):
+            detector.blocked(agent_id, [wait.edge() for wait in self._waits])
+
+    async def runs_again(self, rests: Callable[[], bool]) -> None:
+        """Become RUNNING, unless by the time that it has a slot the turn rests again."""
+        self.moved()
+        if self.record.state not in _WAITING:
+            return
+        await self.take_slot()
+        if rests():
+            self._lease.release()
+            return
+        self.resume()
+
+    def weigh(
+        self, artifacts: Sequence[str], commands: Sequence[str]
+    ) -> Coroutine[Any, Any, Evidence]:
+        """Look into what the agent says that it has done."""
+        return self._proof.weigh(artifacts, commands)

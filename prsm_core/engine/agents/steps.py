@@ -1,0 +1,147 @@
+"""How what agents do is committed: built as a step, written, then told to those it concerns.
+
+A state changes in memory when its step is built and in the store when the step commits; both
+happen in the same order. What has no effect outside the engine is staged: it changes memory now,
+and the agent's next step carries it to the store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.messages import RoutedMessage
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import MessageSent, StateChanged
+from prsm_core.lifecycle.agent import path_to, validate_transition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from prsm_core.domain.agents import AgentState
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import MessageType
+    from prsm_core.domain.steps import Committed, Write
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.spawn.idle import IdleChildren
+    from prsm_core.engine.state import AgentRecord, Roster, Staged
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.messaging.deadlock import DeadlockDetector
+    from prsm_core.messaging.router import MessageRouter
+
+
+class AgentSteps:
+    """Writes the steps of agents; see the port `Steps`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        roster: Roster,
+        router: MessageRouter,
+        detector: DeadlockDetector,
+        idle: IdleChildren,
+        *,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._journal = journal
+        self._roster = roster
+        self._router = router
+        self._detector = detector
+        self._idle = idle
+        self._clock = clock
+        self._ids = ids
+
+    def build(self, record: AgentRecord, *writes: Write) -> Step:
+        """Build a step of this agent and incarnation, with a new step id."""
+        return Step(
+            step_id=record.next_step_id(),
+            session_id=record.descriptor.session_id,
+            run_id=self._journal.run_id,
+            agent_id=record.agent_id,
+            incarnation=record.incarnation,
+            at=self._clock.time(),
+            writes=writes,
+        )
+
+    async def commit(
+        self,
+        step: Step,
+        *,
+        consumed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        needs: Staged | None = None,
+        bears: str | None = None,
+    ) -> Committed:
+        """Commit a step; its messages reach their mailboxes once it is durable."""
+
+        def deliver() -> None:
+            for sent in step.all(MessageSent):
+                self._router.send(sent.message)
+            if step.agent_id is not None and consumed:
+                self._router.consumed(step.agent_id, consumed)
+                self._idle.read(step.agent_id, consumed)
+                self._detector.changed((step.agent_id,))
+            if then is not None:
+                then()
+
+        return await self._journal.commit(step, deliver, needs=needs, bears=bears)
+
+    async def write(self, record: AgentRecord, *writes: Write) -> None:
+        """Commit a step of this agent."""
+        await self.commit(self.build(record, *writes))
+
+    def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
+        """Have a step written with the agent's next one, or within 20 ms; see `Journal.stage`."""
+        return self._journal.stage(self.build(record, *writes), needs)
+
+    async def land(self, agent_id: str | None = None) -> None:
+        """Write what this agent has staged, or all agents have, before anything depends on it."""
+        if agent_id is None:
+            await self._journal.flush()
+        else:
+            await self._journal.land(agent_id)
+
+    def move(
+        self,
+        record: AgentRecord,
+        target: AgentState,
+        reason: str = "",
+        *,
+        waiting_on: str | None = None,
+        trigger: str | None = None,
+    ) -> tuple[StateChanged, ...]:
+        """Change the state in memory; return what the next step must carry."""
+        source = record.state
+        if trigger is None:
+            path = path_to(source, target)
+        else:
+            validate_transition(source, target, trigger=trigger)
+            path = (target,)
+        changes = []
+        for state in path:
+            on = waiting_on if state is target else None
+            changes.append(StateChanged(source=source, target=state, reason=reason, waiting_on=on))
+            source = state
+        record.set_state(target)
+        record.waiting_on = waiting_on
+        return tuple(changes)
+
+    def message(
+        self,
+        sender: AgentRecord | None,
+        kind: MessageType,
+        target: str,
+        payload: dict[str, Any],
+        correlation_id: str | None = None,
+    ) -> RoutedMessage:
+        """Build a message to an agent of this run, with a new id."""
+        return RoutedMessage(
+            message_id=self._ids.ulid(),
+            type=kind,
+            source=None if sender is None else sender.agent_id,
+            target=target,
+            payload=payload,
+            correlation_id=correlation_id,
+            incarnation=self._roster.get(target).incarnation,
+            created_at=self._clock.time(),
+        )

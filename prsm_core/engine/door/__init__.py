@@ -1,0 +1,6 @@
+"""The door: AppHandle over the engine of this process, and what it shows.
+
+local       LocalApp: what a frontend may do     view        one picture at one moment
+history     an agent's conversation in pages     completion  what a person's word may become
+offers      providers and models, as told        refusals    what none of them takes
+"""

@@ -1,0 +1,357 @@
+"""LocalApp: AppHandle over an engine in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.offers import known_models, provider_values
+from prsm_core.engine.door.refusals import known_mode, not_built
+from prsm_core.engine.door.view import build_view, request_rows
+from prsm_core.engine.journal.views import ConversationStore, build_tree
+from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
+from prsm_core.errors import ConfigError, ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.domain.agents import PermissionMode
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.engine import OrchestrationEngine
+    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
+    from prsm_core.interfaces.store import SessionInfo, Store
+
+
+class _Run:
+    """RunHandle over the local engine."""
+
+    def __init__(self, session: str) -> None:
+        self.run_id = ""
+        self.session = session
+        self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    async def result(self) -> RunResult:
+        return await asyncio.shield(self._result)
+
+    def begin(self, run_id: str) -> None:
+        self.run_id = run_id
+        if not self.started.done():  # whoever waited for it may have gone
+            self.started.set_result(run_id)
+
+    def end(self, result: RunResult) -> None:
+        if not self._result.cancelled():
+            self._result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        waiting = self._result if self.started.done() else self.started
+        if not waiting.cancelled():
+            waiting.set_exception(error)
+
+    def cancel(self) -> None:
+        self.started.cancel()
+        self._result.cancel()
+
+
+class LocalApp:
+    """AppHandle over an engine in this process."""
+
+    def __init__(
+        self,
+        engine: OrchestrationEngine,
+        options: RunOptions,
+        store: Store,
+        session: str,
+        *,
+        state_dir: Path | None = None,
+    ) -> None:
+        """Open the door of an engine.
+
+        Args:
+            engine: Whose session it is.
+            options: Of the runs that are started without others.
+            store: The engine's.
+            session: The engine's.
+            state_dir: Where the locks of all sessions lie; None: who owns others is not known.
+        """
+        self.options = options
+        self._engine = engine
+        self._store = store
+        self._session = session
+        self._state_dir = state_dir
+        self._tasks: list[asyncio.Task[None]] = []
+        self._new_mode: PermissionMode | None = None  # that the newest run does not have
+
+    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
+        """Start a run; raises what keeps it from starting (no provider, a blank task)."""
+        options = replace(self.options, task=task, **overrides)
+
+        def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
+            return self._engine.run(
+                task,
+                options.model,
+                provider=options.provider,
+                mode=options.mode,
+                effort=options.effort,
+                mcp_servers=options.mcp_servers,
+                timeout_s=options.timeout_s,
+                on_start=on_start,
+            )
+
+        run = await self._start(begin)
+        self._new_mode = None
+        return run
+
+    async def continue_run(self, task: str) -> RunHandle:
+        """Give the last run's master a follow-up task; raises what keeps it from starting."""
+        master = self._last_master()
+        if master is None:
+            raise ConfigError(
+                "no master of this session has run here yet", hint="start a run", code="no_master"
+            )
+        if not self._engine.is_running and self._new_mode not in {None, master.descriptor.mode}:
+            raise ConfigError(
+                f"{master.descriptor.name} keeps the mode that its run began with",
+                hint="start a run: its master begins in the mode that was set since",
+                code="mode_differs",
+            )
+        timeout_s = self.options.timeout_s
+        return await self._start(
+            lambda on_start: self._engine.run_continuation(
+                task, master.agent_id, timeout_s=timeout_s, on_start=on_start
+            )
+        )
+
+    async def interrupt_run(self) -> bool:
+        """End the open run as interrupted; False when none was open."""
+        return await self._engine.interrupt_run()
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Let the runs that begin from now on have this mode."""
+        mode = known_mode(mode)
+        if mode is not self.options.mode:
+            self._new_mode = mode
+        self.options = replace(self.options, mode=mode)
+
+    def _last_master(self) -> AgentRecord | None:
+        records = self._engine.manager.roster.records()
+        masters = [record for record in records if record.descriptor.parent_id is None]
+        return masters[-1] if masters else None
+
+    async def _start(
+        self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
+    ) -> RunHandle:
+        run = _Run(self._session)
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(self._engine.start_soon(self._drive(run, begin), name="run"))
+        await run.started
+        return run
+
+    async def _drive(
+        self, run: _Run, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
+    ) -> None:
+        try:
+            result = await begin(run.begin)
+        except asyncio.CancelledError:
+            run.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - handed to the one who started the run
+            run.fail(error)
+        else:
+            run.end(result)
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a person's prompt to an agent; return how it is delivered."""
+        record = self._engine.manager.roster.resolve(agent)
+        return await self._engine.prompting.prompt(record.agent_id, text, delivery)
+
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Kill an agent and its descendants; return the names of those that this ended."""
+        manager = self._engine.manager
+        family = [manager.roster.resolve(agent)]
+        ended = {record.agent_id for record in manager.roster.records() if record.state.is_terminal}
+        await manager.kill_agent(family[0].agent_id, "killed by the user")
+        for record in family:
+            family.extend(manager.roster.get(child) for child in record.children)
+        return [
+            record.descriptor.name
+            for record in family
+            if record.state is AgentState.KILLED and record.agent_id not in ended
+        ]
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again; raises ConfigError when no run is open, and for a master."""
+        if not self._engine.is_running:
+            raise ConfigError("no run is open in this session", hint="start a run first")
+        record = self._engine.manager.roster.resolve(agent)
+        if record.descriptor.parent_id is None:  # the run may be closing already
+            raise ConfigError("a run ends with its master", hint="start another run")
+        await self._engine.manager.restart_agent(record.agent_id, prompt)
+
+    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
+        """Answer a permission request; the first answer wins."""
+        requests = self._engine.requests
+        return requests.resolve(request, "permission", {"verdict": verdict}, via=via)
+
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
+        """Answer a question; the first answer wins."""
+        said = {"choices": list(answer.choices), "text": answer.text}
+        return self._engine.requests.resolve(request, "question", said, via=via)
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how a request has ended, given the beginning of its id."""
+        return self._engine.requests.outcome(request)
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open permission requests and questions, oldest first."""
+        names = self._engine.manager.roster.names()
+        waiting = self._engine.requests.waiting()
+        return request_rows(waiting, names, self._engine.journal.redact)
+
+    async def attend(self) -> None:
+        """Note that a person is there to answer."""
+        self._engine.requests.attend()
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Yield the session's committed events after `after`, then follow with live deltas."""
+        return self._engine.feed.events(self._session, after)
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the tree as `prsm tree --json` prints it."""
+        engine = self._engine
+        unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
+        rows = await self._store.agents(self._session)
+        requests = await self._store.open_requests(self._session)
+        run, now = engine.journal.run_id, engine.clock.time()
+        return build_tree(self._session, run, rows, now, requests=requests, unwritten=unwritten)
+
+    async def view(self) -> Mapping[str, Any]:
+        """Return one picture of the session at one of its events."""
+        engine = self._engine
+        await engine.journal.flush()
+        with engine.journal.spoken.held():
+            unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
+            picture = await self._store.picture(self._session)
+            return build_view(
+                self._session,
+                picture,
+                engine.journal.spoken,
+                engine.clock.time(),
+                unwritten=unwritten,
+                redact=engine.journal.redact,
+                mode=self.options.mode.value,
+                budget=await self.budget(),
+            )
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return a page of an agent's conversation, also of one of an earlier run."""
+        await self._engine.journal.flush()
+        agent_id = await self._find(agent)
+        return await read_history(
+            self._store, self._session, agent_id, detail, before=before, limit=limit
+        )
+
+    async def _find(self, agent: str) -> str:
+        """Return the id of an agent of any run of the session."""
+        for record in self._engine.manager.roster.records():
+            if agent in {record.descriptor.name, record.agent_id}:
+                return record.agent_id
+        rows = await self._store.agents(self._session)
+        return ConversationStore.resolve_agent_id(agent, rows)
+
+    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+        """Return the sessions of the ledger, newest first."""
+        found = await self._store.sessions()
+        return await asyncio.to_thread(_session_rows, found, self._state_dir)
+
+    async def providers(self) -> Sequence[Mapping[str, Any]]:
+        """Look which providers can be used."""
+        reports = await self._survey()
+        return [provider_values(name, reports[name]) for name in sorted(reports)]
+
+    async def models(self) -> Sequence[Mapping[str, Any]]:
+        """Return the models of the configuration and of the providers that can be used."""
+        reports = await self._survey()
+        usable = [name for name, report in reports.items() if report.status.available]
+        found = await self._engine.listings.listing(usable, DISCOVERY_SECONDS)
+        listed = {name: listing.models for name, listing in found.items()}
+        return known_models(self._engine.settings, listed)
+
+    async def _survey(self) -> Mapping[str, ProviderReport]:
+        providers = self._engine.providers
+        redact = self._engine.journal.redactor.text
+        return await survey(providers, providers.offered, redact=redact)
+
+    async def budget(self) -> Mapping[str, Any]:
+        """Return what the newest run has used, reserved and left."""
+        budgets = self._engine.budgets
+        return {"run": budgets.run.report(), "spent": budgets.spent.text}
+
+    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the last word of a text may become."""
+        from prsm_core.engine.door.completion import complete_word  # once a person types
+
+        names = self._engine.manager.roster.names().values()
+        return await complete_word(text, self._engine.workspace, names)
+
+    async def fork(self, at: int | None = None) -> str:
+        """Raise PrsmError: it is not there yet."""
+        raise not_built("fork a session")
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: they are not there yet."""
+        raise not_built("list the changes of agents")
+
+    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: they are not there yet."""
+        raise not_built("list snapshots")
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Raise PrsmError: it is not there yet."""
+        raise not_built("say why a line was changed")
+
+    async def aclose(self) -> None:
+        """Let go of the runs; the engine's shutdown ends them."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _session_rows(found: Sequence[SessionInfo], state_dir: Path | None) -> list[Mapping[str, Any]]:
+    return [_session_row(info, state_dir) for info in found]
+
+
+def _session_row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
+    """Return a session as it is listed; one that nobody runs any more was interrupted."""
+    pid, is_owned = _owner_of(info.session_id, state_dir)
+    is_left = state_dir is not None and info.status == "running" and not is_owned
+    return {
+        "session": info.session_id,
+        "run": info.run_id,
+        "status": "interrupted" if is_left else info.status,
+        "task": info.task,
+        "workspace": info.workspace,
+        "started_at": info.started_at,
+        "last_seq": info.last_seq,
+        "pid": pid,
+    }
+
+
+def _owner_of(session: str, state_dir: Path | None) -> tuple[int | None, bool]:
+    """Return the process that owns a session, as far as it says, and whether one does."""
+    try:
+        owner = None if state_dir is None else find_owner(state_dir, session)
+    except ControlError:  # it is held by one that does not say who it is
+        return None, True
+    return (None, False) if owner is None else (owner.process.pid, True)

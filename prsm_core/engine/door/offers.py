@@ -1,0 +1,96 @@
+"""Providers and models, as they are told to people: JSON values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.catalog.registry import build_model_registry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.models import ModelCapability, ModelInfo
+    from prsm_core.engine.providers.survey import ProviderReport
+
+
+def provider_values(name: str, report: ProviderReport) -> dict[str, Any]:
+    """Return what is known of a provider, but for its models."""
+    status, can = report.status, report.capabilities
+    return {
+        "name": name,
+        "available": status.available,
+        "version": status.version,
+        "tested": status.tested,
+        "logged_in": status.logged_in,
+        "enforcement": None if can is None else can.enforcement,
+        "resume": None if can is None else can.resume,
+        "reason": status.reason,
+        "hint": status.hint,
+        "gaps": list(status.gaps),
+    }
+
+
+def known_models(
+    settings: Settings, listed: Mapping[str, Sequence[ModelInfo]], provider: str | None = None
+) -> list[dict[str, Any]]:
+    """Return every model as JSON values, of one provider or all, by provider and id.
+
+    `listed` is what providers list. `known_from` says where it was found: alias, registry or
+    provider.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def seen(owner: str, model: str, source: str) -> dict[str, Any]:
+        row = rows.setdefault((owner, model), _blank(owner, model))
+        if source not in row["known_from"]:
+            row["known_from"].append(source)
+        return row
+
+    for alias, target in settings.models.items():
+        seen(target.provider, target.model_id, "alias")["aliases"].append(alias)
+    for known in build_model_registry(settings):
+        seen(known.provider, known.model_id, "registry").update(_of_registry(known))
+    for name, models in listed.items():
+        for info in models:
+            row = seen(name, info.model_id, "provider")
+            told = of_provider(info)
+            row.update({**told, "context_window": info.context_window or row["context_window"]})
+    return [rows[key] for key in sorted(rows) if provider is None or key[0] == provider]
+
+
+def _blank(provider: str, model: str) -> dict[str, Any]:
+    return {
+        "provider": provider,
+        "model": model,
+        "aliases": [],
+        "known_from": [],
+        "tier": None,
+        "cost_factor": None,
+        "speed_factor": None,
+        "affinities": {},
+        "display_name": None,
+        "context_window": None,
+        "reasoning_efforts": [],
+        "hidden": False,
+    }
+
+
+def _of_registry(known: ModelCapability) -> dict[str, Any]:
+    return {
+        "tier": known.tier.value,
+        "cost_factor": known.cost_factor,
+        "speed_factor": known.speed_factor,
+        "affinities": dict(known.affinities),
+        "context_window": known.max_context,
+    }
+
+
+def of_provider(info: ModelInfo) -> dict[str, Any]:
+    """Return what a provider tells of a model, as JSON values."""
+    return {
+        "display_name": info.display_name,
+        "context_window": info.context_window,
+        "reasoning_efforts": list(info.reasoning_efforts),
+        "hidden": info.hidden,
+    }

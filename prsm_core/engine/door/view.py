@@ -1,0 +1,107 @@
+"""One picture of a session at one moment, for whoever comes late: pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.messages import MessageType
+from prsm_core.engine.journal.views import build_tree, walk_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prsm_core.domain.steps import HumanRequest
+    from prsm_core.engine.journal.spoken import Spoken
+    from prsm_core.engine.state import UsedByTurn
+    from prsm_core.interfaces.store import OpenTurn, Picture, RunRow
+
+    Redact = Callable[[Any], Any]
+
+
+def build_view(
+    session: str,
+    picture: Picture,
+    spoken: Spoken,
+    now: float,
+    *,
+    unwritten: Sequence[UsedByTurn],
+    redact: Redact,
+    **rest: Any,
+) -> dict[str, Any]:
+    """Return what AppHandle.view does; `rest` are fields that no event tells of."""
+    run = picture.run
+    tree = build_tree(
+        session,
+        None if run is None else run.run_id,
+        picture.agents,
+        now,
+        requests=picture.requests,
+        unwritten=unwritten,
+    )
+    _add_to_nodes(tree, picture, redact)
+    names = {row.descriptor.agent_id: row.descriptor.name for row in picture.agents}
+    return {
+        "seq": picture.seq,
+        "session": session,
+        "run": None if run is None else _run(run),
+        "tree": tree,
+        "requests": request_rows(picture.requests, names, redact),
+        "turns": [
+            {
+                "agent": turn.agent_id,
+                "turn": turn.turn_id,
+                "n": turn.number,
+                **spoken.since(turn.agent_id, turn.turn_id, picture.seq, redact),
+            }
+            for turn in picture.turns
+        ],
+        **rest,
+    }
+
+
+def request_rows(
+    requests: Iterable[HumanRequest], names: Mapping[str, str], redact: Redact
+) -> list[Mapping[str, Any]]:
+    """Return open requests as AppHandle.requests tells them."""
+    return [
+        {
+            **redact(row.payload),
+            "request": row.request_id,
+            "kind": row.kind,
+            "agent": row.agent_id,
+            "name": names[row.agent_id],
+            "opened_at": row.opened_at,
+        }
+        for row in requests
+    ]
+
+
+def _run(run: RunRow) -> dict[str, Any]:
+    return {
+        "id": run.run_id,
+        "task": run.task,
+        "status": run.status,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+    }
+
+
+def _add_to_nodes(tree: Mapping[str, Any], picture: Picture, redact: Redact) -> None:
+    """Add to each node what the tree alone does not tell."""
+    rows = {row.descriptor.agent_id: row for row in picture.agents}
+    turns: Mapping[str, OpenTurn] = {turn.agent_id: turn for turn in picture.turns}
+    prompts: dict[str, list[dict[str, Any]]] = {}
+    for message in picture.unread:
+        if message.type is MessageType.USER_PROMPT:
+            told = {"text": redact(message.payload.get("text")), "at": message.created_at}
+            prompts.setdefault(message.target, []).append(told)
+    for node in walk_tree(tree["agents"]):
+        agent = node["id"]
+        calls = turns[agent].calls if agent in turns else ()
+        node.update(  # type: ignore[attr-defined]
+            waiting_on=rows[agent].waiting_on,
+            mode=rows[agent].descriptor.mode.value,
+            context=picture.contexts.get(agent),
+            open_tools=[{"call": c.call, "tool": c.tool, "since": c.since} for c in calls],
+            prompts=prompts.get(agent, []),
+        )

@@ -1,0 +1,304 @@
+"""Every call into a provider, guarded: what it does wrong is its own failure, by its name.
+
+The engine holds providers and their sessions as these, so that none of its calls can forget to.
+What they give is checked where it crosses: capabilities, states, models, and each event.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
+from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
+from prsm_core.errors import PluginError, PrsmError
+from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
+from prsm_core.plugins.values import first_problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from types import TracebackType
+
+    from prsm_core.domain.models import ModelInfo
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import AgentHost, ProviderStatus, SessionRequest
+    from prsm_core.plugins.guard import Guest
+
+PROBE_SECONDS = 6.0  # a provider gives up its probe within 5 s
+CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
+ANSWERS = (PrsmError,)  # errors that a provider may raise, as its interface says
+NOTHING = ProviderCapabilities(supports_master=False, resume="none")
+
+_log = logging.getLogger("prsm.engine")
+
+
+class Limits(Record, frozen=True, kw_only=True):
+    """How long each call into a provider may take, in seconds; a turn has clocks of its own.
+
+    models: Of `list_models` and `knows_model`; whoever surveys many waits less.
+    open: To open a session: `engine.open_timeout_seconds`.
+    end: To end one.
+    vendor: Of what a vendor answers at once: `steer`, `interrupt`, `park`.
+    """
+
+    models: float = 30.0
+    open: float = 300.0
+    end: float = 30.0
+    vendor: float = 10.0
+
+
+class GuardedProvider(Provider):
+    """A provider of a plugin.
+
+    Raises PluginFaultError for what is no provider.
+    """
+
+    def __init__(
+        self, provider: Provider, guest: Guest, clock: Clock, limits: Limits | None = None
+    ) -> None:
+        if not callable(getattr(provider, "open_session", None)):
+            what = f"gave a {type(provider).__name__}, which is no Provider"
+            raise guest.wrong("its factory", what)
+        self.inner = provider
+        self._guest = guest
+        self._clock = clock
+        self._limits = limits or Limits()
+        self._known: Sequence[ModelInfo] = ()  # as it was given, where that was a tuple
+        self._capabilities()  # wrong ones are told now
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
+        """What it can do; nothing where it does not say."""
+        try:
+            return self._capabilities()
+        except PluginError as error:
+            _log.warning("%s", error)
+            return NOTHING
+
+    def _capabilities(self) -> ProviderCapabilities:
+        with self._guest.calling("capabilities"):
+            found = self.inner.capabilities
+        if (problem := first_problem(found, CAPABILITIES)) is not None:
+            raise self._guest.wrong("capabilities", problem)
+        return found
+
+    @property
+    def known_models(self) -> Sequence[ModelInfo]:  # type: ignore[override]
+        """The models it knows; none where it does not say."""
+        try:
+            with self._guest.calling("known_models"):
+                found = self.inner.known_models
+            if found is not self._known:
+                self._known = self._models("known_models", found)
+        except PluginError as error:
+            _log.warning("%s", error)
+            return ()
+        return self._known
+
+    async def probe(self) -> ProviderStatus:
+        """Look for at most six seconds; see Provider."""
+        call = self.inner.probe
+        status = await self._guest.within(PROBE_SECONDS, "its probe", call, passes=ANSWERS)
+        if (problem := first_problem(status, STATUS)) is not None:
+            raise self._guest.wrong("its probe", f"gave {problem}")
+        return status
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Ask for the models; see Provider."""
+        call = self.inner.list_models
+        found = await self._guest.within(self._limits.models, "list_models", call, passes=ANSWERS)
+        return self._models("list_models", found)
+
+    async def knows_model(self, model: str) -> bool:
+        """Return whether the vendor takes a model that it does not list; see Provider."""
+        call = partial(self.inner.knows_model, model)
+        found: object = await self._guest.within(
+            self._limits.models, "knows_model", call, passes=ANSWERS
+        )
+        if not isinstance(found, bool):
+            raise self._guest.wrong(
+                "knows_model", f"gave a {type(found).__name__}, not True or False"
+            )
+        return found
+
+    def _models(self, what: str, found: object) -> Sequence[ModelInfo]:
+        if not isinstance(found, list | tuple):
+            raise self._guest.wrong(what, f"gave a {type(found).__name__}, not a tuple of models")
+        for model in found:
+            if (problem := first_problem(model, MODELS)) is not None:
+                raise self._guest.wrong(what, f"gave {problem}")
+        return tuple(found)
+
+    def open_session(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        on_stuck: Callable[[], object] | None = None,
+    ) -> AbstractAsyncContextManager[ProviderSession]:
+        """Open an agent's session, and end it; see Provider.
+
+        Both are done in the caller's task, as context managers need it. What does not mind that it
+        is late, and cancelled, cannot be left behind there: `on_stuck` is called then.
+        """
+        make = partial(self.inner.open_session, request, host)
+        return _Opening(make, self._guest, self._limits, self._clock, on_stuck)
+
+    async def aclose(self) -> None:
+        """End what it started, for a bounded time; see Provider."""
+        await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
+
+
+class _Opening(AbstractAsyncContextManager[ProviderSession]):
+    """A session of a plugin's provider from its beginning to its end."""
+
+    def __init__(
+        self,
+        make: Callable[[], AbstractAsyncContextManager[ProviderSession]],
+        guest: Guest,
+        limits: Limits,
+        clock: Clock,
+        on_stuck: Callable[[], object] | None,
+    ) -> None:
+        self._make = make
+        self._guest = guest
+        self._limits = limits
+        self._clock = clock
+        self._on_stuck = on_stuck
+
+    async def __aenter__(self) -> ProviderSession:
+        """Open it."""
+        guest, limits = self._guest, self._limits
+        begin = guest.here(limits.open, "open_session", self._clock, self._on_stuck, passes=ANSWERS)
+        inner = await begin.run(self._open)
+        try:
+            begin.check()
+            return GuardedSession(inner, guest, limits)
+        except BaseException as error:
+            await self._end(error)
+            raise
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """End it, whatever happened meanwhile."""
+        await self._end(error)
+
+    async def _open(self) -> ProviderSession:
+        self._manager = self._make()
+        return await self._manager.__aenter__()
+
+    async def _end(self, error: BaseException | None) -> None:
+        kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
+        answers: tuple[type[Exception], ...] = (*ANSWERS, *_same(error))
+        what, seconds = "the end of its session", self._limits.end
+        end = self._guest.here(seconds, what, self._clock, self._on_stuck, passes=answers)
+        await end.run(lambda: self._manager.__aexit__(kind, error, trace))
+
+
+class GuardedSession(ProviderSession):
+    """A session of a plugin's provider."""
+
+    def __init__(
+        self, session: ProviderSession, guest: Guest, limits: Limits | None = None
+    ) -> None:
+        for name in ("run_turn", "steer", "interrupt"):
+            if not callable(getattr(session, name, None)):
+                what = f"gave a {type(session).__name__}, which is no ProviderSession"
+                raise guest.wrong("open_session", what)
+        self.inner = session
+        self._guest = guest
+        self._limits = limits or Limits()
+        self._has_told = False
+
+    @property
+    def resume_token(self) -> str | None:  # type: ignore[override]
+        """The vendor's name of the conversation; None where it tells none that is text."""
+        found = self._read("resume_token", None)
+        if found is None or isinstance(found, str):
+            return found
+        self._tell("resume_token", f"is a {type(found).__name__}")
+        return None
+
+    @property
+    def reusable(self) -> bool:  # type: ignore[override]
+        """Whether it can take another turn; one that does not say cannot."""
+        found = self._read("reusable", False)
+        if not isinstance(found, bool):
+            self._tell("reusable", f"is a {type(found).__name__}")
+        return found is True
+
+    def _read(self, name: str, default: object) -> object:
+        try:
+            with self._guest.calling(name):
+                return getattr(self.inner, name, default)
+        except PluginError as error:
+            self._tell(name, f"cannot be read: {error.message}")
+            return default
+
+    def _tell(self, name: str, what: str) -> None:
+        if not self._has_told:
+            self._has_told = True
+            _log.warning("%s: %s %s; it is not used", self._guest, name, what)
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Run one turn; each event is what it says it is. See ProviderSession."""
+        calling = self._guest.calling("run_turn", ANSWERS)
+        with calling:
+            stream: Any = self.inner.run_turn(context)
+            if not hasattr(stream, "__anext__"):
+                raise self._no_stream(stream)
+        try:
+            while True:
+                try:
+                    event = await stream.__anext__()
+                except StopAsyncIteration:
+                    return
+                except BaseException as error:
+                    calling.check(error)
+                    raise
+                if (problem := first_problem(event, EVENTS)) is not None:
+                    raise self._guest.wrong("run_turn", f"gave {problem}")
+                yield event
+        finally:
+            if hasattr(stream, "aclose"):
+                with calling:
+                    await stream.aclose()
+
+    def _no_stream(self, found: object) -> PluginError:
+        if inspect.iscoroutine(found):
+            found.close()
+        what = f"gave a {type(found).__name__}: it must be an asynchronous generator"
+        return self._guest.wrong("run_turn", what)
+
+    async def steer(self, text: str) -> bool:
+        """Say something within the turn; whether the vendor took it. See ProviderSession."""
+        try:
+            taken = await self._guest.within(
+                self._limits.vendor, "steer", partial(self.inner.steer, text), passes=ANSWERS
+            )
+        except PluginError as error:
+            _log.warning("%s", error)
+            return False
+        return taken is True
+
+    async def interrupt(self) -> None:
+        """Make the turn end; see ProviderSession."""
+        await self._guest.within(self._limits.vendor, "interrupt", self.inner.interrupt)
+
+    async def park(self) -> bool:
+        """Let go of the waiting call; see ProviderSession."""
+        call = self.inner.park
+        parked = await self._guest.within(self._limits.vendor, "park", call, passes=ANSWERS)
+        return parked is True
+
+
+def _same(error: BaseException | None) -> tuple[type[Exception], ...]:
+    """Return the kind of an error that a session's end may hand back as it is."""
+    return (type(error),) if isinstance(error, Exception) else ()

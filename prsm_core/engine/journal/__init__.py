@@ -1,0 +1,11 @@
+"""The journal: what happens is committed to the ledger, told to readers, and read again.
+
+unit       steps and facts, committed; the only path to the store
+staging    what an agent has done and is not written yet, and how it is joined
+lanes      keeps the order of an agent's steps while one is taken apart
+redaction  takes the secrets out of them before anybody has them
+spoken     what turns that run have said and no event has yet
+feed       tells in-process readers what was committed
+sinks      tells the sinks of plugins, each by a queue of its own
+views      the tree of agents and their conversations, read from the ledger
+"""

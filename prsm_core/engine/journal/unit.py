@@ -1,0 +1,373 @@
+"""The journal: the only path to the store, for steps, for acts that can wait, and for facts.
+
+What a provider merely says is a fact. An act that has no effect outside the engine is staged. Both
+are written within 20 ms, and always before or inside the next step of their agent, in the order in
+which they came; what acts outside, or depends on them, has them written first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from prsm_core.domain.events import Event
+from prsm_core.domain.projection import event_of
+from prsm_core.domain.writes import Told
+from prsm_core.engine.guarded.failing import breaks_ledger, is_unfit
+from prsm_core.engine.journal.lanes import Lanes
+from prsm_core.engine.journal.redaction import without_secrets
+from prsm_core.engine.journal.spoken import Spoken
+from prsm_core.engine.journal.staging import can_join, joined, last_act, settle
+from prsm_core.engine.state import Staged
+from prsm_core.errors import FencedError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from prsm_core.domain.steps import Committed, Step
+    from prsm_core.engine.journal.staging import Unwritten
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
+    from prsm_core.permissions import Redactor
+    from prsm_core.permissions.redaction import StreamRedactor
+
+    OnEvents = Callable[[tuple[Event, ...]], None]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("prsm.engine")
+
+FLUSH_SECONDS = 0.02
+FACT_LIMIT = 1000  # unwritten facts and acts; a provider that says more waits for the store
+
+
+class LiveText:
+    """One agent's text while it comes: told without its secrets, wherever it is cut."""
+
+    def __init__(self, stream: StreamRedactor, tell: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._tell = tell
+
+    def feed(self, piece: str) -> None:
+        """Tell what can be told by now."""
+        self._tell_some(self._stream.feed(piece))
+
+    def end(self) -> None:
+        """Tell the rest: the text goes on no further."""
+        self._tell_some(self._stream.flush())
+
+    def _tell_some(self, text: str) -> None:
+        if text:
+            self._tell(text)
+
+
+class Journal:
+    """Owns the facts and acts that are not yet written, and the only path to the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        background: Background,
+        *,
+        session_id: str,
+        on_events: OnEvents,
+        redactor: Redactor,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._background = background
+        self._on_events = on_events
+        self.redactor = redactor
+        self.spoken = Spoken()
+        self.session_id = session_id
+        self.run_id = ""
+        self._unwritten: dict[str | None, list[Told | Staged]] = {}
+        self._count = 0
+        self._lanes = Lanes()
+        self._flushing: asyncio.Task[None] | None = None
+        self._steps = 0
+        self._is_over = False  # run_finished is about to be written, or is
+
+    @property
+    def redact(self) -> Callable[[Any], Any]:
+        """Takes the secrets out of JSON values."""
+        return self.redactor.value
+
+    def begin_run(self, run_id: str) -> None:
+        """Make everything from now on part of this run."""
+        self.run_id = run_id
+        self._steps = 0
+        self._is_over = False
+
+    def end_run(self) -> None:
+        """Take no fact and no agent's step any more: `run_finished` follows, and is the last."""
+        self._is_over = True
+
+    def run_step_id(self) -> str:
+        """Return a new step id for an act of the run itself."""
+        self._steps += 1
+        return f"{self.run_id}:1:{self._steps}"
+
+    def live_text(self, kind: str, agent: str) -> LiveText:
+        """Return what takes the pieces of a text that is told, but never stored."""
+        return LiveText(self.redactor.stream(), partial(self._tell, kind, agent))
+
+    def _tell(self, kind: str, agent: str, text: str) -> None:
+        self.spoken.piece(kind, agent, text)
+        event = Event(  # the text has been redacted as a stream
+            type=kind,
+            session=self.session_id,
+            run=self.run_id,
+            ts=self._clock.time(),
+            agent=agent,
+            data={"text": text},
+        )
+        self._on_events((event,))
+
+    async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
+        """Note an event that no step causes; waits only when too many are unwritten."""
+        self.note(kind, agent, **data)
+        if self._count >= FACT_LIMIT:
+            await self.flush()
+
+    def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
+        """Note an event that no step causes, without waiting (for what is rare)."""
+        if self._is_over:
+            _log.info("%s came after the end of the run", kind)
+            return
+        if kind == "message_completed" and data.get("role") == "assistant":
+            self.spoken.complete(agent, data["text"], data.get("thinking"))
+        self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
+
+    def stage(self, step: Step, needs: Staged | None = None) -> Staged:
+        """Have an agent's step written with its next one, or alone within 20 ms.
+
+        For what has no effect outside the engine and tells other agents nothing: a crash may undo
+        it. Without the act that it `needs` it is left out; what was returned tells whether it was.
+        Raises FencedError when the run is over.
+        """
+        self._check_open(step)
+        act = Staged(step, needs)
+        self._keep(step.agent_id, act)
+        return act
+
+    def _keep(self, agent_id: str | None, one: Told | Staged) -> None:
+        self._unwritten.setdefault(agent_id, []).append(one)
+        self._count += 1
+        if self._flushing is None:
+            self._flushing = self._background.start(self._flush_soon(), name="journal flush")
+
+    def _take(self, agent_id: str | None) -> Unwritten:
+        taken = self._unwritten.pop(agent_id, ())
+        self._count -= len(taken)
+        return taken
+
+    def _check_open(self, step: Step) -> None:
+        if self._is_over and step.agent_id is not None:
+            raise FencedError(f"step {step.step_id} comes after the end of the run")
+
+    async def commit(
+        self,
+        step: Step,
+        then: Callable[[], None] | None = None,
+        *,
+        needs: Staged | None = None,
+        bears: str | None = None,
+    ) -> Committed:
+        """Commit a step, preceded by what its agent did before; run `then` once it is durable.
+
+        The step is committed, and `then` has run, even if the caller is cancelled meanwhile. What
+        comes before is written whether or not the ledger takes the step itself. Raises FencedError
+        for an agent's step when the run is over, and why an act that it `needs` was refused. The
+        steps of an agent that it `bears` come after it.
+        """
+        self._check_open(step)
+        before = self._take(step.agent_id)
+        work = partial(self._commit, step, before, then, needs)
+        if before or self._lanes.is_taken(step.agent_id):
+            agents = [step.agent_id] if bears in {None, step.agent_id} else [step.agent_id, bears]
+            return await self._background.finish(self._in_line(agents, work))
+        return await self._background.finish(work())
+
+    async def land(self, agent_id: str) -> None:
+        """Write what an agent has done so far, before it acts outside the engine."""
+        if self._unwritten.get(agent_id) or self._lanes.is_taken(agent_id):
+            work = partial(self._land, agent_id, self._take(agent_id))
+            await self._background.finish(self._in_line([agent_id], work))
+
+    async def flush(self) -> None:
+        """Write every fact and act so far."""
+        facts, acts = self._take_all()
+        works = [
+            self._in_line([agent_id], partial(self._land, agent_id, some))
+            for agent_id, some in acts.items()
+        ]
+        if facts or works:
+            await self._background.finish(self._write_all(facts, works))
+
+    async def _write_all(
+        self, facts: list[Event], works: Sequence[Coroutine[Any, Any, None]]
+    ) -> None:
+        """Write facts at once, and what has a place in a line; whatever becomes of the others."""
+        in_line = asyncio.gather(*works, return_exceptions=True)
+        try:
+            if facts:
+                await self._append(facts)
+        finally:
+            errors = [error for error in await in_line if error is not None]
+        if errors:
+            raise errors[0]
+
+    def _take_all(self) -> tuple[list[Event], dict[str | None, Unwritten]]:
+        """Return the facts of agents that have nothing else, by time; and what others have.
+
+        Those are among them whose steps are being written in a line: its end is waited for.
+        """
+        facts: list[Event] = []
+        acts: dict[str | None, Unwritten] = {}
+        for agent_id in dict.fromkeys((*self._unwritten, *self._lanes.taken)):
+            some = self._take(agent_id)
+            if self._lanes.is_taken(agent_id) or last_act(some) is not None:
+                acts[agent_id] = some
+            else:
+                facts += self._events(agent_id, some)
+        facts.sort(key=lambda event: event.ts)
+        return facts, acts
+
+    def _events(self, agent: str | None, facts: Unwritten) -> Iterator[Event]:
+        told = [fact for fact in facts if isinstance(fact, Told)]
+        for fact in without_secrets(told, self.redactor):
+            telling = fact.telling(agent, self._clock.time())
+            yield event_of(telling, self.session_id, self.run_id)
+
+    def _in_line(
+        self, agents: Sequence[str | None], work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Coroutine[Any, Any, T]:
+        """Return what does `work` when the agents' steps before are written.
+
+        The places in their lines are taken now: what the agents do later comes after it.
+        """
+        places = [(agent_id, *self._lanes.enter(agent_id)) for agent_id in agents]
+
+        async def wait_and_work() -> T:
+            try:
+                for _, before, _ in places:
+                    if before is not None:
+                        await before
+                return await work()
+            finally:
+                for agent_id, _, own in places:
+                    self._lanes.leave(agent_id, own)
+
+        return wait_and_work()
+
+    async def _commit(
+        self,
+        step: Step,
+        before: Unwritten,
+        then: Callable[[], None] | None,
+        needs: Staged | None,
+    ) -> Committed:
+        if needs is not None and needs.refused is not None:
+            await self._land(step.agent_id, before)
+            raise needs.refused
+        committed = await self._write_after(before, step, needs)
+        if then is not None:
+            then()
+        self._on_events(committed.events)
+        return committed
+
+    async def _write_after(self, before: Unwritten, step: Step, needs: Staged | None) -> Committed:
+        """Write a step with what comes before it, or each by itself where one is refused."""
+        if not before:
+            return await self._write(step)
+        if can_join(before, step):
+            try:
+                committed = await self._write(joined(before, step))
+            except Exception as error:
+                if breaks_ledger(error):
+                    raise
+            else:
+                if committed.duplicate:  # the ledger knew the step, and took nothing
+                    await self._apart(step.agent_id, before)
+                settle(before)
+                return committed
+        await self._apart(step.agent_id, before)
+        if needs is not None and needs.refused is not None:
+            raise needs.refused
+        return await self._write(step)
+
+    async def _land(self, agent_id: str | None, unwritten: Unwritten) -> None:
+        """Write acts and facts as one step, or each by itself where one is refused."""
+        last = last_act(unwritten)
+        if last is not None and can_join(unwritten, last.step):
+            try:
+                committed = await self._write(joined(unwritten, replace(last.step, writes=())))
+            except Exception as error:
+                if breaks_ledger(error):
+                    raise
+            else:
+                settle(unwritten)
+                self._on_events(committed.events)
+                return
+        await self._apart(agent_id, unwritten)
+
+    async def _apart(self, agent_id: str | None, unwritten: Unwritten) -> None:
+        """Write each act and fact by itself; those that the ledger refuses are left out."""
+        for one in unwritten:
+            if isinstance(one, Told):
+                await self._append(list(self._events(agent_id, [one])))
+            else:
+                await self._write_alone(one)
+                one.is_settled = True
+
+    async def _write_alone(self, act: Staged) -> None:
+        act.refused = act.hindrance
+        if act.refused is not None:
+            return
+        try:
+            committed = await self._write(act.step)
+        except Exception as error:
+            if breaks_ledger(error):
+                raise
+            act.refused = error
+            level = logging.INFO if isinstance(error, FencedError) else logging.WARNING
+            _log.log(level, "what %s did is left out", act.step.agent_id, exc_info=error)
+        else:
+            self._on_events(committed.events)
+
+    async def _write(self, step: Step) -> Committed:
+        writes = without_secrets(step.writes, self.redactor)
+        if writes is not step.writes:
+            step = replace(step, writes=writes)
+        return await self._store.commit(step)
+
+    async def _append(self, facts: list[Event]) -> None:
+        try:
+            self._on_events(await self._store.append(facts))
+        except StoreError as error:
+            if not is_unfit(error) or len(facts) == 1:
+                raise
+            for fact in facts:  # all but the one that cannot be written
+                await self._append_alone(fact)
+
+    async def _append_alone(self, fact: Event) -> None:
+        try:
+            await self._append([fact])
+        except StoreError as error:
+            if not is_unfit(error):
+                raise
+            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
+
+    async def _flush_soon(self) -> None:
+        try:
+            await self._clock.sleep(FLUSH_SECONDS)
+        finally:
+            self._flushing = None
+        await self.flush()

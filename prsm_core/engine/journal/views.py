@@ -1,0 +1,323 @@
+"""Read-only views of the ledger: the tree of agents, and each agent's conversation."""
+
+from __future__ import annotations
+
+import difflib
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.usage import Spent, total
+from prsm_core.errors import MessageRoutingError, ToolInputError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.steps import HumanRequest
+    from prsm_core.engine.state import UsedByTurn
+    from prsm_core.interfaces.store import AgentRow, Store
+
+DETAILS = ("full", "summary")
+TALK = ("message_completed", "tool_call_started", "tool_call_finished")  # what entries are made of
+_NAMED = ("seq", "kind", "at", "tool")  # of a call, in a summary
+_ASKED = ("tool", "command", "paths", "reason", "question", "options")
+
+
+class EntryType(StrEnum):
+    """What an entry of a conversation is."""
+
+    TEXT = "text"
+    THINKING = "thinking"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    USER_MESSAGE = "user_message"
+
+
+def build_tree(
+    session_id: str,
+    run_id: str | None,
+    rows: Sequence[AgentRow],
+    now: float,
+    *,
+    interrupted: bool = False,
+    requests: Sequence[HumanRequest] = (),
+    unwritten: Sequence[UsedByTurn] | None = None,
+) -> dict[str, Any]:
+    """Return the agents as nested JSON values, in linear time and without recursion.
+
+    Args:
+        session_id: the session the rows belong to.
+        run_id: its newest run.
+        rows: its agents in order of creation.
+        now: Unix seconds; `elapsed_s` of a live agent and `silent_s` count up to it.
+        interrupted: nobody owns the session, so an agent that has not ended shows the state
+            `interrupted` (derived, never stored), and nothing waits for a person.
+        requests: what of the session waits for a person.
+        unwritten: what turns that run, or have just ended, have used, told before the rows were
+            read; None where only another process knows, so that turns count once they have ended.
+
+    Returns:
+        `{"session", "run", "is_live", "spent", "agents": [node, …]}`; a node holds its `children`
+        the same way. A time that is not known is None, and so is each unknown token count. `spent`
+        is what all agents used, `usage_self` and `usage_subtree` of a node what it and those
+        below it did, of the shape of `Spent.to_dict`; `is_live` tells whether turns that run are
+        in them. `waits_for_user` lists what an agent asks
+        a person: `request`, `kind`, `since` (Unix seconds), and of its event `tool`, `command`,
+        `paths`, `reason`, `question` and `options`.
+    """
+    own = _own(rows, unwritten or ())
+    nodes = {
+        row.descriptor.agent_id: _node(row, own[row.descriptor.agent_id], now, interrupted)
+        for row in rows
+    }
+    for request in () if interrupted else requests:
+        if request.agent_id in nodes:
+            nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
+    roots = _nested(rows, nodes)
+    _roll_up(roots, own)
+    return {
+        "session": session_id,
+        "run": run_id,
+        "is_live": unwritten is not None,
+        "spent": total(own.values()).to_dict(),
+        "agents": roots,
+    }
+
+
+def _nested(rows: Sequence[AgentRow], nodes: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put each node among the children of its parent's; return those without one."""
+    roots: list[dict[str, Any]] = []
+    for row in rows:
+        node = nodes[row.descriptor.agent_id]
+        parent = nodes.get(row.descriptor.parent_id or "")
+        (roots if parent is None else parent["children"]).append(node)
+    return roots
+
+
+def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:
+    """Return what each agent used itself; a turn that its row has already is not counted again."""
+    own = {row.descriptor.agent_id: row.spent for row in rows}
+    heads = {row.descriptor.agent_id: row.head_turn_id for row in rows}
+    for turn in unwritten:
+        if turn.agent_id in own and heads[turn.agent_id] != turn.turn_id:
+            own[turn.agent_id] += turn.spent
+    return own
+
+
+def walk_tree(agents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Yield the nodes of `build_tree(...)["agents"]`, each parent before its children."""
+    stack = list(agents)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node["children"]))
+
+
+def _node(row: AgentRow, spent: Spent, now: float, interrupted: bool) -> dict[str, Any]:
+    agent = row.descriptor
+    ended = agent.state.is_terminal
+    return {
+        "id": agent.agent_id,
+        "name": agent.name,
+        "run": agent.run_id,
+        "parent": agent.parent_id,
+        "role": agent.role.value,
+        "provider": agent.provider,
+        "model": agent.model,
+        "state": "interrupted" if interrupted and not ended else agent.state.value,
+        "depth": agent.depth,
+        "usage_self": spent.to_dict(),
+        "usage_subtree": {},
+        "elapsed_s": _elapsed(row, now, still_runs=not (ended or interrupted)),
+        "last_tool": row.last_tool,
+        "silent_s": None if ended or row.last_event_at is None else _since(row.last_event_at, now),
+        **_evidence(row),
+        "waits_for_user": [],
+        "children": [],
+    }
+
+
+def _waiting(request: HumanRequest) -> dict[str, Any]:
+    told = {name: request.payload[name] for name in _ASKED if name in request.payload}
+    return {
+        "request": request.request_id,
+        "kind": request.kind,
+        "since": request.opened_at,
+        **told,
+    }
+
+
+def _evidence(row: AgentRow) -> dict[str, Any]:
+    """Return how far the agent's success was looked into; a failure has no evidence."""
+    result = row.result
+    if result is None or not result.success or not row.descriptor.state.is_terminal:
+        return {"evidence": None, "evidence_gaps": [], "evidence_by": []}
+    return {
+        "evidence": result.evidence,
+        "evidence_gaps": list(result.evidence_gaps),
+        "evidence_by": list(result.evidence_by),
+    }
+
+
+def _elapsed(row: AgentRow, now: float, *, still_runs: bool) -> float | None:
+    end = row.ended_at if row.ended_at is not None else (now if still_runs else row.last_event_at)
+    return None if row.started_at is None or end is None else _since(row.started_at, end)
+
+
+def _since(start: float, end: float) -> float:
+    return round(max(0.0, end - start), 3)
+
+
+def _roll_up(roots: list[dict[str, Any]], own: Mapping[str, Spent]) -> None:
+    """Fill `usage_subtree`, children first."""
+    subtree = dict(own)
+    for node in reversed(list(walk_tree(roots))):
+        total = subtree[node["id"]]
+        node["usage_subtree"].update(total.to_dict())
+        if node["parent"] in subtree:
+            subtree[node["parent"]] += total
+
+
+def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dict[str, Any]]:
+    """Return one agent's events as entries of its conversation, oldest first.
+
+    Each entry has `kind` (a value of EntryType) and `at` (Unix seconds), and if they are to be
+    `numbered` the `seq` of its event. TEXT, THINKING and
+    USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`; TOOL_RESULT has `tool`,
+    `call`, `status` and `text`, the result or the error.
+    """
+    log = _Log(numbered=numbered)
+    for event in events:
+        log.add(event)
+    return log.entries
+
+
+class _Log:
+    """Entries so far, and the names of the tools whose calls are open."""
+
+    def __init__(self, *, numbered: bool) -> None:
+        self._is_numbered = numbered
+        self.entries: list[dict[str, Any]] = []
+        self._tools: dict[str, str] = {}
+        self._adders: Mapping[str, Callable[[Event], None]] = {
+            "message_completed": self._message,
+            "tool_call_started": self._call,
+            "tool_call_finished": self._result,
+        }
+
+    def add(self, event: Event) -> None:
+        adder = self._adders.get(event.type)
+        if adder is not None:
+            adder(event)
+
+    def _put(self, kind: EntryType, event: Event, **fields: Any) -> None:
+        number = {"seq": event.seq} if self._is_numbered else {}
+        self.entries.append({**number, "kind": kind.value, "at": event.ts, **fields})
+
+    def _message(self, event: Event) -> None:
+        text, thinking = event.data.get("text"), event.data.get("thinking")
+        if event.data.get("role") != "assistant":
+            self._put(EntryType.USER_MESSAGE, event, text=text or "")
+            return
+        if thinking:
+            self._put(EntryType.THINKING, event, text=thinking)
+        if text:
+            self._put(EntryType.TEXT, event, text=text)
+
+    def _call(self, event: Event) -> None:
+        call, tool = event.data["call"], event.data["tool"]
+        self._tools[call] = tool
+        arguments = event.data.get("arguments") or {}
+        self._put(EntryType.TOOL_CALL, event, tool=tool, call=call, arguments=arguments)
+
+    def _result(self, event: Event) -> None:
+        data = event.data
+        text = data.get("result") if data.get("error") is None else data["error"]
+        self._put(
+            EntryType.TOOL_RESULT,
+            event,
+            tool=self._tools.pop(data["call"], None),
+            call=data["call"],
+            status=data.get("status"),
+            text=text or "",
+        )
+
+
+def filter_detail(
+    entries: Iterable[Mapping[str, Any]], detail_level: str
+) -> list[Mapping[str, Any]]:
+    """Return all entries ("full"), or what was said and the names of the tools ("summary").
+
+    Raises:
+        ToolInputError: the level is neither.
+    """
+    if detail_level == "full":
+        return list(entries)
+    if detail_level != "summary":
+        raise ToolInputError(
+            f"unknown detail level {detail_level!r}", hint=f"use one of {', '.join(DETAILS)}"
+        )
+    said = {EntryType.TEXT, EntryType.USER_MESSAGE}
+    return [
+        entry if entry["kind"] in said else {key: entry[key] for key in _NAMED if key in entry}
+        for entry in entries
+        if entry["kind"] in said or entry["kind"] == EntryType.TOOL_CALL
+    ]
+
+
+class ConversationStore:
+    """The conversations of one session's agents, read from its ledger."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    def events(self, agent_id: str) -> AsyncIterator[Event]:
+        """Yield an agent's events so far."""
+        return self._store.events(self._session_id, agent=agent_id)
+
+    async def get_history(
+        self, agent_id: str, detail_level: str = "full"
+    ) -> list[Mapping[str, Any]]:
+        """Return an agent's conversation as `conversation` and `filter_detail` shape it."""
+        events = await _collect(self.events(agent_id))
+        return filter_detail(conversation(events), detail_level)
+
+    @staticmethod
+    def resolve_agent_id(text: str, rows: Sequence[AgentRow]) -> str:
+        """Return the id of the one agent called `text`: its alias, or a prefix of its id.
+
+        Raises:
+            MessageRoutingError: no agent (code `unknown_agent`) or several (`ambiguous_agent`).
+        """
+        agents = [row.descriptor for row in rows]
+        named = [agent.agent_id for agent in agents if agent.name == text]
+        if named:
+            return named[0]
+        found = [agent for agent in agents if text and agent.agent_id.startswith(text)]
+        if len(found) == 1:
+            return found[0].agent_id
+        if found:
+            names = ", ".join(f"{agent.name} ({agent.agent_id})" for agent in found[:5])
+            raise MessageRoutingError(
+                f"{text!r} is the beginning of {len(found)} agent ids",
+                hint=f"use a name or a longer prefix: {names}",
+                code="ambiguous_agent",
+            )
+        raise MessageRoutingError(
+            f"no agent is called {text!r}",
+            hint=_nearest(text, [agent.name for agent in agents]),
+            code="unknown_agent",
+        )
+
+
+def _nearest(text: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
+    return f"the agents are: {shown}" if names else "the session has no agents yet"
+
+
+async def _collect(events: AsyncIterable[Event]) -> list[Event]:
+    return [event async for event in events]

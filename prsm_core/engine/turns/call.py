@@ -1,0 +1,325 @@
+"""One orchestration call: what its handler sees, and what it needs of its turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import AgentToolCall, cut_result
+from prsm_core.domain.writes import CallClosed, CallOpened, MessageSent, Told
+from prsm_core.errors import OrchestrationError
+from prsm_core.kit.clocks import first_of
+from prsm_core.kit.outcomes import failure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Life, Steps
+    from prsm_core.engine.state import AgentRecord, Staged, Wait
+    from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.limits import TurnLimits
+    from prsm_core.engine.turns.permits import Permits
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
+    from prsm_core.messaging.router import MessageRouter
+
+    Match = Callable[[RoutedMessage], bool]
+    Handler = Callable[["Call"], Awaitable["Reply | ToolOutcome"]]
+
+ENDED = "this turn is over; the call has no effect"
+
+
+class Toolbox(Protocol):
+    """The tools of one agent, as its calls find them."""
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """What its model sees of them."""
+        ...
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What they are called."""
+        ...
+
+    def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
+        """Return what handles a call; raises the errors of the specification."""
+        ...
+
+    def is_repeatable(self, name: str) -> bool:
+        """Whether a call of this tool has no effect, so that it may be made again."""
+        ...
+
+
+class EarlierCalls(Protocol):
+    """Calls of the turn that outlive their client's patience, as a call that waits sees them."""
+
+    async def resume(self, follower: Call, token: str, seconds: float | None) -> ToolOutcome | None:
+        """Return the answer of an earlier call; None when its own timeout ended it."""
+        ...
+
+    def expire(self, token: str) -> None:
+        """Remember a wait that its own timeout has ended."""
+        ...
+
+
+class TurnOfCalls(Protocol):
+    """What calls need of their turn."""
+
+    turn_id: str
+    limits: TurnLimits  # what ends it before its own end
+
+    @property
+    def earlier(self) -> EarlierCalls:
+        """Calls that outlive their client's patience."""
+        ...
+
+    @property
+    def fold(self) -> TurnFold:
+        """What counts its calls."""
+        ...
+
+    def call_began(self) -> None:
+        """Stop the reasoning clock; until the call waits, the agent moves."""
+        ...
+
+    def call_ended(self) -> None:
+        """Let the reasoning clock go on."""
+        ...
+
+    def is_blocked(self, *, without: Call | None = None) -> bool:
+        """Whether the model's response is complete and all that runs waits for other agents."""
+        ...
+
+    async def calls_changed(self) -> None:
+        """Let the agent wait, if everything that it does is waiting."""
+        ...
+
+    def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
+        """Take note of an answer; return it with what the agent has to be told."""
+        ...
+
+
+class CallParts(Record, frozen=True, kw_only=True):
+    """What the calls of all turns use."""
+
+    clock: Clock
+    ids: Ids
+    journal: Journal
+    router: MessageRouter
+    steps: Steps
+    permits: Permits
+    background: Background
+
+
+class CallsOfTurn(Protocol):
+    """All calls of one turn, as one of them sees them."""
+
+    life: Life
+    turn: TurnOfCalls
+    parts: CallParts
+    tools: Toolbox
+    open: dict[str, Call]
+
+    def now_ms(self) -> int:
+        """Return Unix milliseconds."""
+        ...
+
+    def complete(self, call_id: str) -> None:
+        """Let the turn end with this call: every other open one is cancelled."""
+        ...
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler answers: data for the model, and whether the turn ends with it."""
+
+    data: Mapping[str, Any]
+    ends_turn: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One orchestration call.
+
+    Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
+    knows of it, or `begin` it, where it acts by a step of the engine alone.
+    """
+
+    id: str
+    name: str
+    args: Mapping[str, Any]
+    calls: CallsOfTurn  # this one among them
+    sequence: int
+    started_at_ms: int
+    opened: bool = False
+    opening: Staged | None = None  # of a call that has begun: all that it does needs it
+    closed: bool = False
+    wait: Wait | None = None
+    consumed: list[str] = field(default_factory=list)
+    spawned_session_label: str | None = None
+    outcome: ToolOutcome | None = None
+
+    @property
+    def life(self) -> Life:
+        """The life of the calling agent."""
+        return self.calls.life
+
+    @property
+    def record(self) -> AgentRecord:
+        """The record of the calling agent."""
+        return self.calls.life.record
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that it is part of."""
+        return self.calls.turn.turn_id
+
+    def row(self, status: str = "running", **fields: Any) -> AgentToolCall:
+        """Return the call's ledger row as of now."""
+        return AgentToolCall(
+            id=self.id,
+            tool_name=self.name,
+            params=self.args,
+            status=status,
+            started_at=self.started_at_ms,
+            sequence=self.sequence,
+            orchestration=True,
+            spawned_session_label=self.spawned_session_label,
+            **fields,
+        )
+
+    def begin(self, *told: Told) -> None:
+        """Stage the call: its agent's next step carries it, which may be the one it acts by.
+
+        Done by itself where a handler neither begins nor opens it.
+        """
+        opened = self._opened()
+        self.opening = self.calls.parts.steps.stage(self.record, opened, *told)
+        self.opened = True
+
+    async def open(self, *messages: RoutedMessage) -> None:
+        """Commit the call and the messages it sends: from now on it may act outside."""
+        steps, opened = self.calls.parts.steps, self._opened()
+        self.opened = True
+        sent = [MessageSent(message=message) for message in messages]
+        try:
+            await steps.commit(steps.build(self.record, opened, *sent))
+        except Exception:
+            self.opened = False  # nothing was written: the refusal is recorded by itself
+            raise
+
+    async def land(self) -> None:
+        """Have a call that has begun in the ledger: it goes on by a step of another agent."""
+        await self.calls.parts.steps.land(self.record.agent_id)
+        if self.opening is not None and self.opening.refused is not None:
+            raise self.opening.refused
+
+    def _opened(self) -> CallOpened:
+        if self.opened:
+            raise OrchestrationError(f"call {self.id} was opened twice")
+        return CallOpened(turn_id=self.turn_id, call=self.row())
+
+    async def receive(
+        self,
+        wait: Wait,
+        match: Match,
+        *,
+        otherwise: Callable[[], bool],
+        seconds: float | None = None,
+    ) -> RoutedMessage | None:
+        """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
+        router, agent_id = self.calls.parts.router, self.record.agent_id
+        if seconds is None:  # nothing but a message ends it
+            await self._begin_wait(wait)
+            try:
+                message = await router.receive(agent_id, match, otherwise=otherwise)
+            finally:
+                self._end_wait()
+            if message is not None:
+                self.consumed.append(message.message_id)
+            return message
+        found: list[RoutedMessage] = []
+
+        async def look() -> None:
+            message = await router.receive(agent_id, match, otherwise=otherwise)
+            if message is not None:
+                self.consumed.append(message.message_id)
+                found.append(message)
+
+        await self.wait_while(wait, look, seconds)
+        return found[0] if found else None
+
+    async def wait_while(
+        self, wait: Wait, work: Callable[[], Awaitable[object]], seconds: float | None
+    ) -> bool:
+        """Do `work` as a wait of the agent; whether it ended within `seconds`."""
+        await self._begin_wait(wait)
+        try:
+            return await first_of(self.calls.parts.clock, seconds, work)
+        finally:
+            self._end_wait()
+
+    async def _begin_wait(self, wait: Wait) -> None:
+        """Wait from now on, until `_end_wait`; not at all where this raises."""
+        if not self.opened:
+            self.begin()
+        self.wait = wait
+        try:
+            await self.calls.turn.calls_changed()
+        except BaseException:
+            self._end_wait()
+            raise
+
+    def _end_wait(self) -> None:
+        self.wait = None
+        self.life.moved()
+
+    def has_unread(self, match: Match) -> bool:
+        """Whether a committed message that matches waits in the agent's mailbox."""
+        return self.calls.parts.router.has_unread(self.record.agent_id, match)
+
+    def close_with(self, outcome: ToolOutcome) -> CallClosed:
+        """Return the stored form of the answer; the call counts as closed from now on."""
+        self.closed = True
+        self.outcome = outcome
+        return CallClosed(
+            turn_id=self.turn_id,
+            call_id=self.id,
+            status="failed" if outcome.is_error else "completed",
+            result=cut_result(outcome.text),
+            consumed=tuple(self.consumed),
+            at_ms=self.calls.now_ms(),
+            duration_s=self._seconds(),
+            exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
+        )
+
+    def reopen(self) -> None:
+        """Count as open: the answer could not be stored."""
+        self.closed = False
+        self.outcome = None
+
+    def cut_off(self) -> Told:
+        """Return what tells of the end of a call that has no answer; its turn stores the rest."""
+        data = {
+            "call": self.id,
+            "status": "failed",
+            "result": None,
+            "error": ENDED,
+            "duration_s": self._seconds(),
+            "exit_code": None,
+        }
+        return Told(kind="tool_call_finished", data=data)
+
+    def _seconds(self) -> float:
+        return (self.calls.now_ms() - self.started_at_ms) / 1000
+
+
+def turn_over() -> ToolOutcome:
+    """Return the outcome of a call that has no turn any more."""
+    return failure(OrchestrationError(ENDED, code="turn_over"))

@@ -1,0 +1,313 @@
+"""The contract of every AppHandle, as a pytest class to subclass.
+
+    class TestMyApp(AppContract):
+        @asynccontextmanager
+        async def open_scene(self, tmp_path):
+            async with open_somehow(tmp_path) as app:
+                yield MyScene(app)
+
+The scene is what the application has behind it: a master that does as a test says.
+"""
+# ruff: noqa: S101 - these are tests
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Answer
+from prsm_core.errors import ConfigError, MessageRoutingError, PrsmError, ToolInputError
+from prsm_core.testing.bound import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.frontend import AppHandle, RunHandle
+
+__all__ = ["AppContract", "AppScene"]
+
+NODE = {"id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"}
+PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
+TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}
+
+
+class AppScene(ABC):
+    """An application, and the master of its run, which does what a test says."""
+
+    app: AppHandle
+
+    @abstractmethod
+    async def say(self, text: str) -> None:
+        """Have the master say a whole message; returns once it is committed."""
+
+    @abstractmethod
+    async def begin_to_say(self, text: str) -> None:
+        """Have the master say a piece of a message, which nothing commits."""
+
+    @abstractmethod
+    async def ask(self, question: str) -> None:
+        """Have the master ask the person; returns once that is asked."""
+
+    @abstractmethod
+    async def finish(self, summary: str) -> None:
+        """Have the master end its work, and the run with it."""
+
+
+@bounded
+@pytest.mark.asyncio
+class AppContract(ABC):
+    """What every AppHandle does; each test's docstring is the rule."""
+
+    bound_s: ClassVar[float] = 30.0  # how long a test may take
+
+    @abstractmethod
+    def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[AppScene]:
+        """Open an application without a run, on a workspace below `tmp_path`."""
+
+    async def test_a_run_is_told_from_its_first_event_to_its_last(self, tmp_path: Path) -> None:
+        """Committed events are numbered without a gap; `run_finished` comes before the result."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await scene.app.start_run("count")
+            await scene.say("one")
+            await scene.finish("counted")
+            result = await run.result()
+            events = await _until(scene.app.events(), _ends(run))
+            assert (result.status, result.exit_code) == ("completed", 0)
+            assert [event.seq for event in events] == list(range(1, len(events) + 1))
+            assert events[0].type == "run_started"
+            assert {event.session for event in events} == {run.session}
+            assert _texts(events)[-1:] == ["one"]
+
+    async def test_reading_goes_on_where_it_was_left(self, tmp_path: Path) -> None:
+        """`events(after=n)` begins with n + 1, whoever read before."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await scene.app.start_run("count")
+            await scene.say("one")
+            await scene.finish("counted")
+            await run.result()
+            whole = await _until(scene.app.events(), _ends(run))
+            for place in (1, len(whole) // 2, len(whole) - 1):
+                rest = await _until(scene.app.events(after=place), _ends(run))
+                assert rest == whole[place:]
+
+    async def test_a_cursor_beyond_the_last_event_is_refused(self, tmp_path: Path) -> None:
+        """A number of another session is told, rather than waited for."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            with pytest.raises(ConfigError) as refused:
+                await _until(scene.app.events(after=10_000), lambda _: True)
+            assert refused.value.code == "no_such_event"
+
+    async def test_pieces_of_a_message_come_live_and_uncommitted(self, tmp_path: Path) -> None:
+        """A delta has no number, and comes only to who reads meanwhile."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            async with aclosing(scene.app.events()) as events:  # type: ignore[type-var]
+                seen = await _until(events, _says("first"), then=scene.say("first"))
+                seen += await _until(events, _is_delta, then=scene.begin_to_say(PIECE))
+            assert seen[-1].seq is None
+            assert seen[-1].data["text"]
+            assert PIECE.startswith(seen[-1].data["text"])
+
+    async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
+        """What is in the picture does not come again, and what is not comes."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await _start(scene)
+            await scene.say("one")
+            view = await scene.app.view()
+            before = await _until(scene.app.events(), lambda event: event.seq == view["seq"])
+            assert _texts(before)[-1:] == ["one"]
+            assert (view["run"]["id"], view["run"]["status"]) == (run.run_id, "running")
+            [root] = view["tree"]["agents"]
+            assert root.keys() >= NODE
+            assert all(turn.keys() == TURN for turn in view["turns"])
+            await scene.finish("counted")
+            await run.result()
+            rest = await _until(scene.app.events(after=view["seq"]), _ends(run))
+            assert rest[0].seq == view["seq"] + 1
+
+    async def test_a_view_before_any_run_has_none(self, tmp_path: Path) -> None:
+        """An empty session is a picture, too."""
+        async with self.open_scene(tmp_path) as scene:
+            view = await scene.app.view()
+            assert (view["seq"], view["run"], view["turns"]) == (0, None, [])
+            assert (view["tree"]["agents"], list(view["requests"])) == ([], [])
+
+    async def test_a_run_that_is_interrupted_ends_so_and_another_may_begin(
+        self, tmp_path: Path
+    ) -> None:
+        """Interrupting twice is harmless."""
+        async with self.open_scene(tmp_path) as scene:
+            assert await scene.app.interrupt_run() is False
+            run = await _start(scene)
+            assert await scene.app.interrupt_run() is True
+            result = await run.result()
+            assert (result.status, result.exit_code) == ("interrupted", 130)
+            assert await scene.app.interrupt_run() is False
+            last = (await _until(scene.app.events(), _ends(run)))[-1]
+            assert last.data["status"] == "interrupted"
+            again = await scene.app.start_run("once more")
+            await scene.say("here")
+            await scene.finish("done")
+            assert (await again.result()).status == "completed"
+
+    async def test_a_follow_up_goes_to_the_last_master(self, tmp_path: Path) -> None:
+        """It is a run of its own, and none while another is open."""
+        async with self.open_scene(tmp_path) as scene:
+            with pytest.raises(ConfigError) as none:
+                await scene.app.continue_run("more")
+            assert none.value.code == "no_master"
+            run = await _start(scene)
+            with pytest.raises(ConfigError, match="runs a task already"):
+                await scene.app.continue_run("more")
+            await scene.finish("counted")
+            await run.result()
+            again = await scene.app.continue_run("more")
+            await scene.say("on it")
+            await scene.finish("counted more")
+            assert (await again.result()).status == "completed"
+
+    async def test_what_is_asked_is_answered_once(self, tmp_path: Path) -> None:
+        """The first answer wins; who comes later is told."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            await scene.ask("which?")
+            [request] = await scene.app.requests()
+            assert (request["kind"], request["question"]) == ("question", "which?")
+            assert await scene.app.view() != {}
+            assert [r["request"] for r in (await scene.app.view())["requests"]] == [
+                request["request"]
+            ]
+            assert await scene.app.answer(request["request"], Answer(text="this"), via="here")
+            assert not await scene.app.answer(request["request"], Answer(text="that"))
+            told = await scene.app.outcome(request["request"])
+            assert told is not None
+            assert (told["answer"]["text"], told["by"]) == ("this", "user")
+            await scene.finish("done")
+
+    async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:
+        """Page by page from the end it is the whole, each entry once."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            for number in range(5):
+                await scene.say(f"{number}")
+            whole = await scene.app.history("master")
+            assert [entry["text"] for entry in whole[-5:]] == list("01234")
+            pages: list[Any] = []
+            while page := await scene.app.history(
+                "master", before=pages[0]["seq"] if pages else None, limit=2
+            ):
+                assert len(page) <= 2
+                pages = [*page, *pages]
+            assert pages == list(whole)
+            summary = await scene.app.history("master", "summary", limit=3)
+            assert [entry["text"] for entry in summary] == list("234")
+
+    async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
+        """Of nobody, in no detail that there is, or in empty pages."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            with pytest.raises(MessageRoutingError) as unknown:
+                await scene.app.history("nobody-of-this-name")
+            assert unknown.value.code == "unknown_agent"
+            with pytest.raises(ToolInputError):
+                await scene.app.history("master", "loud")
+            with pytest.raises(ConfigError):
+                await scene.app.history("master", limit=0)
+
+    async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
+        """It is told in the options and the picture; one that there is not is refused."""
+        async with self.open_scene(tmp_path) as scene:
+            await scene.app.set_mode(PermissionMode.PLAN)
+            assert scene.app.options.mode is PermissionMode.PLAN
+            assert (await scene.app.view())["mode"] == "plan"
+            with pytest.raises(ConfigError):
+                await scene.app.set_mode("carefree")  # type: ignore[arg-type]
+
+    async def test_what_a_session_has_around_it_is_told(self, tmp_path: Path) -> None:
+        """Sessions, providers, models, the budget, and what a word may become."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await _start(scene)
+            sessions = {row["session"]: row for row in await scene.app.sessions()}
+            assert sessions[run.session]["status"] == "running"
+            assert all("available" in row for row in await scene.app.providers())
+            assert all("model" in row for row in await scene.app.models())
+            budget = await scene.app.budget()
+            assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
+            assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]
+
+    async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
+        """A frontend can offer it once it is there."""
+        async with self.open_scene(tmp_path) as scene:
+            app = scene.app
+            for ask in (app.fork, app.changes, app.snapshots, lambda: app.rationale("a.py")):
+                with pytest.raises(PrsmError) as missing:
+                    await ask()
+                assert missing.value.code == "not_built"
+
+    async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
+        """One that leaves takes nothing from another."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await _start(scene)
+            for _ in range(3):
+                await _until(scene.app.events(), lambda event: event.seq == 1)
+            await scene.finish("done")
+            await run.result()
+            events = await _until(scene.app.events(), _ends(run))
+            assert events[-1].type == "run_finished"
+
+
+async def _start(scene: AppScene) -> RunHandle:
+    """Start a run whose master has said something: it is there, and works."""
+    run = await scene.app.start_run("count")
+    await scene.say("I begin")
+    return run
+
+
+async def _until(
+    events: AsyncIterator[Event],
+    is_last: Callable[[Event], bool],
+    *,
+    then: Any = None,
+) -> list[Event]:
+    """Return the events up to one; what comes `then` is done once somebody reads."""
+    seen = []
+    acting = None if then is None else asyncio.ensure_future(then)
+    is_whole = acting is None
+    async for event in events:
+        seen.append(event)
+        if is_last(event):
+            break
+    if is_whole and (close := getattr(events, "aclose", None)) is not None:
+        await close()
+    if acting is not None:
+        await acting
+    return seen
+
+
+def _ends(run: RunHandle) -> Callable[[Event], bool]:
+    return lambda event: event.type == "run_finished" and event.run == run.run_id
+
+
+def _says(text: str) -> Callable[[Event], bool]:
+    return lambda event: event.type == "message_completed" and event.data["text"] == text
+
+
+def _is_delta(event: Event) -> bool:
+    return event.type == "text_delta"
+
+
+def _texts(events: list[Event]) -> list[str]:
+    return [
+        event.data["text"]
+        for event in events
+        if event.type == "message_completed" and event.data["role"] == "assistant"
+    ]

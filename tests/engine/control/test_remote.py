@@ -1,0 +1,226 @@
+"""A frontend in another process: what it loses when it is slow, and what it is told at the end."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+import pytest
+
+from prsm_core.domain.tools import McpServer
+from prsm_core.engine.control.remote import open_remote
+from prsm_core.engine.control.server import MAX_CONNECTIONS, Operation
+from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
+from prsm_core.testing import ScriptedApp
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.control_peers import DEADLINE, PING, SESSION, connected, keyed, serving
+from tests.engine.door.scenes import local_scene
+from tests.sources import ROOT
+
+
+async def read_all(app, seen):
+    """Read until the events end; return why, if by an error."""
+    try:
+        async for event in app.events():
+            seen.append(event)
+    except ControlError as error:
+        return error.code
+    return None
+
+
+async def until(condition):
+    async with asyncio.timeout(DEADLINE):
+        while not condition():  # noqa: ASYNC110 - what it waits for tells nobody
+            await asyncio.sleep(0)
+
+
+async def test_an_owner_that_is_killed_ends_each_of_five_readers_with_its_reason(tmp_path):
+    argv = [sys.executable, "-m", "tests.engine.control.follower_owner", str(tmp_path)]
+    owner = await asyncio.to_thread(
+        subprocess.Popen, argv, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert owner.stdout is not None
+        assert await asyncio.to_thread(owner.stdout.readline) == "owned\n"
+        seen: list[list[Any]] = [[] for _ in range(5)]
+        async with open_remote(tmp_path, SESSION) as app, asyncio.timeout(DEADLINE):
+            async with asyncio.TaskGroup() as group:
+                readers = [group.create_task(read_all(app, each)) for each in seen]
+                await until(lambda: all(seen))
+                owner.kill()
+            assert [reader.result() for reader in readers] == ["no_answer"] * 5
+        assert [[event.type for event in each] for each in seen] == [["run_started"]] * 5
+    finally:
+        owner.kill()
+        await asyncio.to_thread(owner.communicate)
+
+
+async def test_a_session_that_is_closed_tells_its_readers_all_up_to_its_last_event(tmp_path):
+    app = ScriptedApp()
+    seen: list[Any] = []
+    async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
+        async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
+            run = await remote.start_run("count")
+            reading = group.create_task(read_all(remote, seen))
+            await until(lambda: seen)
+            for number in range(3000):
+                app.say("notice", level="info", text=f"{number}")
+            app.finish()
+            assert (await run.result()).status == "completed"
+        assert await reading is None
+    assert [event.seq for event in seen] == list(range(1, 3003))
+    assert seen[-1].type == "run_finished"
+    assert app.readers == 0
+
+
+async def test_a_run_whose_session_is_closed_before_its_end_is_told_so(tmp_path):
+    app = ScriptedApp()
+    async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
+        async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
+            run = await remote.start_run("count")
+            waiting = group.create_task(run_result(run))
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert (await waiting) in {"session_closed", "no_owner"}
+
+
+async def run_result(run):
+    with pytest.raises(ControlError) as closed:
+        await run.result()
+    return closed.value.code
+
+
+async def test_a_reader_that_never_reads_is_cut_off_and_holds_nothing(tmp_path):
+    clock, app = FakeClock(autojump=False), ScriptedApp()
+    await app.start_run("count")
+    async with serving(tmp_path, app, clock=clock) as path, connected(path) as deaf:
+        deaf.write(keyed(path, "subscribe", after=0))
+        await until(lambda: app.readers == 1)
+        for _ in range(400):
+            app.say("notice", level="info", text="x" * 10_000)
+        async with asyncio.timeout(DEADLINE):
+            while app.readers:
+                await clock.advance(31)
+                await asyncio.sleep(0)
+        async with connected(path) as other:
+            other.write(PING)
+            assert "ok" in json.loads(await other.read())
+
+
+async def test_a_slow_reader_loses_deltas_and_is_told_how_many_but_no_event(tmp_path):
+    async with local_scene(tmp_path / "owner") as scene:
+        state = tmp_path / "state"
+        async with serving(state, scene.app), open_remote(state, SESSION) as remote:
+            await scene.app.start_run("count")
+            await scene.say("first")
+            [master] = (await scene.app.tree())["agents"]
+            piece = "a word and " * 2000
+            async with aclosing(remote.events()) as events:
+                while (await anext(events)).type != "message_completed":
+                    pass
+                live = scene.team.engine.journal.live_text("text_delta", master["id"])
+                for _ in range(3000):  # nobody reads meanwhile
+                    live.feed(piece)
+                    await asyncio.sleep(0)
+                await scene.say("last")
+                deltas, told = 0, ""
+                async for event in events:
+                    deltas += event.type == "text_delta"
+                    if event.type == "notice":
+                        told = event.data["text"]
+                    if event.data.get("text") == "last":
+                        break
+            lost = int(told.split()[0])
+            assert "live updates were not shown" in told
+            assert lost > 0
+            assert deltas + lost >= 3000
+
+
+async def test_a_subscriber_is_never_idle(tmp_path):
+    clock, app = FakeClock(autojump=False), ScriptedApp()
+    seen: list[Any] = []
+    await app.start_run("count")
+    async with asyncio.TaskGroup() as group:
+        async with serving(tmp_path, app, clock=clock), open_remote(tmp_path, SESSION) as remote:
+            reading = group.create_task(read_all(remote, seen))
+            await until(lambda: seen)
+            await clock.advance(3600)
+            app.say("notice", level="info", text="late")
+            await until(lambda: len(seen) == 2)
+        assert await reading is None
+
+
+async def test_a_reader_that_leaves_frees_its_place(tmp_path):
+    app = ScriptedApp()
+    await app.start_run("count")
+    async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
+        for _ in range(2 * MAX_CONNECTIONS):
+            async with aclosing(remote.events()) as events:
+                assert (await anext(events)).seq == 1
+            await until(lambda: app.readers == 0)
+
+
+async def test_one_reader_too_many_is_refused_by_name_and_the_others_stay(tmp_path):
+    app = ScriptedApp()
+    await app.start_run("count")
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(serving(tmp_path, app))
+        remote = await stack.enter_async_context(open_remote(tmp_path, SESSION))
+        readers = [
+            await stack.enter_async_context(aclosing(remote.events()))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        for reader in readers:
+            assert (await anext(reader)).seq == 1
+        for _ in range(20):
+            with pytest.raises(ControlError) as refused:
+                await remote.tree()
+            assert refused.value.code == "busy"
+        app.say("notice", level="info", text="here")
+        assert [(await anext(reader)).seq for reader in readers] == [2] * MAX_CONNECTIONS
+
+
+@pytest.mark.parametrize("spoken", [1, 3, None])
+async def test_an_older_or_newer_owner_is_refused_by_name(tmp_path, spoken):
+    async def ping(*_):
+        return {"session": SESSION, "pid": 1, "protocol": spoken}
+
+    async with serving(tmp_path, ping=Operation(ping, looks=True)):
+        with pytest.raises(ControlError, match=f"speaks version {spoken} of the") as refused:
+            async with open_remote(tmp_path, SESSION):
+                pass
+    assert refused.value.code == "other_version"
+
+
+async def test_half_a_line_and_what_is_no_event_are_refused_by_name(tmp_path):
+    async def strange(*_):
+        return values()
+
+    async def values():
+        yield {"seq": 1, "type": "never_heard_of", "session": "s", "run": None, "ts": 1.0}
+
+    app = ScriptedApp()
+    async with (
+        serving(tmp_path, app, subscribe=Operation(strange, {"after": ("x", lambda _: True)})),
+        open_remote(tmp_path, SESSION) as remote,
+    ):
+        seen: list[Any] = []
+        assert await read_all(remote, seen) == "bad_answer"
+    async with serving(tmp_path, app) as path, connected(path) as peer:
+        peer.write(keyed(path, "subscribe", after=0)[:-5])
+        peer.end()
+        assert await peer.read() == b""
+
+
+async def test_what_a_run_may_have_of_its_own_goes_over_and_the_rest_is_refused(tmp_path):
+    app = ScriptedApp()
+    async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
+        servers = {"find": McpServer(command="search", args=("-q",), env={"A": "b"})}
+        await remote.start_run("x", effort="high", mcp_servers=servers)
+        assert app.overrides == {"effort": "high", "mcp_servers": servers}
+        with pytest.raises(ConfigError, match="on_ask"):
+            await remote.start_run("x", on_ask="allow")
+        with pytest.raises(MessageRoutingError):
+            await remote.history("nobody")

@@ -1,0 +1,298 @@
+"""What a frontend sees and does on a real engine, beyond the contract of every application."""
+
+import asyncio
+import itertools
+import sqlite3
+from contextlib import aclosing, closing
+from typing import Any, cast
+
+import pytest
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.events import Event
+from prsm_core.domain.tools import McpServer
+from prsm_core.engine.door.completion import complete_word
+from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.local import LocalApp
+from prsm_core.engine.journal.views import TALK
+from prsm_core.errors import ConfigError, StoreError
+from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.store import SqliteStore
+from prsm_core.store.event_log import read_last
+from prsm_core.testing import MemoryStore
+from prsm_core.testing.store_contract import Steps
+from tests.engine.door.scenes import local_scene
+from tests.engine.harness import SESSION
+
+PIECE = "The next message begins with a few words, and goes on. "
+
+
+async def spawned(steps, store):
+    await store.commit(steps.run_started())
+    await store.commit(steps.spawn("master"))
+    return steps.agent("master")
+
+
+def event(kind, agent, **data):
+    return Event(type=kind, session="s1", run="r", ts=1.0, agent=agent, data=data)
+
+
+def said(agent, text):
+    return event("message_completed", agent, turn="t", role="assistant", text=text)
+
+
+def work_of_a_page(path, agent, *, before=None):
+    """Return how many steps of its machine SQLite takes for a page, in tens."""
+    steps = itertools.count()
+    with closing(sqlite3.connect(path)) as conn:
+        conn.set_progress_handler(lambda: next(steps) < 0, 10)
+        page = read_last(conn, "s1", agent, kinds=TALK, limit=200, before=before)
+    assert len(page) == 200
+    return next(steps)
+
+
+async def test_a_page_of_a_long_history_takes_no_longer_than_of_a_short_one(tmp_path):
+    work = {}
+    for length in (400, 20_000):
+        path = tmp_path / f"{length}.db"
+        async with await SqliteStore.open(path) as store:
+            agent = await spawned(Steps(), store)
+            for begin in range(0, length, 1000):
+                end = min(length, begin + 1000)
+                await store.append([said(agent, f"{number}") for number in range(begin, end)])
+            for _ in range(length // 400):  # what others say later costs nothing either
+                await store.append([said("another", "aside")] * 400)
+            page = await read_history(store, "s1", agent, "full", before=None, limit=200)
+            assert [entry["text"] for entry in page] == [
+                f"{number}" for number in range(length - 200, length)
+            ]
+            work[length] = work_of_a_page(path, agent)
+            assert work_of_a_page(path, agent, before=page[0]["seq"]) <= 1.2 * work[length]
+    assert work[20_000] <= 1.2 * work[400], work
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+async def test_pages_of_every_size_are_the_whole(tmp_path, kind):
+    async with (
+        await SqliteStore.open(tmp_path / "ledger.db") if kind == "file" else MemoryStore()
+    ) as store:
+        agent = await spawned(Steps(), store)
+        events = []
+        for number in range(7):
+            thinking = f"hm {number}" if number % 2 else None
+            fields = {"turn": "t", "role": "assistant", "text": f"{number}", "thinking": thinking}
+            events.append(event("message_completed", agent, **fields))
+            call = f"c{number % 3}"  # ids come again
+            begun = {"call": call, "tool": f"T{number}", "arguments": {}}
+            events.append(event("tool_call_started", agent, **begun))
+            events.append(event("notice", agent, level="info", text="x"))
+            events.append(event("tool_call_finished", agent, call=call, status="completed"))
+        await store.append(events)
+        whole = await read_history(store, "s1", agent, "full", before=None, limit=10_000)
+        tools = [entry["tool"] for entry in whole if entry["kind"] == "tool_result"]
+        assert tools == [f"T{number}" for number in range(7)]
+        for detail in ("full", "summary"):
+            all_of_it = await read_history(store, "s1", agent, detail, before=None, limit=10_000)
+            for limit in range(1, 9):
+                pages: list[Any] = []
+                before = None
+                while page := await read_history(
+                    store, "s1", agent, detail, before=before, limit=limit
+                ):
+                    assert len(page) <= max(limit, 2)
+                    pages, before = [*page, *pages], page[0]["seq"]
+                assert pages == all_of_it, (detail, limit)
+
+
+async def test_the_history_of_an_agent_of_an_earlier_run_is_read_from_the_ledger(opened):
+    async with opened() as first:
+
+        async def master(agent):
+            await agent.say("the first run says this")
+            await agent.complete()
+
+        await first.run(master=master)
+        store = await SqliteStore.open(first.ledger.path)
+        async with store:
+            before = [row.descriptor.name for row in await store.agents(SESSION)]
+    assert before == ["master"]
+    async with local_scene(first.workspace.parent) as scene:
+        entries = await scene.app.history("master")
+        assert "the first run says this" in [entry.get("text") for entry in entries]
+
+
+async def test_a_picture_has_what_a_turn_says_calls_and_has_not_read(tmp_path):
+    async with local_scene(tmp_path) as scene:
+        await scene.app.start_run("count", mode=PermissionMode.PLAN)
+        await scene.say("first")
+        await scene.begin_to_say(PIECE)
+        await scene.app.prompt_agent("master", "hurry")
+        await scene.ask("which?")
+        view = await scene.app.view()
+        [root] = view["tree"]["agents"]
+        assert (root["mode"], [prompt["text"] for prompt in root["prompts"]]) == ("plan", ["hurry"])
+        [tool] = root["open_tools"]
+        assert (tool["tool"], tool["since"] > 0) == ("ask_user", True)
+        [turn] = view["turns"]
+        assert (turn["agent"], turn["n"], turn["message"]) == (root["id"], 1, 2)
+        assert (turn["at"], turn["unwritten"]) == (len(turn["text"]), [])
+        assert turn["text"]
+        assert PIECE.startswith(turn["text"])
+        [request] = view["requests"]
+        assert (request["question"], request["name"]) == ("which?", "master")
+        await scene.app.kill("master")
+
+
+async def test_a_message_that_is_whole_but_not_committed_is_in_the_picture(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(), team.store, SESSION)
+        views = []
+
+        async def master(agent):
+            await agent.say("one")
+            journal = team.engine.journal
+            picture = team.store.picture
+
+            async def late(session):
+                """Say another message while the ledger is read."""
+                seen = await picture(session)
+                await agent.say("two")
+                await journal.flush()
+                return seen
+
+            team.store.picture = late
+            views.append(await app.view())
+            team.store.picture = picture
+            views.append(await app.view())
+            await agent.complete()
+
+        await team.run(master=master)
+        [[before], [after]] = [view["turns"] for view in views]
+        assert before["unwritten"] == [{"message": 2, "text": "two", "thinking": ""}]
+        assert (before["message"], after["message"], after["unwritten"]) == (3, 3, [])
+        async with aclosing(cast("Any", app.events(after=views[0]["seq"]))) as events:
+            assert (await anext(events)).data["text"] == "two"
+
+
+async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+
+        async def master(agent):
+            await agent.spawn(name="a")
+            await agent.hang()
+
+        async def a(agent):
+            await agent.hang()
+
+        team.provider.behaviours.update(master=master, a=a)
+        run = await app.start_run("x")
+        await team.seen("turn_started", "a")
+        ends = await asyncio.gather(app.interrupt_run(), app.interrupt_run())
+        assert ends[0] is True
+        assert (await run.result()).status == "interrupted"
+        [end] = team.ledger.events("run_finished")
+        assert end["status"] == "interrupted"
+        assert {team[name].state.value for name in ("master", "a")} == {"killed"}
+        team.provider.behaviours["master"] = lambda agent: agent.complete(agent.text)
+        again = await app.continue_run("go on")
+        result = await again.result()
+        assert (result.status, result.summary) == ("completed", "go on")
+
+
+async def test_a_run_that_ends_by_itself_meanwhile_keeps_its_end(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        asked = []
+
+        async def master(agent):
+            asked.append(team.engine.start_soon(app.interrupt_run(), name="interrupt"))
+            await agent.complete("done")
+
+        team.provider.behaviours["master"] = master
+        run = await app.start_run("x")
+        result = await run.result()
+        await asyncio.wait(asked)
+        assert result.status in {"completed", "interrupted"}
+        [end] = team.ledger.events("run_finished")
+        assert end["status"] == result.status
+
+
+async def test_a_run_without_a_master_can_be_interrupted(opened):
+    async with opened(engine={"max_agents_per_run": 1}) as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+
+        async def refuse(descriptor):
+            raise StoreError("no room for a row", code="unfit")
+
+        team.engine.manager.admit, admit = refuse, team.engine.manager.admit
+        run = await app.start_run("x")
+        with pytest.raises(StoreError, match="no room"):
+            await run.result()
+        assert await app.interrupt_run() is True
+        [end] = team.ledger.events("run_finished")
+        assert end["status"] == "interrupted"
+        team.engine.manager.admit = admit
+        again = await app.start_run("y")
+        assert (await again.result()).status == "completed"
+
+
+async def test_effort_and_servers_of_a_run_are_its_masters(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        server = McpServer(command="search")
+        run = await app.start_run("x", effort="high", mcp_servers={"find": server})
+        assert (await run.result()).status == "completed"
+        [request] = team.provider.requests["master"]
+        assert request.reasoning_effort == "high"
+        assert request.mcp_servers["find"] == server
+
+
+async def test_a_follow_up_in_another_mode_is_refused_rather_than_run_in_the_old_one(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        await (await app.start_run("x")).result()
+        await app.set_mode(PermissionMode.PLAN)
+        with pytest.raises(ConfigError) as refused:
+            await app.continue_run("more")
+        assert refused.value.code == "mode_differs"
+        run = await app.start_run("y")
+        await run.result()
+        again = await app.continue_run("more")
+        assert (await again.result()).status == "completed"
+
+
+async def test_two_frontends_come_and_go_and_leave_no_task(opened):
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        await (await app.start_run("x")).result()
+        follow = cast("Any", app.events)
+        before = asyncio.all_tasks()
+        for _ in range(100):
+            async with aclosing(follow()) as one, aclosing(follow()) as other:
+                assert (await anext(one)).seq == (await anext(other)).seq == 1
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() - before == set()
+
+
+async def test_a_word_becomes_paths_of_the_workspace_alone(tmp_path):
+    workspace = tmp_path / "w"
+    (workspace / "src").mkdir(parents=True)
+    (workspace / "src" / "main.py").write_text("")
+    (workspace / "setup.py").write_text("")
+    (workspace / ".hidden").write_text("")
+    (tmp_path / "secret.txt").write_text("")
+    (workspace / "out").symlink_to(tmp_path)
+
+    async def words(text):
+        return [row["text"] for row in await complete_word(text, str(workspace), ["w1", "w2"])]
+
+    assert await words("look at @s") == ["@src/", "@setup.py"]
+    assert await words("@src/m") == ["@src/main.py"]
+    assert await words("@.h") == ["@.hidden"]
+    assert await words("@") == ["@out/", "@src/", "@setup.py"]
+    for outside in ("@../s", "@out/s", "@/etc/pass", "@nowhere/x", "@src/../../s"):
+        assert await words(outside) == []
+    assert await words("tell w") == ["w1", "w2"]
+    assert await words("tell ") == await words("") == []

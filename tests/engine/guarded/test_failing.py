@@ -1,0 +1,210 @@
+"""Failing an agent never fails: whatever a turn raises, or says that cannot be kept, ends it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    ErrorKind,
+    Notice,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    UsageReported,
+)
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.errors import OrchestrationError
+from prsm_core.permissions import Redactor
+from tests.engine.harness import ScriptedSession
+
+pytestmark = pytest.mark.requirement("U8")
+
+
+class UnspeakableError(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+    __repr__ = __str__
+
+
+class Text(str):
+    """A text that is none where it is needed."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = encode = strip = __format__ = __str__  # type: ignore[assignment]
+
+
+class Nothing:
+    """Something that is no JSON, and says so loudly."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __eq__ = __hash__ = __str__  # type: ignore[assignment]
+
+
+WRONG: dict[str, Any] = {
+    "number": 5,
+    "none": None,
+    "bytes": b"\xff",
+    "object": Nothing(),
+    "list": [1, "x", object()],
+    "mapping": {1: {2: object()}, "x": b"y"},
+    "text": Text("text"),
+    "type": int,
+}
+GOOD: list[Any] = [
+    TextDelta("x"),
+    ThinkingDelta("x"),
+    AssistantMessage("x", "y"),
+    ToolCallStarted("v", "Bash", {"command": "ls"}),
+    ToolCallFinished("v", "completed", "ok"),
+    UsageReported(TokenUsage(total_tokens=1), 0.1),
+    Notice("info", "x"),
+    TurnEnded(StopReason.ERROR, AgentError(kind=ErrorKind.MODEL_ERROR, message="m")),
+]
+
+
+def spoiled():
+    """Yield each event with each of its fields of each wrong type."""
+    for event in GOOD:
+        for field in fields(event):
+            for word, value in WRONG.items():
+                changed = {f.name: getattr(event, f.name) for f in fields(event)}
+                changed[field.name] = value
+                yield pytest.param(
+                    type(event), changed, id=f"{type(event).__name__}-{field.name}-{word}"
+                )
+
+
+@pytest.mark.parametrize(("kind", "values"), list(spoiled()))
+async def test_an_event_with_any_field_of_a_wrong_type_ends_nothing_but_its_agent(
+    fast_team, kind, values
+):
+    async def master(agent):
+        await agent.spawn(name="odd")
+        [result] = await agent.collect()
+        assert isinstance(result["success"], bool)
+        await agent.complete("the others go on")
+
+    async def odd(agent):
+        await agent.tell(AssistantMessage("before"))
+        if kind is ToolCallFinished:
+            await agent.start_tool("v", command="ls")
+        await agent.tell(kind(**values))
+        await agent.say("after")
+        await agent.complete()
+
+    result = await fast_team.run("do it", master=master, odd=odd)
+    assert (result.status, result.summary) == ("completed", "the others go on")
+    end = fast_team["odd"].result
+    assert end.success or end.error
+
+
+class Breaking(ScriptedSession):
+    """Runs a turn that raises something."""
+
+    raised: BaseException = UnspeakableError()
+
+    async def run_turn(self, context):
+        if self.request.name != "odd":
+            async for event in super().run_turn(context):
+                yield event
+            return
+        yield AssistantMessage("half of it")
+        raise self.raised
+
+
+RAISED = {
+    "unspeakable": UnspeakableError(),
+    "exit": SystemExit(3),
+    "number": SystemExit("stop"),
+    "generator": GeneratorExit(),
+    "memory": MemoryError(),
+    "group": ExceptionGroup("many", [UnspeakableError(), ValueError("x")]),
+    "ours": OrchestrationError(Nothing()),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("error", list(RAISED.values()), ids=list(RAISED))
+async def test_whatever_a_turn_raises_is_its_agents_failure(fast_team, monkeypatch, error):
+    async def master(agent):
+        await agent.spawn(name="odd")
+        [result] = await agent.collect()
+        assert not result["success"]
+        await agent.complete("the others go on")
+
+    @asynccontextmanager
+    async def open_session(request, host):
+        session = Breaking(fast_team.provider, request, host)
+        session.raised = error
+        yield session
+
+    monkeypatch.setattr(fast_team.provider, "open_session", open_session)
+    result = await fast_team.run("do it", master=master)
+    assert (result.status, result.summary) == ("completed", "the others go on")
+    end = fast_team["odd"].result
+    assert type(error).__name__ in end.error or isinstance(error, OrchestrationError)
+    assert end.summary == "half of it"
+
+
+class Spoiled(Redactor):
+    """Redacts as it should until a word comes by."""
+
+    def finds(self, texts):
+        return super().finds(map(self.text, texts))
+
+    def text(self, text):
+        if "unkeepable" in text:
+            raise RecursionError("too deep")
+        return super().text(text)
+
+
+async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
+    fast_team, monkeypatch
+):
+    async def master(agent):
+        await agent.spawn(name="odd")
+        [result] = await agent.collect()
+        assert not result["success"]
+        await agent.complete("the others go on")
+
+    async def odd(agent):
+        await agent.say("unkeepable")
+        await agent.host.call_tool("task_complete", {"summary": "unkeepable"})
+
+    journal = fast_team.engine.journal
+    monkeypatch.setattr(journal, "redactor", Spoiled(()))
+    result = await fast_team.run("do it", master=master, odd=odd)
+    assert (result.status, result.summary) == ("completed", "the others go on")
+    assert fast_team["odd"].result.error
+    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
+
+
+@pytest.mark.parametrize("token", list(WRONG.values()), ids=list(WRONG))
+async def test_a_resume_token_that_is_no_text_is_none(fast_team, monkeypatch, token):
+    async def master(agent):
+        agent.session.resume_token = token
+        await agent.complete("done")
+
+    result = await fast_team.run("do it", master=master)
+    assert result.status == "completed", result
+    assert fast_team["master"].resume_token is None or type(fast_team["master"].resume_token) is str
+
+
+def test_step_ended_has_no_field_to_spoil():
+    assert fields(StepEnded) == ()

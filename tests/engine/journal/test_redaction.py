@@ -1,0 +1,168 @@
+"""What the ledger gets holds no secret, whatever kind of fact brings it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from prsm_core.domain import writes
+from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.projection import events_of, rows_of
+from prsm_core.domain.tools import McpServer
+from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    CallOpened,
+    Granted,
+    ModelSwitched,
+    RequestOpened,
+    RequestResolved,
+    ResultClaimed,
+    RunFinished,
+    RunStarted,
+    ThreadKept,
+    Told,
+)
+from prsm_core.engine.journal.redaction import WRITTEN, may_hold_secret, without_secrets
+from prsm_core.permissions import Redactor
+from prsm_core.testing.steps import KILLED, PENDING, Steps
+
+if TYPE_CHECKING:
+    from prsm_core.domain.steps import Write
+
+SECRET = "hunter2-" * 2
+REDACTOR = Redactor([SECRET])
+SAID = f"it is {SECRET}!"
+
+TEAM = Steps()
+TURN = TEAM.turn("w1")
+MESSAGE = AgentMessage(id="m1", role="assistant", content=SAID, sequence=1, created_at=0)
+ERROR = AgentError(kind=ErrorKind.UNKNOWN, message=SAID)
+RESULT = AgentResult(
+    agent_id="a",
+    success=True,
+    summary=SAID,
+    artifacts=(SAID,),
+    error=SAID,
+    evidence_gaps=(SAID,),
+    evidence_by=(SAID,),
+)
+SERVER = McpServer(command="x", args=(SAID,), env={"K": SECRET}, headers={"K": SECRET})
+CALL = TEAM.call("c1", tool_name=SECRET, params={SECRET: [{"b": SAID}]}, result=SAID, error=SAID)
+SENT = TEAM.message("w1", "w2", MessageType.ANSWER, payload={"text": SAID})
+WRITES: dict[str, Write] = {
+    "spawned": AgentSpawned(
+        agent=TEAM.descriptor("w3", prompt=SAID, system_prompt=SAID, mcp_servers={"s": SERVER})
+    ),
+    "state": TEAM.change(PENDING, KILLED, reason=SAID),
+    "restarted": AgentRestarted(prompt=SAID),
+    "model": ModelSwitched(provider=SECRET, model=SECRET),
+    "thread": ThreadKept(thread=SECRET),
+    "call": CallOpened(turn_id="t", call=CALL),
+    "answer": TEAM.answer(TURN, "c1", result=SAID),
+    "message": TEAM.sent(SENT)[0],
+    "turn": TEAM.close(
+        TURN, result=TEAM.result(messages=(MESSAGE,), tool_calls=(CALL,), error=ERROR)
+    ),
+    "ended": AgentEnded(result=RESULT),
+    "claimed": ResultClaimed(result=RESULT),
+    "request": RequestOpened(request=TEAM.request("w1", payload={"tool": SECRET, "command": SAID})),
+    "resolved": RequestResolved(
+        request_id="r", kind="question", answer={"text": SAID}, by="user", via=SAID
+    ),
+    "granted": Granted(grant={"command": SAID}),
+    "started": RunStarted(task=SAID, workspace=f"/{SECRET}"),
+    "finished": RunFinished(status="failed", summary=SAID, error=SAID, used={"evidence": SAID}),
+    "told": Told(kind="notice", data={"level": "info", "text": SAID}),
+}
+each_write = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+
+
+@pytest.mark.requirement("U19")
+@each_write
+def test_no_text_of_a_write_holds_a_secret(write):
+    assert SECRET in repr(write)
+    (clean,) = without_secrets((write,), REDACTOR)
+    assert SECRET not in repr(clean)
+    step = TEAM.step("w1", clean)
+    assert SECRET not in repr([rows_of(step), events_of(step, 0)])
+    assert type(clean) is type(write)
+
+
+@each_write
+def test_a_write_without_secrets_stays_as_it_is(write):
+    (kept,) = without_secrets((write,), Redactor(()))
+    assert kept is write
+
+
+def test_every_write_that_holds_text_is_tried():
+    kinds: set[Any] = {kind for kind in vars(writes).values() if isinstance(kind, type)}
+    assert {type(write) for write in WRITES.values()} == {kind for kind in kinds if kind.texts}
+
+
+@pytest.mark.parametrize("record", WRITTEN, ids=lambda record: record.__name__)
+def test_the_fields_that_hold_text_exist(record):
+    assert set(WRITTEN[record]) <= {field.name for field in dataclasses.fields(record)}
+
+
+def test_a_field_out_of_which_no_secret_can_be_taken_is_not_kept():
+    class Broken(Redactor):
+        def value(self, value):
+            if isinstance(value, str) and "bad" in value:
+                raise ValueError("no")
+            return super().value(value)
+
+    told = Told(kind="notice", data={"level": SAID, "text": "bad"})
+    (clean,) = without_secrets((told,), Broken([SECRET]))
+    assert clean.data["text"].startswith("[left out")
+    assert SECRET not in clean.data["level"]
+
+
+KEYS = (
+    *(SECRET, "multi\nline\nsecret", "736b2d616263", "sk-" + "a1" * 10, "ghp_" + "a1" * 10),
+    *("AKIA" + "A1" * 8, "xoxb-123456789012", "AC" + "0a" * 16 + " " + "1b" * 16),
+    *("https://u:pass1234@host/", "Bearer abcdefghijklmnop1234", "x-api-key: abcdefgh12345"),
+    *("password=abc123def456ghi", "Authorization: Basic abcdef123456", "M" + "a" * 24),
+    *("-----BEGIN RSA PRIVATE KEY-----\nabc", "hooks.slack.com/services/abcdefgh12"),
+    *("MTA" + "a" * 21 + ".abcdef." + "a" * 27, "AccountKey=" + "a" * 44, "\\nsk-" + "b2" * 9),
+)
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(KEYS),
+        st.text(max_size=12),
+        st.tuples(st.text(max_size=4), st.sampled_from(KEYS), st.text(max_size=4)).map("".join),
+        st.tuples(st.sampled_from(KEYS), st.integers(1, 12)).map(lambda cut: cut[0][cut[1] :]),
+        st.tuples(st.sampled_from(KEYS), st.integers(1, 12)).map(lambda cut: cut[0][: cut[1]]),
+        st.text("0123456789abcdefABCDEFx\\%:,- \n", max_size=40),
+    ),
+    max_size=6,
+)
+KNOWN = Redactor([SECRET, "multi\nline\nsecret", "sk-abcdef", "ends with \n\0"])
+
+
+@pytest.mark.requirement("U19")
+@given(TEXTS)
+@example(["a", SECRET, "b"])
+@example(["Bearer ", "abcdefghijklmnop1234"])
+@example(["0", "736b2d616263646566", "0"])
+def test_whatever_would_be_redacted_is_found_in_the_text_of_the_whole(texts):
+    told = [Told(kind="notice", data={"level": "info", "text": text}) for text in texts]
+    if any(KNOWN.text(text) != text for text in texts):
+        assert may_hold_secret(told, KNOWN)
+    kept = [write.data["text"] for write in without_secrets(told, KNOWN)]
+    assert kept == [KNOWN.text(text) for text in texts]
+
+
+@pytest.mark.requirement("U19")
+def test_what_holds_itself_may_hold_a_secret(caplog):
+    loop: dict[str, Any] = {"a": [1]}
+    loop["a"].append(loop)
+    assert may_hold_secret([Told(kind="notice", data=loop)], REDACTOR)
+    assert "could not be searched" in caplog.text

@@ -1,0 +1,61 @@
+"""Kill -9 while acts are staged: an acknowledged step is there with all that came before it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from prsm_core.store import SqliteStore
+from prsm_core.testing.store_contract import read_events
+from tests.store.dumps import query
+
+WORKER = Path(__file__).with_name("crash_worker.py")
+ROUNDS = 5
+
+
+async def run_until_killed(path: Path, name: str, acknowledgements: int) -> int:
+    """Kill a worker soon after so many acknowledgements; return the last one."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(WORKER), str(path), name, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    lines: list[bytes] = []
+    try:
+        async with asyncio.timeout(60):
+            while len(lines) < acknowledgements:
+                line = await process.stdout.readline()
+                assert line, f"worker {name} ended by itself"
+                lines.append(line)
+    finally:
+        process.kill()
+        lines += (await process.stdout.read()).splitlines(keepends=True)
+        await process.wait()
+    return int([line for line in lines if line.endswith(b"\n")][-1])
+
+
+@pytest.mark.requirement("N18")
+async def test_what_is_durable_has_all_before_it_and_what_is_lost_is_the_end(tmp_path):
+    path, dice = tmp_path / "ledger.db", random.Random()
+    names = [f"w{number}" for number in range(ROUNDS)]
+    acknowledged = {
+        name: await run_until_killed(path, name, dice.randint(1, 150)) for name in names
+    }
+    async with await SqliteStore.open(path) as store:
+        events = await read_events(store, "s1")
+        rows = {row.descriptor.name: row for row in await store.agents("s1")}
+        for name, last in acknowledged.items():
+            own = [e for e in events if e.type == "notice" and e.agent == f"s1-{name}"]
+            numbers = [int(event.data["text"]) for event in own]
+            assert numbers == list(range(1, len(numbers) + 1)), "in order, none left out"
+            assert numbers[-1] >= last, "what was acknowledged is there"
+            moved = [
+                e for e in events if e.type == "agent_state_changed" and e.agent == own[0].agent
+            ]
+            assert rows[name].descriptor.state == moved[-1].data["to"], (
+                "rows are as the events tell"
+            )
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]

@@ -1,0 +1,74 @@
+"""Why a turn is ended before its own end, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.config.schema import Settings
+from prsm_core.domain.turns import ErrorKind, StepEnded, StopReason
+from prsm_core.engine.turns.stop import TurnStop
+from prsm_core.errors import AgentTimeoutError
+from prsm_core.interfaces.provider import ProviderSession
+from prsm_core.kit.background import Background
+from prsm_core.testing.fake_clock import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+
+
+class Interrupted(ProviderSession):
+    """A session that only takes note of its interruption."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Say one thing."""
+        yield StepEnded()
+
+    async def steer(self, text: str) -> bool:
+        """Take nothing."""
+        raise AssertionError(text)
+
+    async def interrupt(self) -> None:
+        """Take note of it."""
+        self.asked.set()
+
+
+async def never() -> None:
+    """What gives an agent up that does not let go."""
+    pytest.fail("its turn has ended")
+
+
+@pytest.mark.requirement("E38")
+@pytest.mark.parametrize(
+    ("which", "setting"),
+    [
+        ("reasoning", "agent_timeout_seconds"),
+        ("idle", "idle_timeout_seconds"),
+        ("tool", "tool_timeout_seconds"),
+    ],
+)
+async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(which, setting):
+    session = Interrupted()
+    failed: list[tuple[str, Exception]] = []
+    async with Background(lambda *error: failed.append(error), FakeClock()) as background:
+        stop = TurnStop(background, FakeClock(), session, "w1", never)
+        assert stop.end() is None
+        stop.expire(which)
+        await session.asked.wait()
+        stop.over()
+    assert isinstance(stop.expired, AgentTimeoutError)
+    assert stop.expired.hint == f"engine.{setting} allows more"
+    assert hasattr(Settings().engine, setting)
+    end = stop.end()
+    assert end is not None
+    assert end.error is not None
+    assert (end.stop_reason, end.error.kind) == (StopReason.TIMEOUT, ErrorKind.TIMEOUT)
+    assert end.error.message == stop.expired.message
+    assert not failed

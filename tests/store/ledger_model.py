@@ -1,0 +1,459 @@
+"""What a ledger means, written from its rules alone: the oracle of what stores do.
+
+It shares nothing with what stores apply: neither the projection nor the rows, guards and events of
+the writes, of which it reads the fields and the names only. A step is applied to a copy of the
+state, and the copy kept if nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.store.ledger_seen import CALL
+from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.domain.steps import Step, Write
+
+OF_RUN = {"AgentSpawned", "MessageSent", "RunStarted", "RunFinished", "Granted", "Told"}
+OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
+TO_THE_ENDED = {"task_result", "kill_signal"}
+
+FENCED = "FencedError fenced"
+BAD_CHANGE = "InvalidTransitionError invalid_transition"
+CONFLICT = "StoreError conflict"
+
+
+class Verdict(NamedTuple):
+    """What becomes of a step: refused for one of these reasons, or done, and what is told."""
+
+    refusals: frozenset[str] = frozenset()
+    events: tuple[Any, ...] = ()
+    is_repeated: bool = False
+
+
+class LedgerModel:
+    """The ledger of one session."""
+
+    def __init__(self, session: str = "s1") -> None:
+        self.session = session
+        self.state = State()
+        self.events: list[dict[str, Any]] = []
+        self._steps: dict[str, tuple[list[str], tuple[Any, ...]]] = {}
+
+    def commit(self, step: Step) -> Verdict:
+        """Apply a step, wholly or not at all."""
+        facts = list(dict.fromkeys(name for name in map(name_of, step.writes) if name != "Told"))
+        if step.step_id in self._steps:
+            first, events = self._steps[step.step_id]
+            if first != facts:
+                return Verdict(frozenset({"StoreError step_id_reused"}))
+            return Verdict(events=events, is_repeated=True)
+        act = _Act(deepcopy(self.state), step)
+        act.apply()
+        if act.wrong:
+            return Verdict(frozenset(act.wrong))
+        if act.closed_before is not None:
+            return Verdict(events=self._steps[act.closed_before][1], is_repeated=True)
+        self.state = act.state
+        events = tuple(
+            {**event, "seq": seq, "run": step.run_id, "session": step.session_id}
+            for seq, event in enumerate(act.told, len(self.events) + 1)
+        )
+        self.events += events
+        self._steps[step.step_id] = facts, events
+        return Verdict(events=events)
+
+    def look(self) -> dict[str, Any]:
+        """Return what a reader of the ledger sees, as `seen` reduces it."""
+        state = self.state
+        return {
+            "agents": [self._agent(id_, agent) for id_, agent in state.agents.items()],
+            "inbox": [
+                (letter.message.message_id, letter.target, letter.life)
+                for letter in state.letters.values()
+                if not letter.is_read and letter.life == state.agents[letter.target].life
+            ],
+            "requests": [one.request.request_id for one in state.requests.values() if one.is_open],
+            "events": self.events,
+            "calls": [
+                [_told_call(turn, call) for turn in agent.turns for call in _in_order(turn)]
+                for agent in state.agents.values()
+            ],
+            "session": (list(state.runs)[-1], list(state.runs.values())[-1], len(self.events))
+            if state.runs
+            else None,
+        }
+
+    def _agent(self, id_: str, agent: Agent) -> dict[str, Any]:
+        own = [event for event in self.events if event["agent"] == id_]
+        tools = [event["data"]["tool"] for event in own if event["type"] == "tool_call_started"]
+        closed = [turn for turn in agent.turns if turn.closed_by is not None]
+        return {
+            "name": agent.name,
+            "parent": agent.parent,
+            "model": (agent.provider, agent.model),
+            "prompt": agent.prompt,
+            "state": agent.state,
+            "life": agent.life,
+            "waiting_on": agent.waiting_on,
+            "result": agent.result,
+            "thread": agent.thread,
+            "next_turn": agent.next_turn,
+            "head": agent.head,
+            "started_at": agent.turns[0].started_at if agent.turns else None,
+            "ended_at": agent.ended_at,
+            "tokens": _sum(turn.tokens for turn in closed),
+            "cost": _sum(turn.cost for turn in closed),
+            "untold": sum(turn.cost is None for turn in closed),
+            "last_tool": tools[-1] if tools else None,
+            "last_event_at": own[-1]["ts"],
+        }
+
+
+class _Act:
+    """One step on its way: the state it would leave, what it tells, and what is wrong with it."""
+
+    def __init__(self, state: State, step: Step) -> None:
+        self.state = state
+        self.step = step
+        self.wrong: set[str] = set()
+        self.told: list[dict[str, Any]] = []
+        self.closed_before: str | None = None
+
+    def apply(self) -> None:
+        """Apply all writes, in order."""
+        names = [name_of(write) for write in self.step.writes]
+        if not self._may(names):
+            return
+        for write in self.step.writes:
+            getattr(self, name_of(write))(write)
+        if self.step.agent_id in self.state.agents:
+            if "AgentEnded" in names and not self.own.is_over:
+                self.wrong.add("StoreError not_ended")
+            if "AgentRestarted" in names and self.own.is_over:
+                self.wrong.add("StoreError not_restarted")
+
+    def _may(self, names: Sequence[str]) -> bool:
+        """Whether somebody may write this now: the run, or an agent in its present life."""
+        step = self.step
+        if step.agent_id is None:
+            if not OF_RUN.issuperset(names):
+                self.wrong.add("StoreError unknown_agent")
+        elif any(
+            name_of(write) == "AgentSpawned" and write.agent.agent_id == step.agent_id  # type: ignore[attr-defined]
+            for write in step.writes
+        ):
+            return True
+        elif step.agent_id not in self.state.agents:
+            self.wrong.add("StoreError unknown_agent")
+        else:
+            life = self.own.life + ("AgentRestarted" in names)
+            if step.incarnation < life:
+                self.wrong.add(FENCED)
+            elif step.incarnation > life:
+                self.wrong.add("StoreError bad_incarnation")
+            elif self.own.is_over and OF_THE_LIVING.intersection(names):
+                self.wrong.add(FENCED)
+        return not self.wrong
+
+    @property
+    def own(self) -> Agent:
+        """The agent whose step this is."""
+        return self.state.agents[str(self.step.agent_id)]
+
+    def tell(
+        self, kind: str, /, *, about: str | None = None, at: float | None = None, **data: Any
+    ) -> None:
+        """Note an event about an agent, the step's own if no other is named."""
+        agent, when = about or self.step.agent_id, self.step.at if at is None else at
+        self.told.append({"type": kind, "agent": agent, "ts": when, "data": data})
+
+    def RunStarted(self, write: Any) -> None:  # noqa: N802 - by the names of the writes
+        """Begin a run; the session keeps its first task."""
+        if self.step.run_id in self.state.runs:
+            self.wrong.add(CONFLICT)
+        self.state.runs[self.step.run_id] = "running"
+        self.state.task = self.state.task or write.task
+        self.tell("run_started", task=write.task, workspace=write.workspace)
+
+    def RunFinished(self, write: Any) -> None:  # noqa: N802
+        """End the run, once."""
+        if self.state.runs.get(self.step.run_id) != "running":
+            self.wrong.add("StoreError not_running")
+        self.state.runs[self.step.run_id] = write.status
+        said = {"status": write.status, "summary": write.summary, "error": write.error}
+        self.tell("run_finished", **said, **write.used)
+
+    def Told(self, write: Any) -> None:  # noqa: N802
+        """Tell what stands for itself."""
+        self.tell(write.kind, at=write.at, **write.data)
+
+    def AgentSpawned(self, write: Any) -> None:  # noqa: N802
+        """Let an agent be, under a parent that has not ended."""
+        new, agents = write.agent, self.state.agents
+        if new.agent_id in agents:
+            self.wrong.add(CONFLICT)
+        if new.parent_id is not None and new.parent_id not in agents:
+            self.wrong.add("StoreError unknown_agent")
+        elif new.parent_id is not None and agents[new.parent_id].is_over:
+            self.wrong.add(FENCED)
+        agents[new.agent_id] = Agent(
+            new.name, new.parent_id, new.provider, new.model, new.prompt, new.state.value
+        )
+        self.tell(
+            "agent_spawned",
+            about=new.agent_id,
+            name=new.name,
+            parent=new.parent_id,
+            role=new.role.value,
+            provider=new.provider,
+            model=new.model,
+            depth=new.depth,
+            prompt=new.prompt,
+        )
+
+    def StateChanged(self, write: Any) -> None:  # noqa: N802
+        """Go from the state there is to another one; only a restart leads out of an end."""
+        if write.source.value != self.own.state:
+            self.wrong.add(BAD_CHANGE)
+        is_restart = any(name_of(each) == "AgentRestarted" for each in self.step.writes)
+        leaves = self.own.is_over and write.target.value not in OVER
+        if leaves and not is_restart:
+            self.wrong.add(FENCED)
+        if write.target.value not in OVER:
+            self.own.ended_at = None
+        elif not self.own.is_over:
+            self.own.ended_at = self.step.at
+        self.own.state, self.own.waiting_on = write.target.value, write.waiting_on
+        data = {"from": write.source.value, "to": write.target.value, "reason": write.reason}
+        self.tell("agent_state_changed", **data)
+
+    def AgentEnded(self, write: Any) -> None:  # noqa: N802
+        """Keep the one result."""
+        self.own.result = write.result
+
+    ResultClaimed = AgentEnded
+
+    def AgentRestarted(self, write: Any) -> None:  # noqa: N802
+        """Begin the next life; one that was cut off hands its mail on."""
+        if not self.own.is_over:
+            for letter in self.state.letters.values():
+                is_unread = not letter.is_read and letter.life == self.own.life
+                if letter.target == self.step.agent_id and is_unread:
+                    letter.life = self.step.incarnation
+        self.own.life, self.own.result, self.own.waiting_on = self.step.incarnation, None, None
+        if write.prompt is not None:
+            self.own.prompt = write.prompt
+
+    def ModelSwitched(self, write: Any) -> None:  # noqa: N802
+        """Take another model, to which the old one's thread means nothing."""
+        self.own.provider, self.own.model, self.own.thread = write.provider, write.model, None
+
+    def ThreadKept(self, write: Any) -> None:  # noqa: N802
+        """Keep what resumes the agent at its vendor."""
+        self.own.thread = write.thread
+
+    def MessageSent(self, write: Any) -> None:  # noqa: N802
+        """Put a message where its target finds it; no later life of the target does."""
+        message, target = write.message, self.state.agents.get(write.message.target)
+        if target is None:
+            self.wrong.add("MessageRoutingError unknown_agent")
+        elif target.is_over and message.type.value not in TO_THE_ENDED:
+            self.wrong.add("MessageRoutingError agent_ended")
+        elif target.life != message.incarnation:
+            self.wrong.add("MessageRoutingError stale")
+        if message.message_id in self.state.letters:
+            self.wrong.add(CONFLICT)
+        letter = Letter(message, message.target, message.incarnation)
+        self.state.letters[message.message_id] = letter
+        self.tell(
+            "message_routed",
+            about=message.source,
+            **{"from": message.source},
+            to=message.target,
+            mid=message.message_id,
+            kind=message.type.value,
+            correlation_id=message.correlation_id,
+        )
+
+    def MessagesConsumed(self, write: Any) -> None:  # noqa: N802
+        """Read messages."""
+        self._read(write.messages)
+
+    def _read(self, ids: Iterable[str]) -> None:
+        """Read what was sent to this life of this agent and was not read before."""
+        for id_ in ids:
+            letter = self.state.letters.get(id_)
+            is_own = letter is not None and letter.target == self.step.agent_id
+            if letter is None or not is_own or letter.is_read or letter.life != self.own.life:
+                self.wrong.add("StoreError not_consumable")
+            else:
+                letter.is_read = True
+
+    def TurnOpened(self, write: Any) -> None:  # noqa: N802
+        """Open the agent's next turn."""
+        if write.number != self.own.next_turn:
+            self.wrong.add("StoreError turn_number")
+        if write.session_label != f"{self.step.session_id}/{self.own.name}":
+            self.wrong.add("StoreError unknown_session")
+        if write.parent_turn_id is not None and write.parent_turn_id not in self.state.turns:
+            self.wrong.add("StoreError unknown_turn")
+        started_at = write.started_at_ms / 1000
+        owner, number = str(self.step.agent_id), write.number
+        turn = Turn(write.turn_id, owner, number, write.parent_turn_id, started_at)
+        self.state.turns[turn.id] = turn
+        self.own.turns.append(turn)
+        self.own.next_turn = number + 1
+        self._read(write.consumed)
+        self.tell("turn_started", turn=turn.id, n=number)
+
+    def _turn(self, id_: str) -> Turn | None:
+        """Return a turn of the agent; one of others is none."""
+        turn = self.state.turns.get(id_)
+        if turn is None or turn.agent != self.step.agent_id:
+            self.wrong.add("StoreError unknown_turn")
+            return None
+        return turn
+
+    def CallOpened(self, write: Any) -> None:  # noqa: N802
+        """Open a call in a turn that runs."""
+        turn, call = self._turn(write.turn_id), write.call
+        if turn is None:
+            return
+        if turn.closed_by is not None:
+            self.wrong.add("StoreError turn_closed")
+        if call.id in turn.calls:
+            self.wrong.add(CONFLICT)
+        turn.calls[call.id] = _call(call, is_ours=True)
+        data = {"call": call.id, "tool": call.tool_name, "arguments": dict(call.params)}
+        self.tell("tool_call_started", orchestration=True, **data)
+
+    def CallClosed(self, write: Any) -> None:  # noqa: N802
+        """Keep the answer of a call, once; its turn may be over."""
+        turn = self._turn(write.turn_id)
+        call = None if turn is None else turn.calls.get(write.call_id)
+        if call is None or call.is_answered:
+            if turn is not None:
+                self.wrong.add("StoreError call_not_open")
+            return
+        has_failed = write.status == "failed"
+        call.status, call.result, call.is_answered = write.status, write.result, True
+        call.error = write.result if has_failed else None
+        self._read(write.consumed)
+        self.tell(
+            "tool_call_finished",
+            call=write.call_id,
+            status=write.status,
+            result=None if has_failed else write.result,
+            error=call.error,
+            duration_s=write.duration_s,
+            exit_code=write.exit_code,
+        )
+
+    def TurnClosed(self, write: Any) -> None:  # noqa: N802
+        """End a turn, once, with what it used and what it says of its calls."""
+        turn, result = self._turn(write.turn_id), write.result
+        if turn is None:
+            return
+        if turn.closed_by is not None:
+            self.closed_before = turn.closed_by
+            return
+        if len({message.id for message in result.messages}) < len(result.messages):
+            self.wrong.add(CONFLICT)
+        turn.closed_by, turn.status = self.step.step_id, _status(result)
+        turn.tokens, turn.cost = result.usage.total_tokens, result.cost_usd
+        for told in result.tool_calls:
+            there = turn.calls.get(told.id)
+            told_call = _call(told, is_ours=told.orchestration)
+            if there is None:
+                turn.calls[told.id] = told_call
+            else:  # what was stored before the agent saw it is the truth
+                there.sequence = told.sequence
+                if not there.is_answered:
+                    there.status, there.result = told_call.status, told_call.result
+                    there.error, there.is_answered = told_call.error, told_call.is_answered
+        self.own.head = turn.id
+        self.own.thread = self.own.thread if write.resume_token is None else write.resume_token
+        self.tell(
+            "turn_finished",
+            turn=turn.id,
+            stop_reason=result.stop_reason.value,
+            cost_usd=result.cost_usd,
+        )
+
+    def RequestOpened(self, write: Any) -> None:  # noqa: N802
+        """Have something wait for a person."""
+        request = write.request
+        if request.request_id in self.state.requests:
+            self.wrong.add(CONFLICT)
+        self.state.requests[request.request_id] = Request(request)
+        kinds = {"permission": "permission_requested", "question": "question_asked"}
+        self.tell(kinds[request.kind], at=request.opened_at, **request.payload)
+
+    def RequestResolved(self, write: Any) -> None:  # noqa: N802
+        """Answer it, once; the end of its agent comes too late for what was answered."""
+        request = self.state.requests.get(write.request_id)
+        is_end = any(name_of(each) == "AgentEnded" for each in self.step.writes)
+        if request is None:
+            self.wrong.add("StoreError unknown_request")
+        elif not request.is_open and not is_end:
+            self.wrong.add("StoreError already_resolved")
+        else:
+            request.is_open = False
+        data = {"request": write.request_id, "by": write.by, "via": write.via}
+        self.tell("permission_resolved", verdict=write.answer["verdict"], **data)
+
+    def Granted(self, write: Any) -> None:  # noqa: N802
+        """Keep what a person allows: no port of every store reads it."""
+
+
+def knows(kind: str) -> bool:
+    """Return whether the model says what a kind of write means."""
+    return hasattr(_Act, kind)
+
+
+def name_of(write: Write) -> str:
+    """Return the kind of a write; one with a mistake planted into it is of the kind it spoils."""
+    return next(
+        kind.__name__ for kind in type(write).__mro__ if kind.__module__.startswith("prsm_core.")
+    )
+
+
+def _call(call: Any, *, is_ours: bool) -> Call:
+    return Call(
+        id=call.id,
+        tool=call.tool_name,
+        arguments=dict(call.params),
+        status=call.status,
+        result=call.result,
+        error=call.error,
+        sequence=call.sequence,
+        is_ours=is_ours,
+        is_answered=call.completed_at is not None,
+    )
+
+
+def _told_call(turn: Turn, call: Call) -> dict[str, Any]:
+    told = {name: getattr(call, name) for name in CALL[:7]}
+    status = {"turn_no": turn.number, "turn_status": turn.status}
+    return {**told, "orchestration": call.is_ours, **status}
+
+
+def _in_order(turn: Turn) -> list[Call]:
+    return sorted(turn.calls.values(), key=lambda call: call.sequence)
+
+
+def _status(result: Any) -> str:
+    if result.stop_reason.value == "aborted":
+        return "aborted"
+    failed = result.error is not None or result.stop_reason.value in {"error", "timeout"}
+    return "failed" if failed else "completed"
+
+
+def _sum(parts: Iterable[Any]) -> Any:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

@@ -1,0 +1,402 @@
+"""Any step, legal or not, does to every store what the model of a ledger says it means.
+
+The stores share the projection of steps, so that they may be wrong alike: the model is made of the
+rules alone. That it finds mistakes is shown by some that are planted between it and the stores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec.structs import replace
+
+from prsm_core.domain import writes
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.rows import Update
+from prsm_core.domain.steps import Committed
+from prsm_core.domain.turns import AgentMessage, StopReason
+from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.writes import (
+    AgentRestarted,
+    CallClosed,
+    MessagesConsumed,
+    ModelSwitched,
+    RequestOpened,
+    RequestResolved,
+    ResultClaimed,
+    RunFinished,
+    StateChanged,
+    ThreadKept,
+    TurnOpened,
+)
+from prsm_core.errors import PrsmError
+from prsm_core.store import SqliteStore
+from prsm_core.testing.memory_store import MemoryStore
+from prsm_core.testing.steps import Steps
+from tests.store.ledger_model import LedgerModel, knows
+from tests.store.ledger_seen import look, seen, seen_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.steps import Step, Telling, Write
+    from prsm_core.interfaces.store import Store
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STATES = st.sampled_from(list(AgentState))
+ENDS = (AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED)
+MOSTLY = st.sampled_from([True] * 9 + [False])
+SWITCH = ModelSwitched(provider="other", model="second")
+KEEP = ThreadKept(thread="kept")
+
+
+class Ledgers(RuleBasedStateMachine):
+    """Steps are given to a memory store, to SQLite and to the model; all must say the same."""
+
+    planted: Callable[[Step, LedgerModel], Step] | None = None  # a mistake of the stores
+
+    @initialize()
+    def open(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.runner = asyncio.Runner()
+        self.steps, self.model = Steps(), LedgerModel()
+        self.stores: list[Store] = [MemoryStore()]
+        if self.planted is None:
+            self.stores.append(self.runner.run(SqliteStore.open(self.folder / "ledger.db")))
+        self.turns: list[tuple[str, TurnOpened]] = []
+        self.calls: list[tuple[str, TurnOpened, str]] = []
+        self.given: list[Step] = []
+        self.mail = [("nothing", "a")]
+        self.requests = ["nothing"]
+        self.commit(self.steps.run_started())
+        self.commit(self.steps.spawn("a"))
+        self.commit(self.steps.spawn("b", "a"))
+        self.commit(self.steps.spawn("c", "b"))
+
+    def commit(self, step: Step) -> bool:
+        """Commit to all; return whether the step was applied."""
+        self.given.append(step)
+        given = step if self.planted is None else self.planted(step, self.model)
+        verdict = self.model.commit(step)
+        for store in self.stores:
+            outcome = self.outcome(store, given)
+            if verdict.refusals:
+                assert outcome in verdict.refusals
+            else:
+                assert isinstance(outcome, Committed), outcome
+                told = tuple(seen_event(event) for event in outcome.events)
+                assert (outcome.duplicate, told) == (verdict.is_repeated, verdict.events)
+        return not verdict.refusals
+
+    def outcome(self, store: Store, step: Step) -> Any:
+        try:
+            return self.runner.run(store.commit(step))
+        except PrsmError as error:
+            return f"{type(error).__name__} {error.code}"
+
+    def likely(self, data, name: str) -> tuple[AgentState, int]:
+        """Return a state and an incarnation, most often those the agent has."""
+        agent = self.model.state.agents[self.steps.agent(name)]
+        if not data.draw(MOSTLY):
+            return data.draw(STATES), data.draw(st.integers(1, 3))
+        return AgentState(agent.state), agent.life
+
+    def write(self, data, name: str, *writes: Write) -> bool:
+        _, incarnation = self.likely(data, name)
+        told = replace(self.steps.told(), at=data.draw(st.sampled_from([None, 990.0])))
+        return self.commit(self.steps.step(name, *writes, told, incarnation=incarnation))
+
+    @rule(name=st.sampled_from(["a", "d", "e", "f"]), parent=st.sampled_from(["a", "b", None]))
+    def spawn(self, name, parent):
+        self.commit(self.steps.spawn(name, parent))
+
+    @rule(data=st.data(), name=NAMES, restarts=st.booleans())
+    def change(self, data, name, restarts):
+        state, incarnation = self.likely(data, name)
+        prompt = data.draw(st.sampled_from([None, "again"]))
+        anew = [AgentRestarted(prompt=prompt)] * restarts
+        change = self.steps.change(state, data.draw(STATES))
+        self.commit(self.steps.step(name, *anew, change, incarnation=incarnation + restarts))
+
+    @rule(data=st.data(), name=NAMES)
+    def finishing(self, data, name):
+        result = AgentResult(agent_id=name, success=True, summary="done")
+        self.write(data, name, ResultClaimed(result=result))
+
+    @rule(data=st.data(), source=NAMES, to=NAMES, kind=st.sampled_from(list(MessageType)))
+    def send(self, data, source, to, kind):
+        _, incarnation = self.likely(data, to)
+        message = self.steps.message(source, to, kind, incarnation=incarnation)
+        copies = 1 if data.draw(MOSTLY) else 2
+        if self.write(data, source, *self.steps.sent(*(message,) * copies)):
+            self.mail.append((message.message_id, to))
+
+    @rule(data=st.data(), name=NAMES)
+    def consume(self, data, name):
+        self.write(data, name, MessagesConsumed(messages=self.some_mail(data, name)))
+
+    def some_mail(self, data, name: str) -> tuple[str, ...]:
+        """Return ids of messages, most often one that the agent was sent."""
+        own = [message for message, target in self.mail if target == name]
+        known = own if own and data.draw(MOSTLY) else [message for message, _ in self.mail]
+        return tuple(data.draw(st.lists(st.sampled_from(known[-3:]), min_size=1, max_size=2)))
+
+    @rule(data=st.data(), name=NAMES)
+    def ask(self, data, name):
+        request = self.steps.request(name)
+        if self.write(data, name, RequestOpened(request=request)):
+            self.requests.append(request.request_id)
+
+    @rule(data=st.data(), name=NAMES)
+    def resolve(self, data, name):
+        wanted = data.draw(st.sampled_from(self.requests))
+        self.write(data, name, self.steps.resolved(wanted))
+
+    @rule(data=st.data(), name=NAMES)
+    def open_turn(self, data, name):
+        agent = self.model.state.agents[self.steps.agent(name)]
+        number = agent.next_turn + (not data.draw(MOSTLY))
+        parents = [None, *(turn.turn_id for _, turn in self.turns[-2:])]
+        label = f"s1/{name}" if data.draw(MOSTLY) else "s1/a"
+        parent = data.draw(st.sampled_from(parents))
+        mail = () if data.draw(MOSTLY) else self.some_mail(data, name)
+        turn = self.steps.turn(
+            name, number, parent_turn_id=parent, session_label=label, consumed=mail
+        )
+        if self.write(data, name, turn):
+            self.turns.append((name, turn))
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data())
+    def open_call(self, data):
+        name, turn = data.draw(st.sampled_from(self.turns[-3:]))
+        call = self.steps.call(f"c{len(self.calls) if data.draw(MOSTLY) else 1}")
+        _, incarnation = self.likely(data, name)
+        if self.commit(self.steps.open_call(turn, call, name, incarnation=incarnation)):
+            self.calls.append((name, turn, call.id))
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def close_call(self, data):
+        name, turn, call = data.draw(st.sampled_from(self.calls))
+        _, incarnation = self.likely(data, name)
+        mail = () if data.draw(MOSTLY) else self.some_mail(data, name)
+        step = self.steps.close_call(turn, call, name, consumed=mail)
+        self.commit(replace(step, incarnation=incarnation))
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data())
+    def close_turn(self, data):
+        name, turn = data.draw(st.sampled_from(self.turns[-3:]))
+        told = (
+            self.steps.call("c1", status="failed", error="cut", sequence=3, completed_at=1_000_400),
+            self.steps.call("c3", orchestration=False, started_at=1_000_300),
+        )
+        spoken = AgentMessage(
+            id=data.draw(st.sampled_from(["m2", "m0"])),
+            role="assistant",
+            content="more",
+            sequence=3,
+            created_at=1_000_200,
+        )
+        usual = self.steps.result()
+        result = replace(
+            usual,
+            messages=(*usual.messages, spoken),
+            tool_calls=told[: data.draw(st.integers(0, 2))],
+            stop_reason=data.draw(st.sampled_from(list(StopReason))),
+            cost_usd=data.draw(st.sampled_from([None, 0.5])),
+            usage=data.draw(st.sampled_from([usual.usage, TokenUsage()])),
+        )
+        _, incarnation = self.likely(data, name)
+        thread = data.draw(st.sampled_from([None, "thread"]))
+        fields = {"incarnation": incarnation, "result": result, "resume_token": thread}
+        self.commit(self.steps.close_turn(turn, name, **fields))
+
+    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP]))
+    def go_on(self, data, name, writes):
+        self.write(data, name, writes)
+
+    @rule(number=st.integers(1, 2), starts=st.booleans())
+    def run(self, number, starts):
+        run = f"run-{number}"
+        if starts:
+            self.commit(self.steps.run_started(run_id=run))
+        else:
+            used = {"duration_s": 1.0}
+            finished = RunFinished(status="completed", summary="done", used=used)
+            self.commit(self.steps.step(None, finished, run_id=run))
+
+    @rule(data=st.data(), name=NAMES, to=st.sampled_from([*ENDS, AgentState.RUNNING]))
+    def end(self, data, name, to):
+        state, incarnation = self.likely(data, name)
+        request = None if data.draw(MOSTLY) else data.draw(st.sampled_from(self.requests))
+        ends = [self.steps.resolved(request, by="agent_ended")] if request else []
+        self.commit(self.steps.end(name, *ends, source=state, target=to, incarnation=incarnation))
+
+    @rule(data=st.data())
+    def repeat(self, data):
+        self.commit(data.draw(st.sampled_from(self.given)))
+
+    def teardown(self):
+        try:
+            if hasattr(self, "stores"):
+                self.runner.run(self.check())
+        finally:
+            self.runner.close()
+            shutil.rmtree(self.folder)
+
+    async def check(self):
+        looks = [await look(store) for store in self.stores]
+        assert [seen(each) for each in looks] == [self.model.look()] * len(looks)
+        assert all(each == looks[0] for each in looks)  # in what the model leaves out, too
+        for store in self.stores:
+            await store.aclose()
+
+
+TestLedgers = Ledgers.TestCase
+TestLedgers.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize("kind", writes.__all__)
+def test_the_model_says_what_every_kind_of_write_means(kind):
+    assert knows(kind)
+    assert not knows(f"{kind}Not")
+
+
+class ReadTwice(MessagesConsumed, frozen=True, kw_only=True):
+    """It does not look whether a message was read."""
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        for row in super().rows(step):
+            yield without(row, "consumed_by")
+
+
+class AnsweredTwice(CallClosed, frozen=True, kw_only=True):
+    """It does not look whether a call was answered."""
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        for row in super().rows(step):
+            yield without(row, "completed_at")
+
+
+class OpenedByTheDead(TurnOpened, frozen=True, kw_only=True):
+    """An agent that has ended may open a turn."""
+
+    is_of_life = False
+
+
+class ChangedFromAnywhere(StateChanged, frozen=True, kw_only=True):
+    """It does not look at the state that is stored."""
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        fence = ledger.agent(str(step.agent_id))
+        if fence is not None:
+            super(ChangedFromAnywhere, replace(self, source=fence.state)).guard(step, ledger)
+
+
+class ToldTheWrongWay(StateChanged, frozen=True, kw_only=True):
+    """Its event has source and target in each other's place."""
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        return super(ToldTheWrongWay, replace(self, source=self.target, target=self.source)).events(
+            step
+        )
+
+
+class SameLife(AgentRestarted, frozen=True, kw_only=True):
+    """It keeps the result of the life before."""
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        first, *rest = super().rows(step)
+        assert isinstance(first, Update)
+        values = {name: value for name, value in first.values.items() if name != "result"}
+        return [replace(first, values=values), *rest]
+
+
+class AnsweredAgain(RequestResolved, frozen=True, kw_only=True):
+    """Its last answer counts, not the first."""
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        for row in super().rows(step):
+            yield without(row, "state")
+
+
+def without(row: Any, column: str) -> Any:
+    """Return a row that does not ask for a column."""
+    where = {name: value for name, value in row.where.items() if name != column}
+    return replace(row, where=where)
+
+
+def spoiled(kind: type[Write]) -> Callable[[Step, LedgerModel], Step]:
+    """Return what puts a wrong kind of write in the place of the right one."""
+
+    def plant(step: Step, _: LedgerModel) -> Step:
+        writes = tuple(
+            kind(**{name: getattr(write, name) for name in write.__struct_fields__})
+            if type(write) is kind.__base__
+            else write
+            for write in step.writes
+        )
+        return replace(step, writes=writes)
+
+    return plant
+
+
+def unfenced(step: Step, model: LedgerModel) -> Step:
+    """A store that takes each step for one of the present life."""
+    agent = model.state.agents.get(step.agent_id or "")
+    restarts = step.find(AgentRestarted) is not None
+    return step if agent is None else replace(step, incarnation=agent.life + restarts)
+
+
+def forgetful(step: Step, model: LedgerModel) -> Step:
+    """A store that does not know a step that it has applied."""
+    return replace(step, step_id=f"{step.step_id}:{len(model.events)}")
+
+
+MISTAKES = {
+    "a message is read twice": spoiled(ReadTwice),
+    "a call is answered twice": spoiled(AnsweredTwice),
+    "an ended agent opens a turn": spoiled(OpenedByTheDead),
+    "a state changes from anywhere": spoiled(ChangedFromAnywhere),
+    "an event is told the wrong way": spoiled(ToldTheWrongWay),
+    "a new life keeps the old result": spoiled(SameLife),
+    "a request is answered again": spoiled(AnsweredAgain),
+    "no life is fenced": unfenced,
+    "a step is applied twice": forgetful,
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_what_stores_apply_is_found(mistake):
+    class Mistaken(Ledgers):
+        planted = staticmethod(MISTAKES[mistake])
+
+    few = settings(
+        max_examples=300,
+        stateful_step_count=30,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Mistaken, settings=few)

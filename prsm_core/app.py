@@ -107,7 +107,7 @@ async def open_app(
         async with (
             OrchestrationEngine(config) as engine,
             aclosing(_door(engine, options, own, paths)) as app,
-            ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock),
+            ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
 

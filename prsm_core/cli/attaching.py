@@ -79,6 +79,9 @@ async def _attach(workspace: str, prefix: str | None) -> None:
         await Attached(Owner(client), store, info).run()
 
 
+KILLED = ": its process did, before the run was finished"
+
+
 class Owner:
     """The owner of the session, asked one thing at a time; once it has gone it takes no answer."""
 
@@ -153,6 +156,7 @@ class Attached:
         )
         self._liveness = Liveness(self._person.screen, SystemClock(), self._person.refresh)
         self._seen = 0  # the number of the last event
+        self._run_is_open = False
 
     async def run(self) -> None:
         """Show what happens until the session's owner has ended or the person leaves."""
@@ -169,14 +173,17 @@ class Attached:
                 await self._read()
         finally:
             self._person.close()
-        self._say("the session has ended" if is_over else "left; the run goes on")
+        self._say(self._end() if is_over else "left; the run goes on")
+
+    def _end(self) -> str:
+        return f"the session has ended{KILLED if self._run_is_open else ''}"
 
     async def _catch_up(self) -> None:
         """Learn what has happened; show what is still open, and how a run that is over ended."""
         asked: dict[str, Event] = {}
         end: Event | None = None
         async for event in self._store.events(self._info.session_id):
-            self._seen = event.seq or self._seen
+            self._note(event)
             self._person.learn(event)
             if event.type in _REQUESTS:
                 asked[event.data["request"]] = event
@@ -208,8 +215,13 @@ class Attached:
         """Show the events that have not been shown."""
         session = self._info.session_id
         async for event in self._store.events(session, self._seen, follow=follow):
-            self._seen = event.seq or self._seen
+            self._note(event)
             self._show(event)
+
+    def _note(self, event: Event) -> None:
+        self._seen = event.seq or self._seen
+        if event.type in {"run_started", "run_finished"}:
+            self._run_is_open = event.type == "run_started"
 
     def _show(self, event: Event) -> None:
         self._liveness.note(event)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.control.client import ControlClient
 
-GONE = frozenset({"no_answer", "no_owner"})  # codes of errors: the owner of a session has ended
+# Codes of errors: the owner of a session has ended, or is about to.
+GONE = frozenset({"no_answer", "no_owner", "closing"})
 
 
 async def kill_agent(workspace: str, session: str | None, agent: str) -> None:

@@ -144,11 +144,12 @@ class AppContract(ABC):
     async def test_a_run_that_is_interrupted_ends_so_and_another_may_begin(
         self, tmp_path: Path
     ) -> None:
-        """Interrupting twice is harmless."""
+        """Interrupting twice is harmless, also at once."""
         async with self.open_scene(tmp_path) as scene:
             assert await scene.app.interrupt_run() is False
             run = await _start(scene)
-            assert await scene.app.interrupt_run() is True
+            ends = await asyncio.gather(scene.app.interrupt_run(), scene.app.interrupt_run())
+            assert ends[0] is True
             result = await run.result()
             assert (result.status, result.exit_code) == ("interrupted", 130)
             assert await scene.app.interrupt_run() is False
@@ -160,7 +161,7 @@ class AppContract(ABC):
             assert (await again.result()).status == "completed"
 
     async def test_a_follow_up_goes_to_the_last_master(self, tmp_path: Path) -> None:
-        """It is a run of its own, and none while another is open."""
+        """It is a run of its own, and none while another is open; of two at once one begins."""
         async with self.open_scene(tmp_path) as scene:
             with pytest.raises(ConfigError) as none:
                 await scene.app.continue_run("more")
@@ -170,7 +171,13 @@ class AppContract(ABC):
                 await scene.app.continue_run("more")
             await scene.finish("counted")
             await run.result()
-            again = await scene.app.continue_run("more")
+            begun = await asyncio.gather(
+                scene.app.continue_run("more"),
+                scene.app.continue_run("more"),
+                return_exceptions=True,
+            )
+            [again] = [run for run in begun if not isinstance(run, BaseException)]
+            assert [type(run) for run in begun if run is not again] == [ConfigError]
             await scene.say("on it")
             await scene.finish("counted more")
             assert (await again.result()).status == "completed"
@@ -191,6 +198,24 @@ class AppContract(ABC):
             told = await scene.app.outcome(request["request"])
             assert told is not None
             assert (told["answer"]["text"], told["by"]) == ("this", "user")
+            await scene.finish("done")
+
+    async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
+        """The other is False, and `outcome` tells whose it was."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            await scene.ask("which?")
+            [asked] = await scene.app.requests()
+            taken = await asyncio.gather(
+                scene.app.answer(asked["request"], Answer(text="left"), via="left"),
+                scene.app.answer(asked["request"], Answer(text="right"), via="right"),
+            )
+            assert sorted(taken) == [False, True]
+            winner = "left" if taken[0] else "right"
+            told = await scene.app.outcome(asked["request"])
+            assert told is not None
+            assert told["answer"]["text"] == winner
+            assert told["via"].startswith(winner)
             await scene.finish("done")
 
     async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:

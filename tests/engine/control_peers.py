@@ -24,7 +24,7 @@ def idle_app(**operations) -> Any:
 
 
 @asynccontextmanager
-async def serving(state, app=None, *, session=SESSION, clock=None, **operations):
+async def serving(state, app=None, *, session=SESSION, clock=None, end=None, **operations):
     """Own a session and serve an application on its socket; yields the socket's path."""
     surprises = []
     with SessionLock.take(state, session, since=1.0) as lock:
@@ -35,6 +35,7 @@ async def serving(state, app=None, *, session=SESSION, clock=None, **operations)
                 start_soon=background.start,
                 clock=clock or SystemClock(),
                 operations={**OPERATIONS, **operations},
+                end=end,
             )
             async with server:
                 yield lock.owner.socket

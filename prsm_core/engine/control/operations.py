@@ -70,13 +70,15 @@ class Operation(Record, frozen=True):
     """What a request may ask for, and the arguments it must have, but for those in `optional`.
 
     One that `looks` changes nothing and tells nothing that agents may not know; all others are
-    for people. Where `run` gives an iterator, each of its values is sent when it comes.
+    for people. One that `acts` is refused once the session is being closed. Where `run` gives an
+    iterator, each of its values is sent when it comes.
     """
 
     run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
     args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
     optional: frozenset[str] = frozenset()
     looks: bool = False
+    acts: bool = False
 
     def check(self, name: str, args: Mapping[str, Any]) -> None:
         """Raise ControlError for arguments that do not fit."""
@@ -99,9 +101,9 @@ class Runs:
         """The operations that begin runs and tell how these end."""
         return {
             "start_run": Operation(
-                self._start, {"task": _TEXT, **_OVERRIDES}, frozenset(_OVERRIDES)
+                self._start, {"task": _TEXT, **_OVERRIDES}, frozenset(_OVERRIDES), acts=True
             ),
-            "continue_run": Operation(self._continue, {"task": _TEXT}),
+            "continue_run": Operation(self._continue, {"task": _TEXT}, acts=True),
             "result": Operation(self._result, {"run": _TEXT}),
         }
 
@@ -235,14 +237,17 @@ def _plain(name: str) -> Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]
 
 
 OPERATIONS: Mapping[str, Operation] = {
-    "kill": Operation(_kill, {"agent": _TEXT}),
-    "prompt": Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}),
-    "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}),
+    "kill": Operation(_kill, {"agent": _TEXT}, acts=True),
+    "prompt": Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}, acts=True),
+    "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}, acts=True),
     "resolve_permission": Operation(
-        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA
+        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA, acts=True
     ),
     "answer": Operation(
-        _answer, {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT}, _VIA
+        _answer,
+        {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT},
+        _VIA,
+        acts=True,
     ),
     "outcome": Operation(_plain("outcome"), {"request": _TEXT}, looks=True),
     "tree": Operation(_plain("tree"), looks=True),
@@ -250,8 +255,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "attend": Operation(_plain("attend")),
     "options": Operation(_options),
     "subscribe": Operation(_subscribe, {"after": _WHOLE}),
-    "interrupt_run": Operation(_plain("interrupt_run")),
-    "set_mode": Operation(_set_mode, {"mode": _TEXT}),
+    "interrupt_run": Operation(_plain("interrupt_run"), acts=True),
+    "set_mode": Operation(_set_mode, {"mode": _TEXT}, acts=True),
     "view": Operation(_plain("view")),
     "history": Operation(
         _history, {"agent": _TEXT, "detail": _TEXT, "before": _MAYBE_WHOLE, "limit": _WHOLE}
@@ -261,7 +266,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "models": Operation(_plain("models")),
     "budget": Operation(_plain("budget")),
     "complete": Operation(_plain("complete"), {"text": _TEXT}),
-    "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}),
+    "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),
     "changes": Operation(_plain("changes")),
     "snapshots": Operation(_plain("snapshots")),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),

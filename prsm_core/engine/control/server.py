@@ -57,7 +57,10 @@ class StartSoon(Protocol):
 
 
 class ControlServer:
-    """Serves an application from entering to leaving; what was asked by then is answered."""
+    """Serves an application from entering to leaving; what was asked by then is answered.
+
+    What runs is ended on leaving, while those who follow it are still there to be told.
+    """
 
     def __init__(
         self,
@@ -67,8 +70,12 @@ class ControlServer:
         start_soon: StartSoon,
         clock: Clock,
         operations: Mapping[str, Operation] = OPERATIONS,
+        end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """Serve `app` to the peers of the session's `lock`; `end` ends its run."""
         self._lock = lock
+        self._end = end
+        self._is_closing = False
         self._start_soon = start_soon
         self._clock = clock
         ping = Operation(self._ping, looks=True)
@@ -90,8 +97,23 @@ class ControlServer:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        self._is_closing = True
         if self._server is not None:
             self._server.close()
+        try:
+            await first_of(self._clock, CLOSING_SECONDS, self._until_answered)
+            if self._end is not None:
+                await self._end()
+        finally:
+            await self._close()
+
+    async def _until_answered(self) -> None:
+        """Wait until all requests that were there are answered: what runs may end then."""
+        for connection in tuple(self._connections):
+            await connection.at_rest.wait()
+
+    async def _close(self) -> None:
+        """Tell who follows how it ended, and end all connections."""
         last = await self._last_event()
         tasks = {connection.close(last) for connection in self._connections} | self._refused
         if tasks:
@@ -163,6 +185,8 @@ class ControlServer:
             operation.check(request.op, request.args)
             if not operation.looks:
                 self._check_person(peer, request)
+            if operation.acts:
+                self._check_open()
             args = request.args
             if "via" in operation.args:
                 args = {**args, "via": _place_of(peer, args.get("via", ""))}
@@ -185,6 +209,15 @@ class ControlServer:
             hint="agents may look: a person does this in a terminal that no agent has opened",
             code="not_a_person",
         )
+
+    def _check_open(self) -> None:
+        """Raise ControlError once the session is being closed."""
+        if self._is_closing:
+            raise ControlError(
+                f"session {self._lock.session} is being closed",
+                hint="`prsm run --session` opens it again once its process has ended",
+                code="closing",
+            )
 
     def _operation(self, name: str) -> Operation:
         operation = self._operations.get(name)
@@ -212,20 +245,27 @@ class _Connection:
     ) -> None:
         self.task: asyncio.Task[None] | None = None
         self.streamed: Streamed | None = None  # what is being sent, value by value
+        self.at_rest = asyncio.Event()  # set while no request waits for its one answer
+        self.at_rest.set()
         self._reader = reader
         self._writer = writer
         self._clock = clock
         self._peer = peer
         self._answer = answer
-        self._idle = True
         self._closing = False
 
     async def serve(self) -> None:
+        try:
+            await self._serve()
+        finally:
+            self.at_rest.set()
+
+    async def _serve(self) -> None:
         while not self._closing:
             request = await self._read()
             if request is None:
                 return
-            self._idle = False
+            self.at_rest.clear()
             if isinstance(request, ControlError):
                 self._closing = True  # where the next request begins is not known
                 answer: bytes | Streamed = encode_error(request)
@@ -233,11 +273,12 @@ class _Connection:
                 answer = await self._answer(request, self._peer)
             if isinstance(answer, Streamed):  # the connection is for it alone from now on
                 self.streamed = answer
+                self.at_rest.set()
                 await answer.send(self._reader, self._writer, self._clock, IDLE_SECONDS)
                 return
             if not await self._write(answer):
                 return
-            self._idle = True
+            self.at_rest.set()
 
     def close(self, last: int) -> asyncio.Task[None]:
         """End the connection, once the request it works on is answered; return its task.
@@ -247,10 +288,10 @@ class _Connection:
         if self.task is None:
             raise RuntimeError("the connection is not served")
         self._closing = True
-        if self._idle:
-            self.task.cancel()
-        elif self.streamed is not None:
+        if self.streamed is not None:
             self.streamed.finish(last)
+        elif self.at_rest.is_set():
+            self.task.cancel()
         return self.task
 
     def drop(self) -> None:

@@ -15,6 +15,7 @@ from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.errors import ConfigError, ControlError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
     from prsm_core.interfaces.store import SessionInfo, Store
+
+CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
 
 class _Run:
@@ -87,7 +90,7 @@ class LocalApp:
         self._store = store
         self._session = session
         self._state_dir = state_dir
-        self._tasks: list[asyncio.Task[None]] = []
+        self._runs: dict[asyncio.Task[None], _Run] = {}  # those that are being driven
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
@@ -150,8 +153,9 @@ class LocalApp:
         self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
     ) -> RunHandle:
         run = _Run(self._session)
-        self._tasks = [task for task in self._tasks if not task.done()]
-        self._tasks.append(self._engine.start_soon(self._drive(run, begin), name="run"))
+        task = self._engine.start_soon(self._drive(run, begin), name="run")
+        self._runs[task] = run
+        task.add_done_callback(self._runs.pop)
         await run.started
         return run
 
@@ -321,11 +325,15 @@ class LocalApp:
         raise not_built("say why a line was changed")
 
     async def aclose(self) -> None:
-        """Let go of the runs; the engine's shutdown ends them."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        """Shut the engine down; who waits for the result of a run that has begun is given it."""
+        for task, run in self._runs.items():
+            if not run.started.done():
+                task.cancel()
+        await self._engine.shutdown()
+        if driven := set(self._runs):
+            await first_of(self._engine.clock, CLOSING_SECONDS, lambda: asyncio.wait(driven))
+            for task in driven:
+                task.cancel()
 
 
 def _session_rows(found: Sequence[SessionInfo], state_dir: Path | None) -> list[Mapping[str, Any]]:

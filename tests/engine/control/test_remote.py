@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from prsm_core.domain.tools import McpServer
+from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.server import MAX_CONNECTIONS, Operation
 from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
@@ -73,6 +74,60 @@ async def test_a_session_that_is_closed_tells_its_readers_all_up_to_its_last_eve
     assert [event.seq for event in seen] == list(range(1, 3003))
     assert seen[-1].type == "run_finished"
     assert app.readers == 0
+
+
+@pytest.mark.requirement("D3")
+async def test_readers_are_told_how_a_run_ended_that_its_owner_was_told_to_end(tmp_path):
+    async with local_scene(tmp_path / "owner") as scene:
+        seen: list[list[Any]] = [[], []]
+        async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
+            state = tmp_path / "state"
+            async with (
+                serving(state, scene.app, end=scene.app.aclose),
+                open_remote(state, SESSION) as remote,
+            ):
+                run = await remote.start_run("count")
+                await scene.say("one")
+                readers = [group.create_task(read_all(remote, each)) for each in seen]
+                result = group.create_task(run.result())
+                await until(lambda: all(seen))
+            assert [await reader for reader in readers] == [None, None]
+        for each in seen:
+            last = [event for event in each if event.seq is not None][-1]
+            assert (last.type, last.data["status"]) == ("run_finished", "interrupted")
+        assert ((await result).status, (await result).exit_code) == ("interrupted", 130)
+
+
+async def test_what_acts_is_refused_while_a_session_is_closed_and_looking_is_not(tmp_path):
+    app, ending, ended = ScriptedApp(), asyncio.Event(), asyncio.Event()
+    await app.start_run("count")
+
+    async def end():
+        ending.set()
+        await ended.wait()
+
+    async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
+        owned, closed = asyncio.Event(), asyncio.Event()
+
+        async def own():
+            async with serving(tmp_path, app, end=end):
+                owned.set()
+                await closed.wait()
+
+        owning = group.create_task(own())
+        await owned.wait()
+        async with open_control(tmp_path, SESSION) as client:
+            await client.ping()
+            closed.set()
+            await ending.wait()
+            with pytest.raises(ControlError) as refused:
+                await client.kill("m")
+            assert refused.value.code == "closing"
+            await client.attend()
+            assert (await client.tree())["session"]
+            ended.set()
+            await owning
+    assert (app.killed, app.attended) == ([], 1)
 
 
 async def test_a_run_whose_session_is_closed_before_its_end_is_told_so(tmp_path):

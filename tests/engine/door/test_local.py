@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import sqlite3
+import threading
 from contextlib import aclosing, closing
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.tools import McpServer
+from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.local import LocalApp
@@ -21,6 +24,8 @@ from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
 from prsm_core.testing import MemoryStore
 from prsm_core.testing.store_contract import Steps
+from tests.engine import control_peers
+from tests.engine.control_peers import serving
 from tests.engine.door.scenes import local_scene
 from tests.engine.harness import SESSION
 
@@ -262,18 +267,66 @@ async def test_a_follow_up_in_another_mode_is_refused_rather_than_run_in_the_old
         assert (await again.result()).status == "completed"
 
 
-async def test_two_frontends_come_and_go_and_leave_no_task(opened):
+def held(team):
+    """Return what readers of a session hold: tasks, files, places at the feed and the store."""
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    return (
+        len(asyncio.all_tasks()),
+        files,
+        len(team.engine.feed._readers),
+        len(threading.enumerate()),
+    )
+
+
+async def settled(team):
+    """Return what is held once what was left has had its time to go."""
+    before, now = None, held(team)
+    while before != now:
+        for _ in range(200):
+            await asyncio.sleep(0)
+        before, now = now, held(team)
+    return now
+
+
+def no_more_is_held(now, before):
+    return all(held <= earlier for held, earlier in zip(now, before, strict=True))
+
+
+async def come_and_go(app, rounds):
+    """Look at a session and follow it as two frontends at a time."""
+    follow = cast("Any", app.events)
+    for _ in range(rounds):
+        seen = (await app.view())["seq"]
+        async with aclosing(follow()) as one, aclosing(follow(after=seen - 1)) as other:
+            assert ((await anext(one)).seq, (await anext(other)).seq) == (1, seen)
+
+
+@pytest.mark.requirement("D3")
+async def test_two_frontends_come_and_go_a_thousand_times_and_leave_nothing(opened):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
         await (await app.start_run("x")).result()
-        follow = cast("Any", app.events)
-        before = asyncio.all_tasks()
-        for _ in range(100):
-            async with aclosing(follow()) as one, aclosing(follow()) as other:
-                assert (await anext(one)).seq == (await anext(other)).seq == 1
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert asyncio.all_tasks() - before == set()
+        await come_and_go(app, 2)  # what is opened once stays
+        before = await settled(team)
+        await come_and_go(app, 1000)
+        assert no_more_is_held(await settled(team), before)
+
+
+async def test_frontends_at_the_socket_come_and_go_a_thousand_times_and_leave_nothing(tmp_path):
+    async with local_scene(tmp_path / "owner") as scene:
+        state = tmp_path / "state"
+        async with serving(state, scene.app):
+            await scene.app.start_run("x")
+            await scene.say("here")
+            before = await settled(scene.team)
+            for _ in range(500):  # of two each
+                async with (
+                    open_remote(state, control_peers.SESSION) as one,
+                    aclosing(one.events()) as left,
+                    aclosing(one.events()) as right,
+                ):
+                    assert (await anext(left)).seq == (await anext(right)).seq == 1
+            assert no_more_is_held(await settled(scene.team), before)
 
 
 async def test_a_word_becomes_paths_of_the_workspace_alone(tmp_path):

@@ -44,6 +44,7 @@ def place(tmp_path):
     (tmp_path / ".gitconfig").write_text("[core]\n\tpager = cat\n")
     git(tmp_path, work, "init -q -b main")
     (work / "a.txt").write_text("hello\n")
+    (work / "same.txt").write_text("stays\n")
     git(tmp_path, work, "add .", "commit -q -m first")
     (work / "a.txt").write_text("hello, world\n")
     return tmp_path
@@ -77,6 +78,10 @@ def run(command, place, cwd, *, terminal=False, env=None):
     note = place / "ran"
     note.unlink(missing_ok=True)
     (place / "work/a.txt").touch()
+    # Same text, another time: git writes that down, and a hook of the index runs. Whether it does
+    # for a changed file depends on how soon after the commit the change came.
+    unchanged = place / "work/same.txt"
+    os.utime(unchanged, (0, unchanged.stat().st_mtime + 1))
     argv = ["bash", "--noprofile", "--norc", "-c", command]
     if terminal:
         argv = ["script", "-qec", command, "/dev/null"]

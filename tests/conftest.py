@@ -9,6 +9,8 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.person import empty_home  # noqa: F401 - of every live test
+
 # Time limits per example fail on a busy machine and find no error of ours.
 settings.register_profile("prsm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prsm")

@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.live.install_cli import CODEX, GEMINI
+from tests.person import room
 
 DEADLINE_S = 60
 
@@ -139,7 +139,7 @@ def gemini() -> str:
 @pytest.fixture
 def bare_prsm():
     """Return a `prsm` with a home outside the temp directory, where Codex' sandbox works."""
-    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    home = room()
     runner = Prsm(home)
     try:
         yield runner

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from prsm_core.cli.launch import Launch
 from prsm_core.cli.setup import load_setup
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.testing.model_server import ModelServer
+from tests.person import room
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("E23")]
 
@@ -82,7 +82,7 @@ SECTIONS = {  # by the variable that names the program, and its further argument
 @pytest.fixture
 def workspace(monkeypatch):
     """A workspace outside the temp directory, where the sandbox of Codex works."""
-    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    home = room()
     folder = home / "workspace"
     folder.mkdir(parents=True)
     (folder / "kept").write_text("text\n")

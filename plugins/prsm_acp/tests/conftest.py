@@ -14,6 +14,7 @@ from plugins.prsm_acp.tests.fake_manifest import FAKE, MANIFEST, FakeProvider
 from prsm_core.testing.doubles import open_services
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.provider_scene import Scene, Stage
+from tests.person import empty_home  # noqa: F401 - of every live test
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from prsm_acp.provider import AcpProvider, manifest_of
 from prsm_core.testing.doubles import open_services
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.provider_scene import Scene, Stage, call
+from tests.person import room
 
 BASE_URL = "(the model server's)"
 KEY = "secret-loopback-key"
@@ -51,7 +51,7 @@ def build(settings, services):
 @contextmanager
 def private_home():
     """Yield a folder that is no temporary one: agents treat those in ways of their own."""
-    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    home = room()
     home.mkdir(parents=True)
     try:
         yield home

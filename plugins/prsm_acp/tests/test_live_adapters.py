@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from prsm_acp.config import AcpConfig
@@ -25,6 +23,7 @@ from prsm_core.testing.doubles import (
 )
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.provider_scene import Scene, Stage, call, reason
+from tests.person import room
 
 pytestmark = pytest.mark.live
 
@@ -51,7 +50,7 @@ def agent(request):
 def scene(agent, tmp_path, monkeypatch):
     """Opens the real adapter with a home of its own; its model plays the steps."""
     monkeypatch.setenv("LOOPBACK_KEY", "secret-loopback-key")
-    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    home = room()
     home.mkdir(parents=True)
 
     @asynccontextmanager

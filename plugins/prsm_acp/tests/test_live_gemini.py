@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import uuid
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from prsm_acp.config import AcpConfig
@@ -33,6 +31,7 @@ from prsm_core.testing.doubles import (
 )
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.provider_scene import Scene, Stage, call, error, failure, reason
+from tests.person import room
 
 pytestmark = pytest.mark.live
 
@@ -44,7 +43,7 @@ COMMAND = "echo hi > made.txt && cat made.txt"
 def scene(gemini, tmp_path, monkeypatch):
     """Opens the real Gemini with a home of its own; its model plays the steps."""
     monkeypatch.setenv("LOOPBACK_KEY", "secret-loopback-key")
-    home = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    home = room()
     home.mkdir(parents=True)
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ import claude_agent_sdk
 import pytest
 
 from plugins.prsm_claude.tests.stage import KEY, Played, open_stage
+from tests.person import empty_home  # noqa: F401 - of every live test
 
 FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_claude.py"))]
 

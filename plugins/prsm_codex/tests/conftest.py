@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,6 +11,10 @@ import pytest
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.real_codex import KEY, Live, open_live
+from tests.person import (
+    empty_home,  # noqa: F401 - of every live test
+    room,
+)
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +29,7 @@ def binary() -> str:
 @pytest.fixture
 def state_dir():
     """A folder outside the temp directory, as the engine gives one."""
-    path = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    path = room()
     path.mkdir(parents=True)
     yield path
     shutil.rmtree(path, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import StopReason, ToolCallFinished
 from prsm_core.testing.doubles import RecordingHost, only, run_turn
+from tests.person import ROOM
 
 pytestmark = pytest.mark.live
 
@@ -28,7 +28,7 @@ async def done(text):
 @pytest.fixture
 def outside():
     """A file beyond the working folder and the temp directories."""
-    path = Path.home() / ".cache" / "prsm-tests" / "outside.txt"
+    path = ROOM / "outside.txt"
     path.unlink(missing_ok=True)
     yield path
     path.unlink(missing_ok=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.person import empty_home  # noqa: F401 - of every live test
+
 KEY = "secret-loopback-key"
 
 

@@ -41,6 +41,7 @@ MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
 STAT_SIZE = 4096
 START_TIME = 19  # field of /proc/PID/stat, counted from behind the name
 SWEEP_SECONDS = 2.0
+ASK_SECONDS = 0.25  # of the sweep: how long what is left may take to end by itself
 SWEEP_PAUSE = 0.005
 READ_SIZE = 2**16  # bytes of pids for one round of the sweep
 RLIMIT_LOCKS = 10
@@ -64,6 +65,7 @@ class Family:
         self._head = head
         self._grace = grace
         self._head_lives = True
+        self._is_killed = False
 
     def forward(self, signum: int, _frame: FrameType | None) -> None:
         """Pass a signal on to the program's group; after TERM the grace begins."""
@@ -78,6 +80,7 @@ class Family:
 
     def kill(self, _signum: int, _frame: FrameType | None) -> None:
         """Kill the program and its group; the sweep then takes the rest."""
+        self._is_killed = True
         if self._head_lives:
             _send(self._head, signal.SIGKILL)
             _send(-self._head, signal.SIGKILL)
@@ -93,11 +96,22 @@ class Family:
                 return code if code >= 0 else 128 - code
 
     def sweep(self) -> None:
-        """Kill what is left; orphans of the killed come to this process and are next."""
-        end = time.monotonic() + SWEEP_SECONDS
-        while time.monotonic() < end:
+        """End what is left; orphans of the ended come to this process and are next.
+
+        Each is asked by TERM before it is killed, unless the program itself was killed: what an
+        agent left behind may hold a lock of the person, as a shell does that is still reading
+        their start-up files, and a lock that nobody gives back stops every shell after it.
+        """
+        begin = time.monotonic()
+        asked: set[int] = set()
+        while (passed := time.monotonic() - begin) < SWEEP_SECONDS:
+            is_asking = passed < ASK_SECONDS and not self._is_killed
             for pid in _children():
-                _send(pid, signal.SIGKILL)
+                if not is_asking:
+                    _send(pid, signal.SIGKILL)
+                elif pid not in asked:
+                    asked.add(pid)
+                    _send(pid, signal.SIGTERM)
             if not _reap_ended():
                 return
             time.sleep(SWEEP_PAUSE)

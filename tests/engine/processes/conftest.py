@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import uuid
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +11,13 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.sandboxes import Shell
+from tests.person import room
 
 
 @pytest.fixture
 def outside_temp():
     """A folder that no temp folder hides."""
-    folder = Path.home() / ".cache" / "prsm-tests" / uuid.uuid4().hex
+    folder = room()
     folder.mkdir(parents=True)
     yield folder
     shutil.rmtree(folder)

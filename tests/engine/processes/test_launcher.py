@@ -250,6 +250,26 @@ async def test_killing_a_program_ends_the_daemon_it_left(launcher):
     await gone(pid)
 
 
+# A shell that its program leaves behind, and that holds a lock while it waits for a line.
+HOLDS_A_LOCK = (
+    "mkfifo go; (trap 'rm lock' EXIT; touch lock; echo held; read -r line <>go) & read -r line"
+)
+
+
+@pytest.mark.parametrize("how", ["ends", "is stopped"])
+async def test_what_a_program_leaves_behind_may_give_its_lock_back(launcher, tmp_path, how):
+    process = await launcher.start(["bash", "-c", HOLDS_A_LOCK], name="locker", cwd=tmp_path)
+    assert await first_line(process) == b"held"
+    assert (tmp_path / "lock").exists()
+    if how == "ends":
+        await process.write(b"end\n")
+    else:
+        await process.stop()
+    async with asyncio.timeout(DEADLINE):
+        await process.wait()
+    assert not (tmp_path / "lock").exists()
+
+
 async def test_fifty_grandchildren_end_with_their_program(launcher):
     program = "for i in $(seq 50); do sleep 4321 & echo $!; done; echo all; wait"
     process = await launcher.start(["bash", "-c", program], name="many")

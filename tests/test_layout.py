@@ -22,9 +22,10 @@ _RULER = re.compile(r"#\s*([-=*~_])\1{2,}|##{2,}")
 MAX_FILE, MEDIAN_FILE = 500, 150
 MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
 
-# The only modules that may start a process: the engine's own, and the shim it starts.
+# The only modules that may start a process: the engine's own, the shim it starts, and the one
+# that starts another owner of a session.
 _STARTERS = CORE / "engine" / "processes"
-STARTERS = (_STARTERS / "launcher.py", _STARTERS / "reaper_shim.py")
+STARTERS = tuple(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached"))
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")
 _OS_CALLS = ("fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "startfile", "system")
 

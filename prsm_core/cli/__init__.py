@@ -9,7 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.cli.launch import Launch
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -21,23 +23,28 @@ def main(args: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.write(f"prsm, version {__version__}\n")
         return 0
-    return _run_as_process(given) if args is None else _run(given)
+
+    def run(launch: Launch) -> object:
+        from prsm_core.cli.group import cli
+
+        return cli.main(given, prog_name="prsm", standalone_mode=False, obj=launch)
+
+    return run_as_process(run) if args is None else _run(run)
 
 
-def _run_as_process(args: list[str]) -> int:
-    """Run the command line where nothing but it is in the process."""
+def run_as_process(work: Callable[[Launch], object]) -> int:
+    """Do what nothing else is done beside in this process; return the exit code."""
     from prsm_core.loop.garbage import collect_no_more, collect_seldom
     from prsm_core.loop.leaving import see_out
 
     collect_seldom()
-    code = _run(args)
+    code = _run(work)
     see_out(code)
     collect_no_more()
     return code
 
 
-def _run(args: list[str]) -> int:
-    from prsm_core.cli.group import cli
+def _run(work: Callable[[Launch], object]) -> int:
     from prsm_core.cli.launch import Launch
     from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 
@@ -45,7 +52,7 @@ def _run(args: list[str]) -> int:
     _open_closed_streams()
     try:
         with noting_interrupts(raise_interrupt):
-            code = cli.main(args, prog_name="prsm", standalone_mode=False, obj=launch)
+            code = work(launch)
         if sys.stdout is not None:
             sys.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - boundary

@@ -8,12 +8,14 @@ import click
 
 from prsm_core.cli.options import workspace_option
 from prsm_core.cli.run_options import (
+    UNATTENDED_SECONDS,
     budget_tokens_option,
     budget_usd_option,
     finite,
     mode_option,
     on_ask_option,
     set_option,
+    unattended_option,
     without_plugin_option,
 )
 
@@ -48,16 +50,7 @@ business: PRSM decides only what the agents may do.
 @mode_option
 @click.option("--session", metavar="ID", help="Run in this session, not in a new one.")
 @on_ask_option
-@click.option(
-    "--unattended",
-    "unattended_s",
-    type=float,
-    callback=finite,
-    default=300,
-    show_default=True,
-    metavar="SECONDS",
-    help="Refuse a request after this time without an attached terminal.",
-)
+@unattended_option
 @click.option(
     "--patience",
     "patience_s",
@@ -76,4 +69,5 @@ def mcp(launch: Launch, /, **options: Any) -> int:
     """Run the command; its help is above."""
     from prsm_core.cli.leading import Lead, lead
 
+    options["unattended_s"] = options["unattended_s"] or UNATTENDED_SECONDS
     return lead(launch, Lead(**options))

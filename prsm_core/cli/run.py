@@ -9,6 +9,7 @@ import click
 
 from prsm_core.cli.options import text_argument, workspace_option
 from prsm_core.cli.run_options import (
+    UNATTENDED_SECONDS,
     budget_tokens_option,
     budget_usd_option,
     finite,
@@ -16,6 +17,7 @@ from prsm_core.cli.run_options import (
     on_ask_option,
     set_option,
     trust_option,
+    unattended_option,
     without_plugin_option,
 )
 
@@ -47,6 +49,9 @@ def _tell_start(task: str) -> None:
 @mode_option
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")
+@click.option(
+    "--detach", is_flag=True, help="Return once the run has begun, and print its session."
+)
 @click.option("--session", metavar="ID", help="Run in this session.")
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
 @on_ask_option
@@ -60,29 +65,53 @@ def _tell_start(task: str) -> None:
     metavar="SECONDS",
     help="End the run after this time.",
 )
+@unattended_option
 @budget_usd_option
 @budget_tokens_option
 @set_option
 @click.pass_obj
-def run(
-    launch: Launch, /, task: str, ui: str | None, as_json: bool, new: bool, **options: Any
-) -> int:
+def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> int:
     """Run TASK; "-" reads it from stdin.
+
+    With --detach a process of its own runs it to its end, whatever becomes of this terminal; what
+    its agents ask waits for `prsm attach` or `prsm answer`. Stdout gets the session, with --json
+    {"session", "run"}.
 
     Progress goes to stderr, the summary to stdout. Exits with 0 when the task is completed, 1
     when it failed, 2 for usage and configuration, 3 without a usable provider, 4 when it failed
     and something was refused because nobody could be asked, 130 when interrupted.
     """
-    if new and options["session"] is not None:
+    task, ui = _checked(as_json=as_json, detach=detach, **options)
+    if not as_json:
+        _tell_start(task)
+    request = {**options, "task": task, "ui": ui}
+    del request["new"]
+    if detach:
+        from prsm_core.cli.detaching import run_detached
+
+        request["unattended_s"] = options["unattended_s"] or UNATTENDED_SECONDS
+        return run_detached(launch, request, as_json=as_json)
+    from prsm_core.cli.running import Request, run_task
+
+    return run_task(launch, Request(**request))
+
+
+def _checked(
+    *, as_json: bool, detach: bool, ui: str | None, task: str, **options: Any
+) -> tuple[str, str | None]:
+    """Return the task and the frontend; raises UsageError for what does not go together."""
+    if options["new"] and options["session"] is not None:
         raise click.UsageError("--new and --session exclude each other")
+    if detach and ui is not None:
+        raise click.UsageError(
+            f"--detach and --ui {ui} exclude each other: `prsm attach --ui {ui}` shows it"
+        )
     if as_json and ui not in {None, "json"}:
         raise click.UsageError(f"--json and --ui {ui} exclude each other")
+    if options["unattended_s"] is not None and not detach:
+        raise click.UsageError("--unattended is for --detach")
     if task == "-":
         task = _read_stdin()
     if not task.strip():
         raise click.UsageError("the task is blank")
-    if not as_json:
-        _tell_start(task)
-    from prsm_core.cli.running import Request, run_task
-
-    return run_task(launch, Request(task=task, ui="json" if as_json else ui, **options))
+    return task, "json" if as_json and not detach else ui

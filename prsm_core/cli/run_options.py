@@ -26,6 +26,16 @@ on_ask_option = click.option(
     type=click.Choice(["deny", "allow"]),
     help="Answer requests so, and questions, without asking a person.",
 )
+UNATTENDED_SECONDS = 300.0
+unattended_option = click.option(
+    "--unattended",
+    "unattended_s",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Refuse a request after this time without an attached terminal, rather than after "
+    f"{UNATTENDED_SECONDS:.0f}.",
+)
 trust_option = click.option(
     "--trust",
     is_flag=True,

@@ -34,13 +34,15 @@ from prsm_core.plugins.guard import Guest
 from prsm_core.plugins.printing import stdout_kept, stdout_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.plugins import PluginManager
+
+    Build = Callable[[Setup], tuple[FrontendSpec, Frontend]]
 
 _log = logging.getLogger("prsm.cli")
 
@@ -62,6 +64,7 @@ class Request(Record, frozen=True, kw_only=True):
     on_ask: str | None = None
     trust: bool = False
     timeout_s: float | None = None
+    unattended_s: float | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
@@ -74,6 +77,18 @@ def run_task(launch: Launch, request: Request) -> int:
     Raises:
         KeyboardInterrupt: one of `ending_signals` came; everything was shut down in order.
     """
+
+    def build(setup: Setup) -> tuple[FrontendSpec, Frontend]:
+        spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
+        if spec.name != "console":  # which tells it by the run's events
+            tell_quarantined(setup.plugins)
+        return spec, build_frontend(setup.plugins, spec)
+
+    return run_in(launch, request, build)
+
+
+def run_in(launch: Launch, request: Request, build: Build) -> int:
+    """Do what `run_task` does, in the frontend that is built from the setup."""
     os.umask(PRIVATE)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
@@ -85,12 +100,9 @@ def run_task(launch: Launch, request: Request) -> int:
         without=request.without,
         begins_run=True,
     )
-    spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
-    if spec.name != "console":  # which tells it by the run's events
-        tell_quarantined(setup.plugins)
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
-        return run_to_end(_run(setup, request, spec))
+        return run_to_end(_run(setup, request, build))
 
 
 def choose_frontend(
@@ -274,8 +286,8 @@ class _Interrupt:
             self._task.cancel()
 
 
-async def _run(setup: Setup, request: Request, spec: FrontendSpec) -> int:
-    frontend = build_frontend(setup.plugins, spec)
+async def _run(setup: Setup, request: Request, build: Build) -> int:
+    spec, frontend = build(setup)
     with interruptible():
         return await drive(setup, await _options(setup, request), spec, frontend)
 
@@ -294,4 +306,5 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         session=session,
         on_ask=request.on_ask or "deny",
         timeout_s=request.timeout_s,
+        unattended_s=request.unattended_s,
     )

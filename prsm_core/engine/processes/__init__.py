@@ -6,4 +6,5 @@ reaper_shim  the program between, stdlib alone     shell     one command, its ou
 sandbox      bubblewrap, where it is wanted        view      what a command in it sees and writes
 hidden       secrets and sockets it does not see   syscalls  the calls it cannot make
 stand_ins    what cannot be created in it       region_mounts  what an agent may write in it
+detached     starts another prsm, which outlives this one
 """

@@ -1,0 +1,83 @@
+"""Starts a run that another process owns, and waits until it has begun; light, as that one loads.
+
+The two speak over a socket: a line of JSON says what to run, one what has begun. What keeps the run
+from beginning the other process says itself, on the stderr that it has until then.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.engine.processes.detached import start_detached
+from prsm_core.loop.interrupts import raise_interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.engine.processes.detached import DetachedProcess
+
+SAFE_PATH = "-P"  # else modules of the current folder are found before ours
+ERROR = 1
+
+
+def run_detached(launch: Launch, request: Mapping[str, Any], *, as_json: bool) -> int:
+    """Start the run and print its session; return 0, or the code of what kept it from beginning.
+
+    `request` are the fields of `running.Request`.
+    """
+    told = {
+        "request": request,
+        "debug": launch.debug,
+        "load_plugins": launch.load_plugins,
+    }
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            number = theirs.fileno()
+            argv = (sys.executable, SAFE_PATH, "-m", "prsm_core.cli.detached", str(number))
+            owner = start_detached(argv, keep=number)
+        started = _wait_for_start(ours, owner, told)
+    if started is None:
+        return owner.wait() or ERROR
+    _tell(started, as_json=as_json)
+    return 0
+
+
+def _wait_for_start(
+    wire: socket.socket, owner: DetachedProcess, told: Mapping[str, Any]
+) -> Mapping[str, str] | None:
+    """Return what has begun; None once the owner has ended, or is ending, without it.
+
+    Whoever is interrupted meanwhile wants no run.
+    """
+    signal.signal(signal.SIGTERM, raise_interrupt)
+    try:
+        wire.sendall(json.dumps(told).encode() + b"\n")
+        with wire.makefile("rb") as lines:
+            line = lines.readline()
+    except ConnectionError:
+        return None
+    except KeyboardInterrupt:
+        owner.terminate()
+        return None
+    return json.loads(line) if line else None
+
+
+def _tell(started: Mapping[str, str], *, as_json: bool) -> None:
+    session = started["session"]
+    if as_json:
+        click.echo(json.dumps({"session": session, "run": started["run"]}))
+        return
+    click.echo(session)
+    click.echo(
+        f"prsm: process {started['pid']} runs it: prsm attach {session}\n"
+        f"prsm: its log: {started['log']}",
+        err=True,
+    )

@@ -39,8 +39,16 @@ class Insert(Record, frozen=True, gc=False):
     computed: Computed | None = None  # more columns
 
 
+class Several(Record, frozen=True, gc=False):
+    """New rows of the same columns; one with its key that is there is an error."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
 class Merge(Record, frozen=True, gc=False):
-    """A row that may be there already.
+    """Rows of the same columns that may be there already.
 
     Then `newer` columns are written anew, `open` ones if `until` holds nothing yet, and `known`
     ones where they now hold something.
@@ -48,7 +56,8 @@ class Merge(Record, frozen=True, gc=False):
 
     table: str
     key: tuple[str, ...]
-    row: dict[str, Any]
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
     newer: tuple[str, ...]
     until: str
     open: tuple[str, ...]
@@ -97,11 +106,14 @@ class Of(Record, frozen=True, gc=False):
 
 
 Computed: TypeAlias = Mapping[str, "Of | Count"]
-Row: TypeAlias = Insert | Merge | Update | Place | Total
+Row: TypeAlias = Insert | Several | Merge | Update | Place | Total
 
 
 class Fence(Record, frozen=True, gc=False):
-    """An agent as stored: what decides whether a step of it may be applied."""
+    """An agent as stored: what decides whether a step of it may be applied.
+
+    Its newest turn is known if this ledger saw it opened; else it is to be looked up.
+    """
 
     agent_id: str
     session_id: str
@@ -109,6 +121,9 @@ class Fence(Record, frozen=True, gc=False):
     incarnation: int
     state: AgentState
     next_turn: int
+    turn_id: str | None = None  # the newest turn
+    parent_turn_id: str | None = None  # of that turn
+    closed_by: str | None = None  # the step that closed it
 
 
 class Ledger(Protocol):

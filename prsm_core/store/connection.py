@@ -11,7 +11,6 @@ import fcntl
 import os
 import sqlite3
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from prsm_core.errors import StoreError
@@ -20,7 +19,6 @@ from prsm_core.store.migrations import check_version, load_migrations, migrate, 
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
     from pathlib import Path
 
 C = TypeVar("C", bound=sqlite3.Connection)
@@ -42,27 +40,35 @@ class LedgerLock:
         self._abandoned = abandoned
         self._timeout_s = timeout_s
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._held = _Held(self)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock; raise StoreError when another process keeps it too long."""
-        self._acquire()
-        try:
-            yield
-        finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+    def held(self) -> _Held:
+        """Return what holds the lock inside `with`.
 
-    def _acquire(self) -> None:
+        Entering raises StoreError when another process keeps the lock too long.
+        """
+        return self._held
+
+    def acquire(self) -> None:
+        """Take the lock; raise StoreError when another process keeps it too long."""
         # Not a blocking flock: a stopped process that holds the lock must not hang this one.
+        if self._try():
+            return
         deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline or self._abandoned.wait(_LOCK_POLL_S):
-                    raise self._stuck() from None
-            else:
-                return
+        while not self._try():
+            if time.monotonic() > deadline or self._abandoned.wait(_LOCK_POLL_S):
+                raise self._stuck()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _stuck(self) -> StoreError:
         return StoreError(
@@ -80,6 +86,19 @@ class LedgerLock:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class _Held:
+    """A lock while it is held: entered for every group of steps, hence no generator."""
+
+    def __init__(self, lock: LedgerLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
 
 
 def to_store_error(error: Exception, doing: str) -> StoreError:

@@ -56,7 +56,7 @@ def append(conn: WritingConnection, events: Sequence[Event]) -> tuple[Event, ...
 def insert(conn: WritingConnection, events: Sequence[Event]) -> None:
     """Insert events that have their numbers, all of one session or numbered one by one."""
     if events:
-        conn.executemany(_INSERT, map(_to_row, events))
+        conn.own_cursor.executemany(_INSERT, [_to_row(event) for event in events])
         last = events[-1]
         conn.known.last_seqs[last.session] = last.seq or 0
 
@@ -98,7 +98,7 @@ def read_last(
 def record(conn: WritingConnection, step: Step, events: Sequence[Event]) -> bool:
     """Remember the step with where its events will stand; False when it was remembered before."""
     first_seq = events[0].seq if events else 0
-    done = conn.execute(
+    done = conn.own_cursor.execute(
         "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (step_id) DO NOTHING",
         (step.step_id, step.session_id, kind_of(step), first_seq, len(events)),

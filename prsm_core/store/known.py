@@ -42,12 +42,13 @@ class WritingConnection(sqlite3.Connection):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # as `sqlite3.connect` calls it
         self.known = Known()
+        self.own_cursor = self.cursor()  # runs all statements of steps: one for each takes its time
 
     def begin(self) -> None:
         """Begin a transaction that may write."""
-        self.execute("BEGIN IMMEDIATE")
+        self.own_cursor.execute("BEGIN IMMEDIATE")
         # Asked inside of it: from here on nobody else can commit.
-        (version,) = self.execute("PRAGMA data_version").fetchone()
+        (version,) = self.own_cursor.execute("PRAGMA data_version").fetchone()
         self.known.refresh(version)
 
     def take_back(self) -> None:

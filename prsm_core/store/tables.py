@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prsm_core.domain.rows import Insert, Merge, Of, Place, Total, Update
+from prsm_core.domain.rows import Insert, Merge, Of, Place, Several, Total, Update
 from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from prsm_core.domain.rows import Computed, Count, Given, Ledger, Row, Values
+    from prsm_core.domain.rows import Computed, Given, Ledger, Row, Values
+    from prsm_core.store.known import WritingConnection
 
 _JSON = {
     "runs": frozenset({"outcome"}),
@@ -33,63 +34,85 @@ _JSON = {
     "messages": frozenset({"context_json"}),
 }
 _NONE: frozenset[str] = frozenset()
+_HASH = "arguments_hash"
 _COUNT = (  # of those that the ledger knows, and of these
     "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
     " AND c.id NOT IN (SELECT value FROM json_each(?)))"
 )
+_ROOT = (
+    "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
+    " VALUES (?, NULL, 0, ?, 0)"
+)
+_PLACE = (  # a skew-binary jump pointer: beyond that of the parent if its last two are as long
+    "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
+    " SELECT ?, p.turn_id, p.depth + 1,"
+    " iif(p.depth - p.skip_depth = p.skip_depth - s.skip_depth, s.skip_turn_id, p.turn_id),"
+    " iif(p.depth - p.skip_depth = p.skip_depth - s.skip_depth, s.skip_depth, p.depth)"
+    " FROM threads AS p JOIN threads AS s ON s.turn_id = p.skip_turn_id WHERE p.turn_id = ?"
+)
+_TOTAL = (  # of the whole line up to this turn, as far as it is known
+    "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
+    " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?"
+)
 Conditions = tuple[tuple[str, bool], ...]  # columns, and whether they hold nothing
 Columns = tuple[tuple[str, str], ...]  # with what stands for their values
 Plan = tuple[str, tuple[int, ...]]  # a statement, and which of its values are JSON
+Many: TypeAlias = "Sequence[Sequence[Any]]"  # the values of each row
+# A row that may be refused is the only one of its statement.
+Statement: TypeAlias = "tuple[str, Many, Insert | Update | None]"
 
 
-def write_rows(conn: sqlite3.Connection, rows: Iterable[Row], ledger: Ledger) -> None:
+def write_rows(conn: WritingConnection, rows: Iterable[Row], ledger: Ledger) -> None:
     """Write rows in order. Raises what a row's refusal says."""
-    alike = _Alike(conn)
-    for row in rows:
-        if isinstance(row, Merge) or (isinstance(row, Insert) and row.refusal is None):
-            alike.add(*(_merge(row) if isinstance(row, Merge) else _insert(row)))
+    cursor = conn.own_cursor
+    # All statements are made before the first is run: Python and SQLite, in turns, would push each
+    # other out of the processor's caches.
+    for sql, values, row in _statements(rows):
+        if row is None:
+            cursor.executemany(sql, values)
             continue
-        alike.write()
-        match row:
-            case Update():
-                _require(row, _update(conn, row), ledger)
-            case Insert():
-                _require(row, conn.execute(*_insert(row)).rowcount, ledger)
-            case Place():
-                _place(conn, row)
-            case Total():
-                _total(conn, row)
-    alike.write()
+        done = cursor.execute(sql, *values).rowcount
+        error = row.refusal(ledger) if not done and row.refusal is not None else None
+        if error is not None:
+            raise error
 
 
-class _Alike:
-    """Rows that follow each other and are written by the same SQL: once for all of them."""
-
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self._conn = conn
-        self._sql = ""
-        self._rows: list[Sequence[Any]] = []
-
-    def add(self, sql: str, values: Sequence[Any]) -> None:
-        """Take one row more; what was taken before and is written otherwise is written first."""
-        if sql != self._sql:
-            self.write()
-            self._sql = sql
-        self._rows.append(values)
-
-    def write(self) -> None:
-        """Write what was taken."""
-        if len(self._rows) == 1:
-            self._conn.execute(self._sql, self._rows[0])
-        elif self._rows:
-            self._conn.executemany(self._sql, self._rows)
-        self._rows = []
+def _statements(rows: Iterable[Row]) -> list[Statement]:
+    """Return how rows are written, in order; those alike that follow each other by one."""
+    made: list[Statement] = []
+    last = ""
+    alike: list[Sequence[Any]] = []
+    for row in rows:
+        sql, many = _written(row)
+        if (type(row) is Insert or type(row) is Update) and row.refusal is not None:
+            made.append((sql, many, row))
+            last = ""
+        elif sql == last:
+            alike.extend(many)
+        else:
+            last, alike = sql, list(many)
+            made.append((sql, alike, None))
+    return made
 
 
-def _require(row: Insert | Update, done: int, ledger: Ledger) -> None:
-    error = row.refusal(ledger) if not done and row.refusal is not None else None
-    if error is not None:
-        raise error
+def _written(row: Row) -> tuple[str, Many]:
+    """Return the statement of a row, or of several, and the values of each."""
+    match row:
+        case Insert():
+            sql, values = _insert(row)
+            return sql, (values,)
+        case Update():
+            sql, values = _update(row)
+            return sql, (values,)
+        case Several():
+            return _several(row)
+        case Merge():
+            return _merge(row)
+        case Place():
+            sql, values = _place(row)
+            return sql, (values,)
+        case Total():
+            return _TOTAL, ((row.tokens, row.parent_turn_id, row.turn_id),)
 
 
 def look_up(
@@ -105,23 +128,27 @@ def look_up(
     return found
 
 
-def _update(conn: sqlite3.Connection, row: Update) -> int:
+def _update(row: Update) -> tuple[str, Sequence[Any]]:
     wanted = row.where.values()
-    if row.given is None and row.computed is None and None not in wanted:
+    if row.given is None and None not in wanted:
         new = _hashed(row.table, row.values)
-        sql, json = _update_plan(row.table, tuple(new), tuple(row.where))
-        return conn.execute(sql, (*_kept(new, json), *wanted)).rowcount
+        if row.computed is None:
+            sql, json = _update_plan(row.table, tuple(new), (), tuple(row.where))
+            return sql, (*_kept(new, json), *wanted)
+        more, asked = _computed(row.computed)
+        sql, json = _update_plan(row.table, tuple(new), more, tuple(row.where))
+        return sql, (*_kept(new, json), *asked, *wanted)
     columns, values = _columns(row.table, row.values, row.computed)
     where, asked = _conditions(row.where)
     given, needed = _given(row.given)
     sql = _update_sql(row.table, columns, where, given)
-    return conn.execute(sql, (*values, *asked, *needed)).rowcount
+    return sql, (*values, *asked, *needed)
 
 
 def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
     if row.given is None and row.computed is None:
         new = _hashed(row.table, row.row)
-        sql, json = _insert_plan(row.table, tuple(new), keep=row.keep)
+        sql, json = _insert_plan(row.table, tuple(new), row.keep)
         return sql, _kept(new, json)
     columns, values = _columns(row.table, row.row, row.computed)
     if row.given is None:
@@ -130,40 +157,22 @@ def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
     return _insert_sql(row.table, columns, given, keep=row.keep), (*values, *needed)
 
 
-def _merge(row: Merge) -> tuple[str, Sequence[Any]]:
-    new = _hashed(row.table, row.row)
-    sql, json = _merge_plan(
-        row.table, tuple(new), row.key, row.newer, row.until, row.open, row.known
-    )
-    return sql, _kept(new, json)
+def _several(row: Several) -> tuple[str, Many]:
+    names, rows = _all_hashed(row)
+    sql, json = _insert_plan(row.table, names, False)
+    return sql, _all_kept(rows, json)
 
 
-def _place(conn: sqlite3.Connection, row: Place) -> None:
-    """Insert the thread row of a new turn with its jump target (a skew-binary jump pointer)."""
-    depth, far_turn_id, far_depth = 0, row.turn_id, 0
-    if row.parent_turn_id is not None:
-        above, skip_depth, skip_turn_id, beyond = conn.execute(
-            "SELECT p.depth, p.skip_depth, s.skip_turn_id, s.skip_depth FROM threads AS p"
-            " JOIN threads AS s ON s.turn_id = p.skip_turn_id WHERE p.turn_id = ?",
-            (row.parent_turn_id,),
-        ).fetchone()
-        depth, far_turn_id, far_depth = above + 1, row.parent_turn_id, above
-        if above - skip_depth == skip_depth - beyond:
-            far_turn_id, far_depth = skip_turn_id, beyond
-    conn.execute(
-        "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (row.turn_id, row.parent_turn_id, depth, far_turn_id, far_depth),
-    )
+def _merge(row: Merge) -> tuple[str, Many]:
+    names, rows = _all_hashed(row)
+    sql, json = _merge_plan(row.table, names, row.key, row.newer, row.until, row.open, row.known)
+    return sql, _all_kept(rows, json)
 
 
-def _total(conn: sqlite3.Connection, row: Total) -> None:
-    """Set the tokens of the whole line up to this turn, as far as they are known."""
-    conn.execute(
-        "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
-        " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?",
-        (row.tokens, row.parent_turn_id, row.turn_id),
-    )
+def _place(row: Place) -> tuple[str, Sequence[Any]]:
+    if row.parent_turn_id is None:
+        return _ROOT, (row.turn_id, row.turn_id)
+    return _PLACE, (row.turn_id, row.parent_turn_id)
 
 
 def _columns(
@@ -174,7 +183,8 @@ def _columns(
     columns, json = _plan(table, tuple(values))
     kept = _kept(values, json)
     if computed is not None:
-        columns += tuple([(column, _compute(value, kept)) for column, value in computed.items()])
+        more, asked = _computed(computed)
+        return columns + more, kept + asked
     return columns, kept
 
 
@@ -183,7 +193,20 @@ def _hashed(table: str, values: Values) -> Values:
     if table != "tool_calls" or "params" not in values:
         return values
     params = encode_canonical(values["params"])
-    return {**values, "params": params, "arguments_hash": hash_text(params)}
+    return {**values, "params": params, _HASH: hash_text(params)}
+
+
+def _all_hashed(row: Several | Merge) -> tuple[tuple[str, ...], Many]:
+    """Return columns and rows as `_hashed` would."""
+    names = row.columns
+    if row.table != "tool_calls" or "params" not in names:
+        return names, row.rows
+    place = names.index("params")
+    hashed = []
+    for values in row.rows:
+        params = encode_canonical(values[place])
+        hashed.append((*values[:place], params, *values[place + 1 :], hash_text(params)))
+    return (*names, _HASH), hashed
 
 
 def _kept(values: Values, json: Sequence[int]) -> list[Any]:
@@ -191,6 +214,18 @@ def _kept(values: Values, json: Sequence[int]) -> list[Any]:
     kept = list(values.values())
     for place in json:
         kept[place] = _encoded(kept[place])
+    return kept
+
+
+def _all_kept(rows: Many, json: Sequence[int]) -> Many:
+    if not json:
+        return rows
+    kept = []
+    for values in rows:
+        for place in json:
+            if values[place] is not None:
+                values = (*values[:place], _encoded(values[place]), *values[place + 1 :])
+        kept.append(values)
     return kept
 
 
@@ -202,14 +237,18 @@ def _plan(table: str, names: tuple[str, ...]) -> tuple[Columns, tuple[int, ...]]
     return tuple((name, "?") for name in names), places
 
 
-def _compute(value: Of | Count, kept: list[Any]) -> str:
-    """Return the SQL of what the ledger itself must tell; what it asks by is added to `kept`."""
-    if isinstance(value, Of):
-        asked, wanted = _conditions(value.where)
-        kept.extend(wanted)
-        return f"({_select(value.table, (value.column,), asked)})"
-    kept.extend((len(value.calls), value.turn_id, encode(value.calls)))
-    return _COUNT
+def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
+    """Return the SQL of what the ledger itself must tell, by column, and what it asks by."""
+    columns, wanted = [], []
+    for column, value in computed.items():
+        if isinstance(value, Of):
+            conditions, values = _conditions(value.where)
+            columns.append((column, f"({_select(value.table, (value.column,), conditions)})"))
+            wanted.extend(values)
+        else:
+            columns.append((column, _COUNT))
+            wanted.extend((len(value.calls), value.turn_id, encode(value.calls)))
+    return tuple(columns), wanted
 
 
 def _encoded(value: Any) -> str | None:
@@ -253,13 +292,15 @@ def _look_sql(table: str, columns: tuple[str, ...], where: tuple[str, ...]) -> s
 
 
 @lru_cache(maxsize=256)
-def _update_plan(table: str, names: tuple[str, ...], where: tuple[str, ...]) -> Plan:
+def _update_plan(
+    table: str, names: tuple[str, ...], computed: Columns, where: tuple[str, ...]
+) -> Plan:
     columns, json = _plan(table, names)
-    return _update_sql(table, columns, _no_nulls(where), None), json
+    return _update_sql(table, columns + computed, _no_nulls(where), None), json
 
 
 @lru_cache(maxsize=256)
-def _insert_plan(table: str, names: tuple[str, ...], *, keep: bool) -> Plan:
+def _insert_plan(table: str, names: tuple[str, ...], keep: bool) -> Plan:
     columns, json = _plan(table, names)
     return _insert_sql(table, columns, None, keep=keep), json
 

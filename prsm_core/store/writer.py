@@ -200,7 +200,7 @@ def _commit(conn: WritingConnection, jobs: Sequence[_Job]) -> None:
             conn.begin()
             for job in jobs:
                 _apply(conn, job)
-        conn.execute("COMMIT")
+        conn.own_cursor.execute("COMMIT")
     except BaseException:
         conn.take_back()
         raise

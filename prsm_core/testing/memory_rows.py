@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import Count, Insert, Merge, Update
+from prsm_core.domain.rows import Count, Insert, Merge, Several, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class Tables:
             else:
                 if isinstance(row, Merge):
                     self._merge(row)
+                elif isinstance(row, Several):
+                    for values in row.rows:
+                        self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
                 continue  # lines of turns are SQLite's: nobody asks a store in memory for them
             error = row.refusal(ledger) if not done and row.refusal is not None else None
             if error is not None:
@@ -185,16 +188,17 @@ class Tables:
 
     def _merge(self, row: Merge) -> None:
         table = self._tables[row.table]
-        there = table.rows.get(table.key_of(row.row))
-        if there is None:
-            self._insert(Insert(row.table, row.row))
-            return
-        new = row.row
-        news = {name: new[name] for name in row.newer}
-        if there[row.until] is None:
-            news |= {name: new[name] for name in row.open}
-        news |= {name: new[name] for name in row.known if new[name] is not None}
-        self._set(there, news)
+        for values in row.rows:
+            new = dict(zip(row.columns, values, strict=True))
+            there = table.rows.get(table.key_of(new))
+            if there is None:
+                self._insert(Insert(row.table, new))
+                continue
+            news = {name: new[name] for name in row.newer}
+            if there[row.until] is None:
+                news |= {name: new[name] for name in row.open}
+            news |= {name: new[name] for name in row.known if new[name] is not None}
+            self._set(there, news)
 
     def _set(self, row: dict[str, Any], values: Values) -> None:
         self._changed.append((row, row.copy()))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.rows import Given, Insert, Update
 from prsm_core.domain.steps import Write
+from prsm_core.domain.writes.agents import own_fence
 from prsm_core.domain.writes.messages import consumed
 from prsm_core.errors import StoreError
 
@@ -34,7 +35,8 @@ class CallOpened(Write, frozen=True, kw_only=True):
             require_turn(step, self.turn_id, ledger)
             return StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
 
-        row = call_row(self.turn_id, self.call, None, orchestration=True)
+        values = call_values(self.turn_id, self.call, None, orchestration=True)
+        row = dict(zip(CALL, values, strict=True))
         return (Insert("tool_calls", row, given=Given("turns", running), refusal=refuse),)
 
     def events(self, step: Step) -> Iterable[Telling]:
@@ -98,6 +100,9 @@ class CallClosed(Write, frozen=True, kw_only=True):
 
 def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:
     """Return parent and closing step of the agent's turn. Raises StoreError without such a turn."""
+    fence = own_fence(step, ledger)
+    if fence.turn_id == turn_id:
+        return fence.parent_turn_id, fence.closed_by
     own = {"id": turn_id, "agent_id": step.agent_id}
     turn = ledger.look("turns", own, "parent_turn_id", "closed_by")
     if turn is None:
@@ -105,22 +110,39 @@ def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:
     return turn
 
 
-def call_row(
+CALL = (
+    "turn_id",
+    "id",
+    "message_id",
+    "tool_name",
+    "params",
+    "result",
+    "error",
+    "status",
+    "started_at",
+    "completed_at",
+    "sequence",
+    "orchestration",
+    "spawned_session_label",
+)
+
+
+def call_values(
     turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
-) -> dict[str, Any]:
-    """Return a call as its table has it."""
-    return {
-        "turn_id": turn_id,
-        "id": call.id,
-        "message_id": message_id,
-        "tool_name": call.tool_name,
-        "params": call.params,
-        "result": call.result,
-        "error": call.error,
-        "status": call.status,
-        "started_at": call.started_at,
-        "completed_at": call.completed_at,
-        "sequence": call.sequence,
-        "orchestration": int(orchestration),
-        "spawned_session_label": call.spawned_session_label,
-    }
+) -> tuple[Any, ...]:
+    """Return a call as its table has it: what the columns of `CALL` hold."""
+    return (
+        turn_id,
+        call.id,
+        message_id,
+        call.tool_name,
+        call.params,
+        call.result,
+        call.error,
+        call.status,
+        call.started_at,
+        call.completed_at,
+        call.sequence,
+        int(orchestration),
+        call.spawned_session_label,
+    )

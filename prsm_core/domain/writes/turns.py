@@ -6,22 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.rows import Count, Insert, Merge, Place, Total, Update
+from prsm_core.domain.rows import Count, Insert, Merge, Place, Several, Total, Update
 from prsm_core.domain.steps import Write
 from prsm_core.domain.turns import CompactionResult, StopReason
 from prsm_core.domain.writes.agents import own_fence
-from prsm_core.domain.writes.calls import call_row, require_turn
+from prsm_core.domain.writes.calls import CALL, call_values, require_turn
 from prsm_core.domain.writes.messages import consumed
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.rows import Fence, Ledger, Row
     from prsm_core.domain.steps import Step, Telling
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
 
 _COMPACTION = CompactionResult.__struct_fields__
+_MESSAGE = (
+    "turn_id",
+    "id",
+    "role",
+    "content",
+    "sequence",
+    "created_at",
+    "thinking",
+    "tool_call_id",
+    "context_json",
+)
 
 
 class ClosedBeforeError(Exception):
@@ -61,11 +72,19 @@ class TurnOpened(Write, frozen=True, kw_only=True):
                 f"agent {fence.agent_id} is at turn {fence.next_turn}, not {self.number}",
                 code="turn_number",
             )
-        _check_label(self.session_label, step, ledger)
+        _check_label(self.session_label, fence)
         parent_id = self.parent_turn_id
-        if parent_id is not None and ledger.look("turns", {"id": parent_id}, "id") is None:
+        is_known = parent_id is None or parent_id == fence.turn_id
+        if not is_known and ledger.look("turns", {"id": parent_id}, "id") is None:
             raise StoreError(f"there is no parent turn {parent_id}", code="unknown_turn")
-        ledger.change(replace(fence, next_turn=self.number + 1))
+        opened = replace(
+            fence,
+            next_turn=self.number + 1,
+            turn_id=self.turn_id,
+            parent_turn_id=parent_id,
+            closed_by=None,
+        )
+        ledger.change(opened)
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the turn, its place in the line, and its prompt as read."""
@@ -124,7 +143,10 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             )
         if closed_by is not None:
             raise ClosedBeforeError(closed_by)
-        _check_label(self.session_label, step, ledger)
+        fence = own_fence(step, ledger)
+        _check_label(self.session_label, fence)
+        if fence.turn_id == self.turn_id:
+            ledger.change(replace(fence, closed_by=step.step_id))
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the eight writes of the specification, in its order."""
@@ -132,10 +154,10 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         calls = Count(self.turn_id, list({call.id for call in result.tool_calls}))
         computed = {"tool_call_count": calls}
         yield Update("turns", {"id": self.turn_id}, self._turn(step), computed=computed)
-        yield from self._messages(step)
-        spoken = [message for message in result.messages if message.role == "assistant"]
-        for call in result.tool_calls:
-            yield _told(self.turn_id, call, _caller(spoken, call))
+        if result.messages:
+            yield self._messages(step)
+        if result.tool_calls:
+            yield self._calls()
         if self.parent_turn_id is not None:
             yield Update("turns", {"id": self.parent_turn_id}, {"has_children": 1})
         yield Total(self.turn_id, self.parent_turn_id, result.usage.known_total)
@@ -192,31 +214,55 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             "cost_provenance": spent.cost_from.value,
         }
 
-    def _messages(self, step: Step) -> Iterable[Row]:
+    def _messages(self, step: Step) -> Row:
         context = {
             "session_label": self.session_label,
             "run_id": step.run_id,
             "incarnation": step.incarnation,
         }
-        for message in self.result.messages:
-            row = {
-                "turn_id": self.turn_id,
-                "id": message.id,
-                "role": message.role,
-                "content": message.content,
-                "sequence": message.sequence,
-                "created_at": message.created_at,
-                "thinking": message.thinking,
-                "tool_call_id": message.tool_call_id,
-                "context_json": context if message.role in {"user", "system"} else None,
-            }
-            yield Insert("messages", row)
+        rows = [
+            (
+                self.turn_id,
+                message.id,
+                message.role,
+                message.content,
+                message.sequence,
+                message.created_at,
+                message.thinking,
+                message.tool_call_id,
+                context if message.role in {"user", "system"} else None,
+            )
+            for message in self.result.messages
+        ]
+        return Several("messages", _MESSAGE, rows)
+
+    def _calls(self) -> Row:
+        """Return the calls as the turn tells them.
+
+        The row of an orchestration call is there already. What was stored before the agent saw it
+        is the truth; the turn adds where the call stands in it.
+        """
+        spoken = [message for message in self.result.messages if message.role == "assistant"]
+        rows = [
+            call_values(self.turn_id, call, _caller(spoken, call), orchestration=call.orchestration)
+            for call in self.result.tool_calls
+        ]
+        return Merge(
+            "tool_calls",
+            ("turn_id", "id"),
+            CALL,
+            rows,
+            newer=("message_id", "sequence"),
+            until="completed_at",
+            open=("status", "result", "error", "completed_at"),
+            known=("spawned_session_label",),
+        )
 
 
-def _check_label(label: str, step: Step, ledger: Ledger) -> None:
-    if label != own_fence(step, ledger).label:
+def _check_label(label: str, fence: Fence) -> None:
+    if label != fence.label:
         raise StoreError(
-            f"{label} is not the ledger session of agent {step.agent_id}", code="unknown_session"
+            f"{label} is not the ledger session of agent {fence.agent_id}", code="unknown_session"
         )
 
 
@@ -228,23 +274,6 @@ def _status(result: TurnResult) -> str:
         StopReason.TIMEOUT,
     }
     return "failed" if failed else "completed"
-
-
-def _told(turn_id: str, call: AgentToolCall, message_id: str | None) -> Merge:
-    """Return a call as its turn tells it.
-
-    The row of an orchestration call is there already. What was stored before the agent saw it is
-    the truth; the turn adds where the call stands in it.
-    """
-    return Merge(
-        "tool_calls",
-        ("turn_id", "id"),
-        call_row(turn_id, call, message_id, orchestration=call.orchestration),
-        newer=("message_id", "sequence"),
-        until="completed_at",
-        open=("status", "result", "error", "completed_at"),
-        known=("spawned_session_label",),
-    )
 
 
 def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:

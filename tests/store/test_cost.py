@@ -1,0 +1,112 @@
+"""What a turn costs the writer, counted in calls and statements: no clock is asked.
+
+`python -m benchmarks turn` measures the same in time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.domain.turns import AgentMessage
+from prsm_core.store.apply import apply_step
+from prsm_core.store.connection import LedgerLock, open_writer
+from prsm_core.testing.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from prsm_core.domain.steps import Step
+    from prsm_core.store.known import WritingConnection
+
+FEW, MANY = 5, 50  # messages and calls of a turn
+
+
+def turn_of(team: Steps, number: int, size: int) -> tuple[Step, Step]:
+    """Return the two steps of the agent's next turn: opened, and closed with its content."""
+    parent = f"t{number - 1}" if number > 1 else None
+    turn = team.turn("w1", number, turn_id=f"t{number}", parent_turn_id=parent)
+    messages = tuple(
+        AgentMessage(id=f"m{n}", role="assistant", content="word", sequence=n, created_at=n)
+        for n in range(size)
+    )
+    calls = tuple(
+        replace(team.call(f"c{n}", orchestration=False, sequence=n), result="word")
+        for n in range(size)
+    )
+    closing = team.close_turn(turn, "w1", result=team.result(messages=messages, tool_calls=calls))
+    return team.step("w1", turn), closing
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """Return how many functions, Python's and C's, an act calls."""
+    count = -1  # of what ends the counting
+
+    def seen(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(seen)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.fixture
+def team() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def conn(path: Path, team: Steps) -> Iterator[WritingConnection]:
+    """A writer's connection to a ledger with an agent, whose first turn is over."""
+    with LedgerLock(path, threading.Event(), 10) as lock:
+        conn = open_writer(path, lock)
+        conn.begin()
+        for step in (team.run_started(), team.spawn("w1"), *turn_of(team, 1, FEW)):
+            apply_step(conn, step)
+        conn.execute("COMMIT")
+        yield conn
+        conn.close()
+
+
+def apply(conn: WritingConnection, steps: tuple[Step, Step]) -> None:
+    for step in steps:
+        apply_step(conn, step)
+
+
+def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str]:
+    """Return the statements that two transactions run."""
+    seen: list[str] = []
+    conn.set_trace_callback(seen.append)
+    for step in steps:
+        conn.begin()
+        apply_step(conn, step)
+        conn.execute("COMMIT")
+    conn.set_trace_callback(None)
+    return seen
+
+
+def test_a_turn_takes_no_look_at_what_the_writer_has_written(conn: WritingConnection, team: Steps):
+    seen = statements_of(conn, turn_of(team, 2, FEW))
+    assert [sql for sql in seen if sql.startswith("SELECT")] == []
+    # Begin, how new the ledger is, the step, its rows, its event, commit; the rows are turn, thread
+    # and agent, then turn, parent, thread, session, history and the content.
+    assert len(seen) == (3 + 3 + 2) + (3 + 5 + 2 * FEW + 2)
+
+
+def test_a_turn_is_applied_by_few_calls(conn: WritingConnection, team: Steps):
+    conn.begin()
+    few, many = turn_of(team, 2, FEW), turn_of(team, 3, MANY)
+    costs = [calls_of(partial(apply, conn, steps)) for steps in (few, many)]
+    conn.execute("COMMIT")
+    assert costs[0] <= 300
+    assert (costs[1] - costs[0]) / (MANY - FEW) <= 11  # of a message and a call

@@ -1,4 +1,4 @@
-"""Frontends: user interfaces. AppHandle is their only door to the engine."""
+"""Frontends: user interfaces. AppHandle is their only door to the engine, Hub to many sessions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.domain.tools import McpServer
@@ -261,8 +263,59 @@ class Frontend(ABC):
         """Drive the application and return the exit code."""
 
 
-FrontendFactory = Callable[[Mapping[str, Any]], Frontend]
-FrontendWithSettings = Callable[[Mapping[str, Any], Any], Frontend]
+class Hub(Protocol):
+    """The sessions of this process, and a door to those of others.
+
+    Each session has the settings, the trust, the policy and the plugins' sections of its own
+    workspace. What breaks in one is told to whoever opened it, and touches no other.
+    """
+
+    options: RunOptions  # what the command line said; `session` is the one it means, or None
+
+    def open(self, options: RunOptions) -> AbstractAsyncContextManager[AppHandle]:
+        """Own a session: the one that `options` names, or else a new one.
+
+        `options.session` of the handle is its id. Its runs have what `options` say, whose `task` is
+        not begun by itself. Leaving the context ends what runs in the session as interrupted and
+        closes it; it may be left in another task than it was entered in.
+
+        Raises SessionOwnedError where a process owns it already, StoreError for a session that
+        there is not, ConfigError for a workspace whose configuration is wrong, and PluginError for
+        a plugin that the workspace must have.
+        """
+        ...
+
+    def attach(self, session: str) -> AbstractAsyncContextManager[AppHandle]:
+        """Reach a session that a process owns, which may be this one; leaving it ends nothing.
+
+        Raises ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
+        """
+        ...
+
+    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the sessions of a workspace's repository, or of all, newest first.
+
+        Each has what `AppHandle.sessions` tells, and `waits`: the open requests of one that is
+        owned, as `AppHandle.requests` tells them. A ledger that cannot be read is left out, which
+        is logged.
+        """
+        ...
+
+
+class HubFrontend(ABC):
+    """A user interface of many sessions; its FrontendSpec has the scope `hub`."""
+
+    @abstractmethod
+    async def run(self, hub: Hub) -> int:
+        """Open, show and close sessions, and return the exit code.
+
+        Sessions that are still open when it ends, also by an error, are closed in order.
+        """
+
+
+FrontendFactory = Callable[[Mapping[str, Any]], Frontend | HubFrontend]
+FrontendWithSettings = Callable[[Mapping[str, Any], Any], Frontend | HubFrontend]
+SCOPES = ("session", "hub")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +323,11 @@ class FrontendSpec:
     """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
 
     A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.
+
+    One that `stays` does not end with a run: it is what `prsm` alone opens, and `options.task` may
+    be None. One that does not starts `options.task` and ends with that run.
+
+    With the scope `session` the factory gives a Frontend, with `hub` a HubFrontend.
 
     `settings` is a pydantic model or an import string of one: what `frontends.NAME` of the
     configuration may hold. The factory gets an instance of it as its second argument.
@@ -281,7 +339,13 @@ class FrontendSpec:
     priority: int
     factory: str | FrontendFactory | FrontendWithSettings
     settings: str | type[Any] | None = None
+    stays: bool = False
+    scope: str = "session"
 
     def __post_init__(self) -> None:
-        """Check the name."""
+        """Check the name and the scope."""
         check_name("frontend", self.name)
+        if self.scope not in SCOPES:
+            raise ValueError(
+                f"frontend {self.name}: {self.scope!r} is no scope: it is session or hub"
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.frontend import FrontendSpec
+from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
@@ -72,6 +72,8 @@ RECORDS: Table = {
         "priority": WHOLE,
         "factory": _CODE,
         "settings": _SETTINGS,
+        "stays": FLAG,
+        "scope": one_of(*SCOPES),
     },
 }
 

@@ -20,22 +20,37 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Telling, Write
 
 
-def check_step(step: Step, ledger: Ledger) -> None:
+class MadeOf(Record, frozen=True, gc=False):
+    """What the kinds of a step's writes say about it, whatever these hold."""
+
+    names: str  # tell it from another step of the same id; what is told besides may differ
+    is_of_run: bool
+    is_of_life: bool
+    spawns: bool
+    restarts: bool
+    ends: bool
+
+
+def made_of(step: Step) -> MadeOf:
+    """Return what the step's kinds of writes say about it."""
+    return _of_kinds(tuple(dict.fromkeys(map(type, step.writes))))
+
+
+def check_step(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
     """Raise PrsmError unless the ledger is in a state for the step.
 
     FencedError: it is of an older incarnation, or its agent has ended. ClosedBeforeError: the turn
     it closes is over.
     """
-    made_of = _made_of(step)
     if step.agent_id is None:
-        if not made_of.is_of_run:
+        if not kinds.is_of_run:
             raise StoreError(f"step {step.step_id} names no agent", code="unknown_agent")
-    elif not (made_of.spawns and _is_birth(step)):
-        _check_fence(step, made_of, ledger)
+    elif not (kinds.spawns and _is_birth(step)):
+        _check_fence(step, kinds, ledger)
     for write in step.writes:
         write.guard(step, ledger)
-    if made_of.ends or made_of.restarts:
-        _check_end(step, made_of, ledger)
+    if kinds.ends or kinds.restarts:
+        _check_end(step, kinds, ledger)
 
 
 def rows_of(step: Step) -> list[Row]:
@@ -95,27 +110,12 @@ def kind_of(step: Step) -> str:
 
     What is told besides may differ from try to try.
     """
-    return _made_of(step).names
-
-
-class _MadeOf(Record, frozen=True, gc=False):
-    """What the kinds of a step's writes say about it, whatever these hold."""
-
-    names: str
-    is_of_run: bool
-    is_of_life: bool
-    spawns: bool
-    restarts: bool
-    ends: bool
-
-
-def _made_of(step: Step) -> _MadeOf:
-    return _of_kinds(tuple(dict.fromkeys(map(type, step.writes))))
+    return made_of(step).names
 
 
 @lru_cache(maxsize=1024)  # there are as many as the engine has kinds of acts
-def _of_kinds(kinds: tuple[type[Write], ...]) -> _MadeOf:
-    return _MadeOf(
+def _of_kinds(kinds: tuple[type[Write], ...]) -> MadeOf:
+    return MadeOf(
         names=" ".join(kind.__name__ for kind in kinds if kind is not Told),
         is_of_run=all(kind.is_of_run for kind in kinds),
         is_of_life=any(kind.is_of_life for kind in kinds),
@@ -130,9 +130,9 @@ def _is_birth(step: Step) -> bool:
     return birth is not None and birth.agent.agent_id == step.agent_id
 
 
-def _check_fence(step: Step, made_of: _MadeOf, ledger: Ledger) -> None:
+def _check_fence(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
     fence = own_fence(step, ledger)
-    expected = fence.incarnation + made_of.restarts
+    expected = fence.incarnation + kinds.restarts
     if step.incarnation < expected:
         raise FencedError(
             f"step {step.step_id} is of incarnation {step.incarnation};"
@@ -144,14 +144,14 @@ def _check_fence(step: Step, made_of: _MadeOf, ledger: Ledger) -> None:
             f" {step.agent_id} is only at {fence.incarnation}",
             code="bad_incarnation",
         )
-    if made_of.is_of_life and fence.state.is_terminal:
+    if kinds.is_of_life and fence.state.is_terminal:
         raise has_ended(fence)
 
 
-def _check_end(step: Step, made_of: _MadeOf, ledger: Ledger) -> None:
+def _check_end(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
     """Refuse an end that ends nothing, and a restart that does not lead back to life."""
     state = own_fence(step, ledger).state
-    if made_of.ends and not state.is_terminal:
+    if kinds.ends and not state.is_terminal:
         raise StoreError(f"step {step.step_id} leaves the agent {state}", code="not_ended")
-    if made_of.restarts and state.is_terminal:
+    if kinds.restarts and state.is_terminal:
         raise StoreError(f"step {step.step_id} leaves the agent {state}", code="not_restarted")

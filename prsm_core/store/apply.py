@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.domain.projection import check_step, events_of, rows_of
+from prsm_core.domain.projection import check_step, events_of, made_of, rows_of
 from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 def apply_step(conn: WritingConnection, step: Step) -> Committed:
     """Apply a step, or return its first result when it was applied before."""
     events = events_of(step, event_log.last_seq(conn, step.session_id))
-    if not event_log.record(conn, step, events):
+    kinds = made_of(step)
+    if not event_log.record(conn, step, kinds.names, events):
         return event_log.read_committed(conn, step)
     ledger = _Ledger(conn, step.session_id)
     try:
-        check_step(step, ledger)
+        check_step(step, kinds, ledger)
     except ClosedBeforeError as closed:
         event_log.unrecord(conn, step)
         return event_log.committed_by(conn, step, closed.step_id)

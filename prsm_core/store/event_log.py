@@ -95,13 +95,13 @@ def read_last(
     return [_to_event(row) for row in rows][::-1]
 
 
-def record(conn: WritingConnection, step: Step, events: Sequence[Event]) -> bool:
+def record(conn: WritingConnection, step: Step, kind: str, events: Sequence[Event]) -> bool:
     """Remember the step with where its events will stand; False when it was remembered before."""
     first_seq = events[0].seq if events else 0
     done = conn.own_cursor.execute(
         "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (step_id) DO NOTHING",
-        (step.step_id, step.session_id, kind_of(step), first_seq, len(events)),
+        (step.step_id, step.session_id, kind, first_seq, len(events)),
     )
     return bool(done.rowcount)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from prsm_core.config import private_dir
@@ -50,6 +49,7 @@ class SqliteStore(Store):
         self._tail = Tail(self._data_version, limits.poll_s)
         self._closing = False
         self._turn = asyncio.Lock()  # fair, hence steps stay in the order they were given in
+        self._in_line = 0  # those that wait for it, or have just got it
 
     @classmethod
     async def open(
@@ -90,11 +90,11 @@ class SqliteStore(Store):
 
         A caller that is cancelled while it waits does not undo the step.
         """
-        return await (await self._writer()).submit(partial(apply_step, step=step))
+        return await (await self._writer()).submit(apply_step, step)
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes, numbered and durable."""
-        return await (await self._writer()).submit(partial(event_log.append, events=events))
+        return await (await self._writer()).submit(event_log.append, events)
 
     async def events(
         self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
@@ -200,16 +200,27 @@ class SqliteStore(Store):
 
     async def _writer(self) -> Writer:
         """Return what writes; the first step of a late ledger makes it."""
-        async with self._turn:
-            if self._threads is None:
-                if self._closing:
-                    raise closed_error()
-                private_dir(self._path.parent)
-                self._threads = await self._start()
-                self._tail.bump()
-        if self._threads.writer is None:
+        threads = self._threads
+        if threads is None or self._in_line:
+            threads = await self._made()
+        if threads.writer is None:
             raise StoreError("the ledger is open for reading only", code="read_only")
-        return self._threads.writer
+        return threads.writer
+
+    async def _made(self) -> _Threads:
+        """Return what the ledger runs once it is made; steps that come meanwhile stay in line."""
+        self._in_line += 1
+        try:
+            async with self._turn:
+                if self._threads is None:
+                    if self._closing:
+                        raise closed_error()
+                    private_dir(self._path.parent)
+                    self._threads = await self._start()
+                    self._tail.bump()
+                return self._threads
+        finally:
+            self._in_line -= 1
 
     async def _read(
         self,

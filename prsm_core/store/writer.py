@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from prsm_core.store.limits import StoreLimits
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 @dataclass(slots=True)
 class _Job:
-    apply: Callable[[WritingConnection], Any]
+    apply: Callable[[WritingConnection, Any], Any]
+    what: Any
     future: asyncio.Future[Any]
     value: Any = None
     error: Exception | None = None
@@ -70,8 +72,8 @@ class Writer:
             self._abandoned.set()  # do not wait for the lock any more
             raise
 
-    async def submit(self, apply: Callable[[WritingConnection], T]) -> T:
-        """Run `apply` in a transaction and return its value once that is durable.
+    async def submit(self, apply: Callable[[WritingConnection, W], T], what: W) -> T:
+        """Apply something in a transaction and return its value once that is durable.
 
         A caller that is cancelled after the job is queued does not take it back.
         """
@@ -84,7 +86,7 @@ class Writer:
         except BaseException:
             self._settled()
             raise
-        job = _Job(apply, self._loop.create_future())
+        job = _Job(apply, what, self._loop.create_future())
         self._queue.put(job)
         return cast("T", await job.future)
 
@@ -210,7 +212,7 @@ def _apply_all(conn: WritingConnection, jobs: Sequence[_Job]) -> bool:
     """Apply all jobs, as nearly always works; savepoints would cost each of them its pages."""
     try:
         for job in jobs:
-            job.value = job.apply(conn)
+            job.value = job.apply(conn, job.what)
     except Exception:  # noqa: BLE001 - whose it is, and what it means, the second time tells
         return False
     return True
@@ -220,7 +222,7 @@ def _apply(conn: WritingConnection, job: _Job) -> None:
     """Apply one job or nothing of it; its error is its own."""
     conn.execute("SAVEPOINT job")
     try:
-        job.value = job.apply(conn)
+        job.value = job.apply(conn, job.what)
     except PrsmError as exc:
         job.error = exc
     except Exception as exc:  # noqa: BLE001 - it is raised at the caller of this job

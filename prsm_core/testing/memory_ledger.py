@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES
-from prsm_core.domain.projection import check_step, events_of, kind_of, rows_of
+from prsm_core.domain.projection import check_step, events_of, kind_of, made_of, rows_of
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
@@ -42,8 +42,9 @@ class MemoryLedger:
         log = self.events[step.session_id]
         events = events_of(step, len(log))
         self._session_id, self._changed = step.session_id, {}
+        kinds = made_of(step)
         try:
-            check_step(step, self)
+            check_step(step, kinds, self)
         except ClosedBeforeError as closed:
             _, _, events = self._steps[closed.step_id]
             return Committed(step_id=step.step_id, events=events, duplicate=True)
@@ -55,7 +56,7 @@ class MemoryLedger:
             raise
         log.extend(events)
         self._fences.update(self._changed)
-        self._steps[step.step_id] = (step.session_id, kind_of(step), events)
+        self._steps[step.step_id] = (step.session_id, kinds.names, events)
         return Committed(step_id=step.step_id, events=events)
 
     def append(self, events: Sequence[Event]) -> tuple[Event, ...]:

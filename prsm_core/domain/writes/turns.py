@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
 
 _COMPACTION = CompactionResult.__struct_fields__
+_FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
 _MESSAGE = (
     "turn_id",
     "id",
@@ -269,10 +270,7 @@ def _check_label(label: str, fence: Fence) -> None:
 def _status(result: TurnResult) -> str:
     if result.stop_reason is StopReason.ABORTED:
         return "aborted"
-    failed = result.error is not None or result.stop_reason in {
-        StopReason.ERROR,
-        StopReason.TIMEOUT,
-    }
+    failed = result.error is not None or result.stop_reason in _FAILED
     return "failed" if failed else "completed"
 
 

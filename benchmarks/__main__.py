@@ -32,6 +32,7 @@ NAMES = (
     "proxy",
     "beside",
     "policy",
+    "door",
 )
 
 

@@ -262,6 +262,7 @@ class _Log:
     def _call_started(self, event: Event) -> None:
         call, tool = event.data["call"], event.data["tool"]
         if event.agent in self._turns:
+            self._calls[event.agent].pop(call, None)
             self._calls[event.agent][call] = OpenCall(call=call, tool=tool, since=event.ts)
 
     def _call_finished(self, event: Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from prsm_core.domain.agents import (
@@ -73,7 +74,10 @@ _COUNTS = (
 
 def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
     """Return the session's agents in order of creation."""
-    return [_agent_row(row) for row in conn.execute(_AGENTS, {"session": session_id})]
+    rows = conn.execute(_AGENTS, {"session": session_id})
+    # A Row looks for each name anew. Backwards, since of columns of one name the first counts.
+    names = [column[0] for column in rows.description][::-1]
+    return [_agent_row(dict(zip(names, row[::-1], strict=True))) for row in rows]
 
 
 def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any]]:
@@ -102,10 +106,10 @@ def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
     return [] if row is None else cast("list[str]", decode(row["ancestry"]))
 
 
-def _agent_row(row: sqlite3.Row) -> AgentRow:
+def _agent_row(row: dict[str, Any]) -> AgentRow:
     first_turn_at = row["first_turn_at"]
     return AgentRow(
-        descriptor=build_descriptor(_decoded(row)),
+        descriptor=build_descriptor({**row, **_decoded(row)}),
         waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
@@ -150,10 +154,15 @@ def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
     )
 
 
-def _decoded(row: sqlite3.Row) -> dict[str, Any]:
+def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: row[name] for name in ("tools", "grant_tools", "mcp_servers", "grant_limits")}
-    values = {name: None if text is None else decode(text) for name, text in texts.items()}
-    return {**dict(row), **values}
+    return {name: None if text is None else _known(text) for name, text in texts.items()}
+
+
+@lru_cache(maxsize=256)
+def _known(text: str) -> Any:
+    """Return a JSON value that nobody changes; most agents of a run have the same few."""
+    return decode(text)
 
 
 def _grant(row: Mapping[str, Any]) -> Grant:

@@ -1,4 +1,8 @@
-"""Reading a session as a whole: all in one snapshot of the ledger, hence as of one event."""
+"""Reading a session as a whole: all in one snapshot of the ledger, hence as of one event.
+
+What only the log tells of agents, which calls are open and how full a model's window was, is read
+for each of them once. After that the log is read on from where it was left.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +16,140 @@ from prsm_core.store.requests import read_open
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable, Sequence
 
-_LAST_OF_KIND = (
-    "SELECT seq, data FROM events WHERE session_id = ? AND agent_id = ? AND type = ?"
+    from prsm_core.interfaces.store import AgentRow
+
+TAIL = 5_000  # events since the last look, beyond which each agent is looked at anew
+
+_LAST_END = (
+    "SELECT data FROM events WHERE session_id = ? AND agent_id = ? AND type = 'turn_finished'"
     " ORDER BY seq DESC LIMIT 1"
+)
+_BACKWARDS = (
+    "SELECT type, ts, json_extract(data, '$.call'),"
+    " CASE type WHEN 'tool_call_started' THEN json_extract(data, '$.tool') END FROM events"
+    " WHERE session_id = ? AND agent_id = ?"
+    " AND type IN ('turn_started', 'tool_call_started', 'tool_call_finished') ORDER BY seq DESC"
+)
+_LATER = (
+    "SELECT agent_id, type, ts, json_extract(data, '$.call'), json_extract(data, '$.tool'),"
+    " json_extract(data, '$.context') FROM events WHERE session_id = ? AND seq > ?"
+    " AND type IN ('turn_started', 'turn_finished', 'tool_call_started', 'tool_call_finished')"
+    " ORDER BY seq"
+)
+_TURNS = (
+    "SELECT t.agent_id, t.id, t.turn_no FROM agents AS a"
+    " JOIN turns AS t ON t.agent_id = a.agent_id AND t.turn_no = a.next_turn - 1"
+    " WHERE a.session_id = ? AND t.status = 'running' ORDER BY a.rowid"
 )
 
 
-def read_picture(conn: sqlite3.Connection, session_id: str) -> list[Picture]:
-    """Return the session as it is now; a list of one, since a ledger may be yet to be made."""
-    (seq,) = conn.execute(
-        "SELECT max(seq) FROM events WHERE session_id = ?", (session_id,)
-    ).fetchone()
-    agents = read_agents(conn, session_id)
-    names = [row.descriptor.agent_id for row in agents]
-    return [
-        Picture(
-            seq=seq or 0,
-            run=_read_run(conn, session_id),
-            agents=agents,
-            requests=read_open(conn, session_id),
-            unread=read_unconsumed(conn, session_id),
-            turns=[turn for agent in names if (turn := _read_turn(conn, session_id, agent))],
-            contexts={
-                agent: _read_context(conn, session_id, agent)
-                for agent, row in zip(names, agents, strict=True)
-                if row.head_turn_id is not None
-            },
-        )
-    ]
+class Pictures:
+    """Reads pictures, all by one thread, and keeps what the log told of the last session."""
+
+    def __init__(self) -> None:
+        self._log: _Log | None = None
+
+    def read(self, conn: sqlite3.Connection, session_id: str) -> list[Picture]:
+        """Return the session as it is now; a list of one, since a ledger may be yet to be made."""
+        (seq,) = conn.execute(
+            "SELECT max(seq) FROM events WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        agents = read_agents(conn, session_id)
+        turns = conn.execute(_TURNS, (session_id,)).fetchall()
+        log = self._read_log(conn, session_id, seq or 0)
+        log.complete(conn, agents, [turn[0] for turn in turns])
+        return [
+            Picture(
+                seq=seq or 0,
+                run=_read_run(conn, session_id),
+                agents=agents,
+                requests=read_open(conn, session_id),
+                unread=read_unconsumed(conn, session_id),
+                turns=[
+                    OpenTurn(agent_id=agent, turn_id=turn_id, number=n, calls=log.open_calls(agent))
+                    for agent, turn_id, n in turns
+                ],
+                contexts={
+                    row.descriptor.agent_id: log.contexts[row.descriptor.agent_id]
+                    for row in agents
+                    if row.head_turn_id is not None
+                },
+            )
+        ]
+
+    def _read_log(self, conn: sqlite3.Connection, session_id: str, seq: int) -> _Log:
+        """Return what the log tells up to its end, as far as that is known."""
+        log = self._log
+        if log is None or log.session_id != session_id or not 0 <= seq - log.seq <= TAIL:
+            log = self._log = _Log(session_id)
+        elif seq > log.seq:
+            log.take(conn.execute(_LATER, (session_id, log.seq)))
+        log.seq = seq
+        return log
+
+
+class _Log:
+    """What the log of a session tells of those of its agents that were looked at, up to `seq`."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.seq = 0
+        self.contexts: dict[str, Any] = {}  # what the end of an agent's last turn told, if anything
+        self._calls: dict[str, dict[str, OpenCall]] = {}  # of its last turn, those that are open
+
+    def open_calls(self, agent: str) -> tuple[OpenCall, ...]:
+        """Return the calls of an agent's last turn that have begun and have not ended."""
+        return tuple(self._calls[agent].values())
+
+    def take(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Go on with events, in their order; of others than those looked at nothing is told."""
+        for agent, kind, ts, call, tool, context in rows:
+            if kind == "turn_started":
+                self._calls[agent] = {}
+            elif kind == "turn_finished":
+                self.contexts[agent] = None if context is None else _value(context)
+            elif (calls := self._calls.get(agent)) is not None:
+                calls.pop(call, None)
+                if kind == "tool_call_started":
+                    calls[call] = OpenCall(call=call, tool=tool, since=ts)
+
+    def complete(
+        self, conn: sqlite3.Connection, agents: Sequence[AgentRow], in_turn: Sequence[str]
+    ) -> None:
+        """Look at those agents that nobody has looked at yet."""
+        for agent in in_turn:
+            if agent not in self._calls:
+                self._calls[agent] = _open_calls(conn, self.session_id, agent)
+        for row in agents:
+            agent = row.descriptor.agent_id
+            if row.head_turn_id is not None and agent not in self.contexts:
+                self.contexts[agent] = _read_context(conn, self.session_id, agent)
+
+
+def _open_calls(conn: sqlite3.Connection, session_id: str, agent: str) -> dict[str, OpenCall]:
+    """Return the calls of an agent's last turn that are open, read from the log's end."""
+    calls: dict[str, OpenCall] = {}
+    known: set[str] = set()  # an id may come again: what was told of it last counts
+    for kind, ts, call, tool in conn.execute(_BACKWARDS, (session_id, agent)):
+        if kind == "turn_started":
+            break
+        if kind == "tool_call_started" and call not in known:
+            calls[call] = OpenCall(call=call, tool=tool, since=ts)
+        known.add(call)
+    return dict(reversed(calls.items()))
+
+
+def _read_context(conn: sqlite3.Connection, session_id: str, agent: str) -> Any:
+    """Return what the end of an agent's last turn told of its model's window."""
+    row = conn.execute(_LAST_END, (session_id, agent)).fetchone()
+    return None if row is None else decode(row[0]).get("context")
+
+
+def _value(extracted: Any) -> Any:
+    """Return a JSON value as SQLite extracts it: objects and lists come as their text."""
+    return decode(extracted) if isinstance(extracted, str) else extracted
 
 
 def _read_run(conn: sqlite3.Connection, session_id: str) -> RunRow | None:
@@ -55,39 +164,3 @@ def _read_run(conn: sqlite3.Connection, session_id: str) -> RunRow | None:
     return RunRow(
         run_id=run_id, task=task, status=status, started_at=started_at, finished_at=finished_at
     )
-
-
-def _read_turn(conn: sqlite3.Connection, session_id: str, agent: str) -> OpenTurn | None:
-    """Return the turn of an agent that runs: its last, if that has not been closed."""
-    row = conn.execute(
-        "SELECT id, turn_no, status FROM turns WHERE agent_id = ? ORDER BY turn_no DESC LIMIT 1",
-        (agent,),
-    ).fetchone()
-    if row is None or row[2] != "running":
-        return None
-    calls = tuple(_read_calls(conn, session_id, agent))
-    return OpenTurn(agent_id=agent, turn_id=row[0], number=row[1], calls=calls)
-
-
-def _read_calls(conn: sqlite3.Connection, session_id: str, agent: str) -> list[OpenCall]:
-    """Return the calls of an agent that have begun in its last turn and have not ended."""
-    (began, _) = conn.execute(_LAST_OF_KIND, (session_id, agent, "turn_started")).fetchone()
-    rows = conn.execute(
-        "SELECT type, ts, json_extract(data, '$.call'), json_extract(data, '$.tool') FROM events"
-        " WHERE session_id = ? AND agent_id = ? AND seq > ?"
-        " AND type IN ('tool_call_started', 'tool_call_finished') ORDER BY seq",
-        (session_id, agent, began),
-    )
-    calls: dict[str, OpenCall] = {}
-    for kind, ts, call, tool in rows:
-        if kind == "tool_call_started":
-            calls[call] = OpenCall(call=call, tool=tool, since=ts)
-        else:
-            calls.pop(call, None)
-    return list(calls.values())
-
-
-def _read_context(conn: sqlite3.Connection, session_id: str, agent: str) -> Any:
-    """Return what the end of an agent's last turn told of its model's window."""
-    row = conn.execute(_LAST_OF_KIND, (session_id, agent, "turn_finished")).fetchone()
-    return None if row is None else decode(row[1]).get("context")

@@ -11,7 +11,7 @@ from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import apply_step
 from prsm_core.store.limits import StoreLimits
-from prsm_core.store.picture import read_picture
+from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
 from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
@@ -48,6 +48,7 @@ class SqliteStore(Store):
         self._threads: _Threads | None = None  # of a late one until its first step
         self._tail = Tail(self._data_version, limits.poll_s)
         self._closing = False
+        self._pictures = Pictures()
         self._turn = asyncio.Lock()  # fair, hence steps stay in the order they were given in
         self._in_line = 0  # those that wait for it, or have just got it
 
@@ -130,7 +131,7 @@ class SqliteStore(Store):
 
     async def picture(self, session_id: str) -> Picture:
         """Return the session as of one event; empty in a ledger that is yet to be made."""
-        found = await self._read(read_picture, session_id)
+        found = await self._read(self._pictures.read, session_id)
         return found[0] if found else _NOTHING
 
     async def sessions(self) -> Sequence[SessionInfo]:

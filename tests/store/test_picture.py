@@ -1,0 +1,120 @@
+"""A picture is what the whole log tells, however little of it is read for it."""
+
+import itertools
+import random
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from prsm_core.domain.events import Event
+from prsm_core.interfaces.store import Store
+from prsm_core.store import SqliteStore
+from prsm_core.store.picture import TAIL, Pictures
+from prsm_core.testing.store_contract import Steps
+
+AGENTS = ("master", "w1", "w2")
+
+
+def said(steps, name, kind, **data):
+    return Event(
+        type=kind, session=steps.session, run=steps.run, ts=1.0, agent=steps.agent(name), data=data
+    )
+
+
+class Session:
+    """A session in which things happen by chance."""
+
+    def __init__(self, store, chance):
+        self._store = store
+        self._chance = chance
+        self.steps = Steps()
+        self._turns = {}
+        self._numbers = dict.fromkeys(AGENTS, 0)
+        self._closed = {}
+
+    async def begin(self):
+        await self._store.commit(self.steps.run_started())
+        for name in AGENTS:
+            parent = None if name == "master" else "master"
+            await self._store.commit(self.steps.spawn(name, parent))
+
+    async def go_on(self):
+        name = self._chance.choice(AGENTS)
+        if name not in self._turns:
+            await self._open(name)
+        elif self._chance.random() < 0.15:
+            await self._close(name)
+        else:
+            await self._call(name)
+
+    async def _open(self, name):
+        self._numbers[name] += 1
+        turn = self.steps.turn(name, self._numbers[name], parent_turn_id=self._closed.get(name))
+        await self._store.commit(self.steps.step(name, turn))
+        self._turns[name] = turn
+
+    async def _close(self, name):
+        turn = self._turns.pop(name)
+        window = self._chance.choice([None, {"used": 5, "window": 10}])
+        await self._store.commit(self.steps.step(name, self.steps.close(turn, window=window)))
+        self._closed[name] = turn.turn_id
+
+    async def _call(self, name):
+        call = self._chance.choice(("a", "b", "c"))  # ids come again
+        begun = {"call": call, "tool": self._chance.choice(("Bash", "Read")), "arguments": {}}
+        ended = {"call": call, "status": "completed", "result": "x"}
+        is_begun = self._chance.random() < 0.5
+        kind = "tool_call_started" if is_begun else "tool_call_finished"
+        await self._store.append([said(self.steps, name, kind, **(begun if is_begun else ended))])
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_picture_is_what_the_whole_log_tells(tmp_path, seed):
+    chance = random.Random(seed)
+    async with await SqliteStore.open(tmp_path / "ledger.db") as store:
+        session = Session(store, chance)
+        await session.begin()
+        for _ in range(60):
+            for _ in range(chance.choice((1, 1, 2, 7))):
+                await session.go_on()
+            known = await store.picture(session.steps.session)
+            assert known == await Store.picture(store, session.steps.session)
+            if chance.random() < 0.2:
+                async with await SqliteStore.open(tmp_path / "ledger.db", read_only=True) as other:
+                    assert await other.picture(session.steps.session) == known
+
+
+async def test_another_session_and_a_long_absence_are_looked_at_anew(tmp_path):
+    async with await SqliteStore.open(tmp_path / "ledger.db") as store:
+        session, other = Session(store, random.Random(1)), Steps("other")
+        await session.begin()
+        await store.commit(other.run_started())
+        for _ in range(20):
+            await session.go_on()
+        first = await store.picture("s1")
+        assert (await store.picture("other")).turns == []
+        assert await store.picture("s1") == first
+        await store.append([said(session.steps, "w1", "notice", level="info", text="x")] * TAIL)
+        for _ in range(20):
+            await session.go_on()
+        assert await store.picture("s1") == await Store.picture(store, "s1")
+
+
+async def test_a_second_picture_reads_only_what_came_since(tmp_path):
+    path = tmp_path / "ledger.db"
+    async with await SqliteStore.open(path) as store:
+        session = Session(store, random.Random(2))
+        await session.begin()
+        for _ in range(2000):
+            await session.go_on()
+    steps = itertools.count()
+    with closing(sqlite3.connect(path)) as conn:
+        conn.row_factory = sqlite3.Row
+        conn.set_progress_handler(lambda: next(steps) < 0, 10)
+        pictures = Pictures()
+        pictures.read(conn, "s1")
+        first = next(steps)
+        pictures.read(conn, "s1")
+        assert next(steps) - first < first

@@ -1,7 +1,7 @@
 """Shows that a run is alive: "Thinking... (32s)", and a warning when nothing is heard of it.
 
-Where several agents live, what is shown says whose it is: "w1: streaming (5s)". A command that runs
-is no thinking: "w1 > Bash (45s)".
+Where several agents live, what is shown says whose it is: "w1: streaming 340 characters (5s)". A
+command that runs is no thinking: "w1 > Bash (45s)".
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class _Work:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}  # of agents that have not ended
         self._streams: dict[str, float] = {}  # since when, by agent
+        self._said: dict[str, int] = {}  # characters of the message that it is at
         self._calls: dict[tuple[str, str], tuple[str, float]] = {}  # the tool, and since when
         self._asked: dict[str, str] = {}  # the agents of requests that wait for a person
         self._tries: dict[str, float] = {}  # when an agent tries again
@@ -122,10 +123,11 @@ class _Work:
                 self._tries.pop(agent, None)
             case "text_delta":
                 self._streams.setdefault(agent, now)
+                self._said[agent] = (data.get("at") or 0) + len(data["text"])
             case "message_completed" | "thinking_delta":
-                self._streams.pop(agent, None)
+                self._end_stream(agent)
             case "turn_finished":
-                self._streams.pop(agent, None)
+                self._end_stream(agent)
                 self._calls = {key: call for key, call in self._calls.items() if key[0] != agent}
             case "tool_call_started" if not data.get("orchestration"):
                 self._calls[agent, str(data.get("call"))] = str(data.get("tool")), now
@@ -133,6 +135,10 @@ class _Work:
                 self._calls.pop((agent, str(data.get("call"))), None)
             case _:
                 self._note_request(event, now)
+
+    def _end_stream(self, agent: str) -> None:
+        self._streams.pop(agent, None)
+        self._said.pop(agent, None)
 
     def _note_request(self, event: Event, now: float) -> None:
         """Take in that something is asked or answered; what was asked about begins with that."""
@@ -152,7 +158,7 @@ class _Work:
         """
         done = [
             *(
-                (since, f"{self._whose(agent, ': ')}streaming")
+                (since, f"{self._whose(agent, ': ')}streaming{self._length(agent)}")
                 for agent, since in self._streams.items()
             ),
             *(
@@ -166,6 +172,9 @@ class _Work:
         since, what = min(done)
         more = f", {len(done) - 1} more" if len(done) > 1 else ""
         return f"{what} ({format_duration(now - since)}){more}"
+
+    def _length(self, agent: str) -> str:
+        return f" {self._said[agent]:,} characters"
 
     def _told_pause(self, now: float) -> str | None:
         agent = min(self._tries, key=self._tries.__getitem__, default=None)

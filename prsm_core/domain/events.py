@@ -37,7 +37,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "turn_started": ("turn", "n"),
     "turn_finished": ("turn", "stop_reason", "usage", "error", "cost_usd", "provenance", "context"),
-    "message_completed": ("turn", "role", "text", "thinking"),
+    "message_completed": ("turn", "role", "text", "thinking", "message"),
     "tool_call_started": ("call", "tool", "arguments", "orchestration"),
     "tool_call_finished": ("call", "status", "result", "error", "duration_s", "exit_code"),
     "message_routed": ("mid", "kind", "from", "to", "correlation_id"),
@@ -66,8 +66,8 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "notice": ("level", "text"),
     "sink_dropped": ("sink", "count"),
     "plugin_quarantined": ("plugin", "error"),
-    "text_delta": ("text",),
-    "thinking_delta": ("text",),
+    "text_delta": ("turn", "message", "at", "text"),
+    "thinking_delta": ("turn", "message", "at", "text"),
 }
 
 EVENT_MEANINGS: Mapping[str, str] = {
@@ -77,7 +77,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "turn_started": "the `n`th prompt of an agent goes to its provider",
     "turn_finished": "the turn is over: why, what it used, how full the model's window is",
-    "message_completed": "a whole message of the agent, or a prompt to it",
+    "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt",
     "tool_call_started": "a tool is called; `orchestration`: it is one of PRSM's own",
     "tool_call_finished": "the call has ended: completed, failed or denied",
     "message_routed": "a message went from one agent to another",
@@ -95,8 +95,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "notice": "something worth telling; `level` is info, warning or error",
     "sink_dropped": "a sink was too slow or failed, and so many events never reached it",
     "plugin_quarantined": "a plugin could not be used in this run, and why",
-    "text_delta": "a piece of a message, live only",
-    "thinking_delta": "a piece of the model's thinking, live only",
+    "text_delta": "a piece of a message, `at` characters from its beginning, live only",
+    "thinking_delta": "a piece of what the model thinks for a message, live only",
 }
 
 _KNOWN_FIELDS = {kind: frozenset(names) for kind, names in EVENT_FIELDS.items()}

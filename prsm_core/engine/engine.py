@@ -74,8 +74,9 @@ class OrchestrationEngine:
             session_id=config.session_id,
             on_events=self.feed.publish,
             redactor=config.redactor,
+            on_live=self.feed.offer,
+            spoken=self.feed.spoken,
         )
-        self.feed.add_tap(self.journal.spoken.heed)
         parts = self._parts = Assembly(config, self._background, self.journal)
         self.manager = parts.manager
         self.prompting = parts.prompting

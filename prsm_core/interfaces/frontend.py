@@ -149,6 +149,14 @@ class AppHandle(Protocol):
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events of the session after `after`, then live ones with deltas.
 
+        A delta comes behind the events of its agent that precede it, and before those that follow:
+        none comes after the `message_completed` of its message. It says which message it is of,
+        `turn` and `message`, and how many characters of that text come before it, `at`. The first
+        deltas are what was said so far of messages that are not committed; where `after` is above
+        0, also of the last ones that were committed behind it, as far as they are kept. So who has
+        a view takes of each piece what is beyond the text that it has; a piece that begins beyond
+        that follows one that was lost to a slow reader.
+
         A reader that is too slow loses deltas (told by a notice), never committed events. Raises
         ConfigError (code `no_such_event`) for a number that the session has not reached.
         """

@@ -107,15 +107,34 @@ class AppContract(ABC):
             assert refused.value.code == "no_such_event"
 
     async def test_pieces_of_a_message_come_live_and_uncommitted(self, tmp_path: Path) -> None:
-        """A delta has no number, and comes only to who reads meanwhile."""
+        """A delta has no number, and says of which message it is, and where in it."""
         async with self.open_scene(tmp_path) as scene:
             await _start(scene)
             async with aclosing(scene.app.events()) as events:  # type: ignore[type-var]
                 seen = await _until(events, _says("first"), then=scene.say("first"))
                 seen += await _until(events, _is_delta, then=scene.begin_to_say(PIECE))
             assert seen[-1].seq is None
-            assert seen[-1].data["text"]
-            assert PIECE.startswith(seen[-1].data["text"])
+            said = seen[-1].data
+            assert said["text"]
+            assert PIECE.startswith(said["text"])
+            whole = next(event for event in seen[::-1] if _says("first")(event))
+            assert (said["turn"], said["at"]) == (whole.data["turn"], 0)
+            assert said["message"] == whole.data["message"] + 1
+
+    async def test_pieces_and_a_picture_fit_together(self, tmp_path: Path) -> None:
+        """Who looks, and reads on, has a message from its beginning, by `message` and `at`."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            await scene.begin_to_say(PIECE)
+            view = await scene.app.view()
+            async with aclosing(scene.app.events(after=view["seq"])) as events:  # type: ignore[type-var]
+                seen = await _until(events, _says(PIECE * 2), then=_say_on(scene))
+            said = "".join(turn["text"] for turn in view["turns"])
+            for event in filter(_is_delta, seen):
+                assert event.data["message"] == seen[-1].data["message"]
+                assert event.data["at"] <= len(said)
+                said = said[: event.data["at"]] + event.data["text"]
+            assert said == PIECE * 2
 
     async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
         """What is in the picture does not come again, and what is not comes."""
@@ -316,6 +335,11 @@ async def _until(
     if acting is not None:
         await acting
     return seen
+
+
+async def _say_on(scene: AppScene) -> None:
+    await scene.begin_to_say(PIECE)
+    await scene.say(PIECE * 2)
 
 
 def _ends(run: RunHandle) -> Callable[[Event], bool]:

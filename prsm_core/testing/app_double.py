@@ -302,7 +302,7 @@ class ScriptedApp:
         return {"session": SESSION, "run": RUN, **known, "agents": roots}
 
     async def view(self) -> Mapping[str, Any]:
-        """Return what was said as one picture; no turn runs, and what is not known is None."""
+        """Return what was said as one picture; what is not known is None."""
         tree = dict(await self.tree())
         begun = [event for event in self._log if event.type == "run_started"]
         ended = [event for event in self._log if event.type == "run_finished"]
@@ -326,7 +326,7 @@ class ScriptedApp:
             "tree": tree,
             "requests": await self.requests(),
             "budget": await self.budget(),
-            "turns": [],
+            "turns": _running_turns(self._log),
         }
 
     async def history(
@@ -416,6 +416,29 @@ class ScriptedApp:
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
 
+def _running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return the turns of which pieces were told, each with what is not committed yet."""
+    turns: dict[str | None, dict[str, Any]] = {}
+    for event in log:
+        turn, (turn_id, message) = turns.get(event.agent), map(event.data.get, ("turn", "message"))
+        if event.type in _LIVE:
+            if turn is None or (turn["turn"], turn["message"]) != (turn_id, message):
+                turn = turns[event.agent] = _turn(event.agent, turn_id, message)
+            turn[_LIVE[event.type]] += event.data["text"]
+            turn["at"] = len(turn["text"])
+        elif event.type == "turn_finished":
+            turns.pop(event.agent, None)
+        elif turn is not None and event.type == "message_completed" and turn["message"] == message:
+            turns[event.agent] = _turn(event.agent, turn_id, (message or 0) + 1)
+    return list(turns.values())
+
+
+def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
+    said = {"message": message, "text": "", "thinking": "", "at": 0, "unwritten": []}
+    return {"agent": agent, "turn": turn_id, "n": 1, **said}
+
+
+_LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
 _UNKNOWN_USAGE = Spent().to_dict()
 _NODE: Mapping[str, Any] = {
     "state": "pending",

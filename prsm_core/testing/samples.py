@@ -48,12 +48,13 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         },
     ),
     ("turn_started", MASTER, {"turn": "t1", "n": 1}),
-    ("thinking_delta", MASTER, {"text": "hm"}),
-    ("text_delta", MASTER, {"text": "I will"}),
+    ("thinking_delta", MASTER, {"turn": "t1", "message": 1, "at": 0, "text": "hm"}),
+    ("text_delta", MASTER, {"turn": "t1", "message": 1, "at": 0, "text": "I will"}),
     (
         "message_completed",
         MASTER,
-        {"turn": "t1", "role": "assistant", "text": "I will.\nÜber\u2028all", "thinking": "hm"},
+        {"turn": "t1", "role": "assistant", "text": "I will.\nÜber\u2028all", "thinking": "hm"}
+        | {"message": 1},
     ),
     (
         "tool_call_started",

@@ -248,10 +248,13 @@ async def test_a_terminal_says_whose_work_is_under_way(app, settled, clock, term
         await start(app, settled)
         app.say("thinking_delta", "m", live=True, text="hm")
         app.spawn("w", "w1", parent="m")
-        app.say("text_delta", "w", live=True, text="so")
-        assert await status_after(5) == "w1: streaming (5s)"
+        piece = {"turn": "t", "message": 1, "at": 1200, "text": "so be"}
+        app.say("text_delta", "w", live=True, **piece)
+        assert await status_after(5) == "w1: streaming 1,205 characters (5s)"
         app.say("message_completed", "m", turn="t", role="assistant", text="I wait")
-        assert await status_after(1) == "w1: streaming (6s)", "another's message ends nothing"
+        assert await status_after(1) == "w1: streaming 1,205 characters (6s)", (
+            "another's message ends nothing"
+        )
         app.say("message_completed", "w", turn="t", role="assistant", text="so be it")
         call = {"call": "c", "tool": "Bash", "arguments": {"command": "make"}}
         app.say("tool_call_started", "w", **call, orchestration=False)
@@ -285,7 +288,7 @@ async def test_a_terminal_shows_for_how_long_the_model_thinks(
         app.say("text_delta", "m", live=True, text="so")
         await settled()
         await clock.advance(74)
-        assert seen(err)[-1] == "streaming (1m 14s)"
+        assert seen(err)[-1] == "streaming 2 characters (1m 14s)"
         app.say("message_completed", "m", turn="t", role="assistant", text="so be it")
         await settled()
         await clock.advance(1)

@@ -303,6 +303,13 @@ class HeldStore(SqliteStore):
     clock: FakeClock | None = None
     broken: Exception | None = None  # raised by every write
 
+    @classmethod
+    async def on(cls, path: Path, clock: Any) -> HeldStore:
+        """Open the ledger of a team with this clock."""
+        store = await cls.open(path)
+        store.stop_time(clock)
+        return store
+
     def stop_time(self, clock: Any) -> None:
         """Hold the clock during every read and write, if it is one that can be held."""
         if isinstance(clock, FakeClock):
@@ -446,15 +453,15 @@ async def open_team(
     broker=None,
     own_rules=None,
     redactor=None,
+    store=None,
     **provider_fields,
 ):
-    """Open an engine on an empty ledger; on leaving, check what it left behind."""
+    """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock = clock or SystemClock()
     (folder / "workspace").mkdir(exist_ok=True)
     all_settings = team_settings(engine, settings)
     provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
-    store = await HeldStore.open(ledger.path)
-    store.stop_time(clock)
+    store = store or await HeldStore.on(ledger.path, clock)
     human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(

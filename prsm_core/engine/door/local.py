@@ -241,13 +241,15 @@ class LocalApp:
         """Return one picture of the session at one of its events."""
         engine = self._engine
         await engine.journal.flush()
-        with engine.journal.spoken.held():
+        spoken = engine.journal.spoken
+        with spoken.held():
             unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
             picture = await self._store.picture(self._session)
+            await spoken.writing.past()  # what the picture has is then known to be committed
             return build_view(
                 self._session,
                 picture,
-                engine.journal.spoken,
+                spoken,
                 engine.clock.time(),
                 unwritten=unwritten,
                 redact=engine.journal.redact,

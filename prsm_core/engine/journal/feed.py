@@ -1,7 +1,8 @@
 """The feed: fans out what the journal commits to in-process readers and sinks.
 
 Committed events are read from the store by their number; only live deltas come this way to
-readers, so that a slow reader loses deltas and never a committed event.
+readers, so that a slow reader loses deltas and never a committed event. A delta comes behind the
+events of its agent that precede it, and before those that follow it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.events import LIVE_TYPES, Event
+from prsm_core.domain.events import Event
+from prsm_core.engine.journal.spoken import Spoken
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from prsm_core.engine.journal.live import Waiting
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
 
@@ -28,6 +31,7 @@ class Feed:
     def __init__(self, store: Store, background: Background) -> None:
         self._store = store
         self._background = background
+        self.spoken = Spoken()
         self._readers: set[_Reader] = set()
         self._taps: list[Callable[[tuple[Event, ...]], None]] = []
 
@@ -40,32 +44,36 @@ class Feed:
         self._taps.remove(tap)
 
     def publish(self, events: tuple[Event, ...]) -> None:
-        """Pass on committed events (with seq) or live ones (without)."""
-        if not events:
-            return
-        if events[0].seq is None:
-            for reader in self._readers:
-                for event in events:
-                    reader.offer(event)
-            return
-        for tap in self._taps:
-            tap(events)
+        """Pass on what was committed."""
+        if events:
+            self.spoken.heed(events)
+            for tap in self._taps:
+                tap(events)
+
+    def offer(self, event: Event, behind: int) -> None:
+        """Pass on live text, behind event `behind`."""
+        for reader in self._readers:
+            reader.offer(event, behind)
 
     async def events(self, session_id: str, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events after `after`, then follow, with live deltas between.
 
-        Raises ConfigError for a number that the session has not reached.
+        The first deltas are what running turns have said so far of messages whose events are not
+        before that. Raises ConfigError for a number that the session has not reached.
         """
         await self._check_reached(session_id, after)
-        reader = _Reader()
+        await self.spoken.writing.past()  # so that it is known which text has an event already
+        reader = _Reader(after, self.spoken.waiting)
+        for event, behind in self.spoken.so_far(after):
+            reader.offer(event, behind)
         self._readers.add(reader)
         source = self._store.events(session_id, after, follow=True)
         pump = self._background.start(reader.pump(source), name="feed reader")
         try:
             while not (reader.closed and reader.queue.empty()):
-                event = await reader.queue.get()
-                if event is not None:
-                    yield event
+                given = await reader.queue.get()
+                if given is not None:
+                    yield given
         finally:
             self._readers.discard(reader)
             pump.cancel()
@@ -89,27 +97,42 @@ def no_such_event(session_id: str, after: int) -> ConfigError:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, after: int, waiting: Waiting) -> None:
         self.queue: asyncio.Queue[Event | None] = asyncio.Queue(READER_LIMIT)
         self.closed = False
+        self._waiting = waiting
+        self._passed = after  # the number of the last committed event
+        self._early: list[tuple[int, Event]] = []  # live text that belongs behind a later one
         self._dropped = 0
 
-    def offer(self, event: Event) -> None:
-        if event.type in LIVE_TYPES and self.queue.qsize() < READER_LIMIT // 2:
+    def offer(self, event: Event, behind: int) -> None:
+        if self.queue.qsize() + len(self._early) >= READER_LIMIT // 2:
+            self._dropped += 1
+        elif behind <= self._passed:
             self.queue.put_nowait(event)
         else:
-            self._dropped += 1
+            self._early.append((behind, event))
 
     async def pump(self, source: AsyncIterator[Event]) -> None:
         try:
             async with aclosing(source) as events:  # type: ignore[type-var]
                 async for event in events:
+                    if self._waiting.concerns(event):
+                        await self._waiting.over(event)
                     await self._tell_dropped(event)
                     await self.queue.put(event)
+                    self._passed = event.seq or self._passed
+                    if self._early:
+                        self._catch_up()
         finally:
             self.closed = True
             if not self.queue.full():  # a full queue will find itself closed once it is read
                 self.queue.put_nowait(None)
+
+    def _catch_up(self) -> None:
+        early, self._early = self._early, []
+        for behind, event in early:
+            self.offer(event, behind)
 
     async def _tell_dropped(self, before: Event) -> None:
         if self._dropped:

@@ -1,21 +1,26 @@
 """What the turns that run have said so far: the text that no event has yet.
 
 Pieces of a message come before the event that has the whole of it, which is committed later. Who
-looks at the session in between is shown both as of one committed event.
+looks at the session in between is shown both as of one committed event, and who begins to follow
+it is told the pieces that came before.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.engine.journal.live import Piece, Waiting, Writing
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from prsm_core.domain.events import Event
 
-_HEEDED = frozenset({"turn_started", "turn_finished", "message_completed"})
+RECENT = 64  # committed messages whose pieces are kept for who begins to follow just before them
+_HEEDED = frozenset({"turn_finished", "message_completed"})
 
 
 @dataclass(slots=True, eq=False)
@@ -25,16 +30,21 @@ class _Message:
     number: int  # in its turn
     text: str
     thinking: str
+    pieces: list[Piece]
     seq: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    turn_id: str = ""  # not known before its event
-    number: int = 1  # of the message that the model is at
-    text: list[str] = field(default_factory=list)
-    thinking: list[str] = field(default_factory=list)
+    turn_id: str
+    message: int = 1  # the number of the one that the model is at
+    seq: int = 0  # of the agent's last event
+    pieces: list[Piece] = field(default_factory=list)  # of that message
     complete: list[_Message] = field(default_factory=list)
+
+    def said(self, kind: str) -> str:
+        """Return what was said so far of the message that the model is at."""
+        return "".join(piece.text for piece in self.pieces if piece.first.type == kind)
 
 
 class Spoken:
@@ -42,49 +52,73 @@ class Spoken:
 
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
+        self._left: dict[str, _Turn] = {}  # by id: those that have ended while somebody looks
+        self._recent: deque[_Message] = deque(maxlen=RECENT)
         self._holders = 0
+        self.waiting = Waiting()
+        self.writing = Writing()
 
-    def piece(self, kind: str, agent: str, text: str) -> None:
-        """Note a piece of a message, without secrets: `text_delta` or `thinking_delta`."""
-        turn = self._turn(agent)
-        (turn.text if kind == "text_delta" else turn.thinking).append(text)
+    def last_seq(self, agent: str) -> int:
+        """Return the number of the last event of an agent whose turn runs."""
+        turn = self._turns.get(agent)
+        return 0 if turn is None else turn.seq
 
-    def complete(self, agent: str | None, text: str, thinking: str | None) -> None:
+    def piece(self, event: Event, behind: int | None) -> Piece:
+        """Note a piece of text, without secrets; return it with what it goes on from.
+
+        What is on its way (`behind` is None) is a piece of its own.
+        """
+        turn = self._turn(event.agent or "", event.data.get("turn", ""))
+        last = turn.pieces[-1] if turn.pieces and behind is not None else None
+        if last is not None and last.behind == behind and last.takes(event):
+            return last
+        piece = Piece(event, behind)
+        turn.pieces.append(piece)
+        return piece
+
+    def complete(self, agent: str | None, data: Mapping[str, Any]) -> None:
         """Note that a message of the model is whole; what follows is of its next one."""
-        turn = self._turn(agent or "")
-        turn.complete.append(_Message(turn.number, text, thinking or ""))
-        turn.number += 1
-        turn.text.clear()
-        turn.thinking.clear()
+        turn = self._turn(agent or "", data["turn"])
+        number = data["message"]
+        thinking = data.get("thinking") or ""
+        turn.complete.append(_Message(number, data["text"], thinking, turn.pieces))
+        turn.message, turn.pieces = number + 1, []
 
-    def _turn(self, agent: str) -> _Turn:
-        """Return the turn of an agent that speaks; that it has begun may be told later."""
-        return self._turns.setdefault(agent, _Turn())
+    def _turn(self, agent: str, turn_id: str) -> _Turn:
+        """Return the turn of an agent that speaks."""
+        turn = self._turns.get(agent)
+        if turn is None or turn.turn_id != turn_id:
+            turn = self._turns[agent] = _Turn(turn_id)
+        return turn
 
     def heed(self, events: tuple[Event, ...]) -> None:
         """Take note of what was committed."""
         for event in events:
-            if event.type in _HEEDED and event.agent is not None:
-                self._heed(event, event.agent)
+            agent = event.agent
+            if agent is None:
+                continue
+            if event.type == "turn_started":
+                self._turn(agent, event.data["turn"])
+            turn = self._turns.get(agent)
+            if turn is not None:
+                turn.seq = event.seq or turn.seq
+                if event.type in _HEEDED and event.data.get("turn") == turn.turn_id:
+                    self._heed(event, agent, turn)
 
-    def _heed(self, event: Event, agent: str) -> None:
-        turn_id = event.data.get("turn")
-        if event.type == "turn_started":
-            if self._turn(agent).turn_id:  # what has none has just begun: this tells which it is
-                self._turns[agent] = _Turn()
-            self._turns[agent].turn_id = str(turn_id)
-            return
-        turn = self._turns.get(agent)
-        if turn is None or turn.turn_id != turn_id:
-            return
+    def _heed(self, event: Event, agent: str, turn: _Turn) -> None:
         if event.type == "turn_finished":
             del self._turns[agent]
-        elif event.data.get("role") == "assistant":
-            waiting = (message for message in turn.complete if message.seq is None)
-            if (message := next(waiting, None)) is not None:
+            if self._holders:
+                self._left[turn.turn_id] = turn
+            return
+        if event.data.get("message") == turn.message:  # it was broken off
+            self.complete(agent, event.data)
+        for message in turn.complete:
+            if message.number == event.data.get("message"):
                 message.seq = event.seq
-            if not self._holders:
-                turn.complete = [each for each in turn.complete if each.seq is None]
+                self._recent.append(message)
+        if not self._holders:
+            turn.complete = [each for each in turn.complete if each.seq is None]
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -94,6 +128,24 @@ class Spoken:
             yield
         finally:
             self._holders -= 1
+            if not self._holders:
+                self._left.clear()
+
+    def so_far(self, after: int) -> Iterator[tuple[Event, int]]:
+        """Yield the pieces of what is told behind event `after`, as far as they are known.
+
+        Each comes with the event that it is behind. A picture of event `after` may have shown any
+        message that was committed later; who reads from the beginning has seen none. Text that
+        waits for a write is told once that is made.
+        """
+        told = [one.pieces for one in self._recent if 0 < after < (one.seq or 0)]
+        for turn in self._turns.values():
+            told += [one.pieces for one in turn.complete if one.seq is None]
+            told.append(turn.pieces)
+        for pieces in told:
+            for piece in pieces:
+                if piece.behind is not None:
+                    yield piece.event, piece.behind
 
     def since(
         self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
@@ -102,15 +154,15 @@ class Spoken:
 
         Pieces came without secrets, whole messages did not: `redact` takes them out.
         """
-        turn = self._turns.get(agent)
-        if turn is None or turn.turn_id != turn_id:  # it has just begun, or ended
-            turn = _Turn()
-        text = "".join(turn.text)
+        turn = self._left.get(turn_id) or self._turns.get(agent)
+        if turn is None or turn.turn_id != turn_id:  # it has just begun
+            turn = _Turn(turn_id)
+        text = turn.said("text_delta")
         later = [each for each in turn.complete if each.seq is None or each.seq > seq]
         return {
-            "message": turn.number,
+            "message": turn.message,
             "text": text,
-            "thinking": "".join(turn.thinking),
+            "thinking": turn.said("thinking_delta"),
             "at": len(text),
             "unwritten": [
                 {

@@ -16,9 +16,40 @@ from prsm_core.domain.writes import Told
 from prsm_core.engine.state import Staged
 
 if TYPE_CHECKING:
+    from prsm_core.domain.events import Event
     from prsm_core.domain.steps import Step, Write
+    from prsm_core.engine.journal.live import Piece
 
 Unwritten: TypeAlias = Sequence[Told | Staged]
+
+
+class Batch(list[Told | Staged]):
+    """What an agent has done and is written in one go, and the live text that came between."""
+
+    __slots__ = ("live",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: list[tuple[int, Piece]] = []  # each with how many acts and facts come before
+
+    def last_piece(self) -> Piece | None:
+        """Return the text that what comes now may go on from."""
+        if self.live and self.live[-1][0] == len(self):
+            return self.live[-1][1]
+        return None
+
+
+NOTHING = Batch()  # of an agent that has done nothing
+
+
+def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int]:
+    """Return for each act and fact the number of its last event: they are the first of a step."""
+    seq = (events[0].seq or 1) - 1 if events else 0
+    seqs = []
+    for one in batch:
+        seq += sum(len(list(write.events(step))) for write in _writes([one]))
+        seqs.append(seq)
+    return seqs
 
 
 def joined(before: Unwritten, step: Step) -> Step:

@@ -19,14 +19,23 @@ from prsm_core.domain.projection import event_of
 from prsm_core.domain.writes import Told
 from prsm_core.engine.guarded.failing import breaks_ledger, is_unfit
 from prsm_core.engine.journal.lanes import Lanes
+from prsm_core.engine.journal.live import LiveText
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.spoken import Spoken
-from prsm_core.engine.journal.staging import can_join, joined, last_act, settle
+from prsm_core.engine.journal.staging import (
+    NOTHING,
+    Batch,
+    can_join,
+    joined,
+    last_act,
+    last_seqs,
+    settle,
+)
 from prsm_core.engine.state import Staged
 from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.engine.journal.staging import Unwritten
@@ -34,9 +43,9 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.permissions import Redactor
-    from prsm_core.permissions.redaction import StreamRedactor
 
     OnEvents = Callable[[tuple[Event, ...]], None]
+    OnLive = Callable[[Event, int], None]
 
 T = TypeVar("T")
 
@@ -44,26 +53,6 @@ _log = logging.getLogger("prsm.engine")
 
 FLUSH_SECONDS = 0.02
 FACT_LIMIT = 1000  # unwritten facts and acts; a provider that says more waits for the store
-
-
-class LiveText:
-    """One agent's text while it comes: told without its secrets, wherever it is cut."""
-
-    def __init__(self, stream: StreamRedactor, tell: Callable[[str], None]) -> None:
-        self._stream = stream
-        self._tell = tell
-
-    def feed(self, piece: str) -> None:
-        """Tell what can be told by now."""
-        self._tell_some(self._stream.feed(piece))
-
-    def end(self) -> None:
-        """Tell the rest: the text goes on no further."""
-        self._tell_some(self._stream.flush())
-
-    def _tell_some(self, text: str) -> None:
-        if text:
-            self._tell(text)
 
 
 class Journal:
@@ -78,16 +67,32 @@ class Journal:
         session_id: str,
         on_events: OnEvents,
         redactor: Redactor,
+        on_live: OnLive | None = None,
+        spoken: Spoken | None = None,
     ) -> None:
+        """Open the path to a store.
+
+        Args:
+            store: Where steps and facts go.
+            clock: Says when.
+            background: Where writes go on to their end.
+            session_id: Whose they are.
+            on_events: Is given what is committed, once it is durable.
+            redactor: Takes the secrets out.
+            on_live: Is given live text, and the number of its agent's event that it comes behind.
+            spoken: Keeps what running turns say; heeds what `on_events` is given.
+        """
         self._store = store
         self._clock = clock
         self._background = background
         self._on_events = on_events
         self.redactor = redactor
-        self.spoken = Spoken()
+        self._on_live = on_live
+        self.spoken = Spoken() if spoken is None else spoken
         self.session_id = session_id
         self.run_id = ""
-        self._unwritten: dict[str | None, list[Told | Staged]] = {}
+        self._unwritten: dict[str | None, Batch] = {}
+        self._in_flight: dict[str | None, Batch] = {}  # the newest that is being written
         self._count = 0
         self._lanes = Lanes()
         self._flushing: asyncio.Task[None] | None = None
@@ -114,21 +119,37 @@ class Journal:
         self._steps += 1
         return f"{self.run_id}:1:{self._steps}"
 
-    def live_text(self, kind: str, agent: str) -> LiveText:
-        """Return what takes the pieces of a text that is told, but never stored."""
-        return LiveText(self.redactor.stream(), partial(self._tell, kind, agent))
+    def live_text(self, kind: str, agent: str, **of: Any) -> LiveText:
+        """Return what takes the pieces of a text that is told, but never stored.
 
-    def _tell(self, kind: str, agent: str, text: str) -> None:
-        self.spoken.piece(kind, agent, text)
+        `of` are the fields of its event that say which text it is.
+        """
+        return LiveText(self.redactor.stream(), partial(self._tell, kind, agent), of)
+
+    def _tell(self, kind: str, agent: str, data: Mapping[str, Any]) -> None:
+        """Tell a piece of text behind what its agent did before, as soon as that is written."""
         event = Event(  # the text has been redacted as a stream
             type=kind,
             session=self.session_id,
             run=self.run_id,
             ts=self._clock.time(),
             agent=agent,
-            data={"text": text},
+            data=data,
         )
-        self._on_events((event,))
+        batch = self._unwritten.get(agent) or self._in_flight.get(agent)
+        if batch is None:
+            behind = self.spoken.last_seq(agent)
+            self.spoken.piece(event, behind)
+            self._show(event, behind)
+            return
+        last = batch.last_piece()
+        if last is None or not last.takes(event):
+            batch.live.append((len(batch), self.spoken.piece(event, None)))
+            self.spoken.waiting.add(agent, self.spoken.last_seq(agent))
+
+    def _show(self, event: Event, behind: int) -> None:
+        if self._on_live is not None:
+            self._on_live(event, behind)
 
     async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
         """Note an event that no step causes; waits only when too many are unwritten."""
@@ -142,7 +163,7 @@ class Journal:
             _log.info("%s came after the end of the run", kind)
             return
         if kind == "message_completed" and data.get("role") == "assistant":
-            self.spoken.complete(agent, data["text"], data.get("thinking"))
+            self.spoken.complete(agent, data)
         self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
 
     def stage(self, step: Step, needs: Staged | None = None) -> Staged:
@@ -158,15 +179,35 @@ class Journal:
         return act
 
     def _keep(self, agent_id: str | None, one: Told | Staged) -> None:
-        self._unwritten.setdefault(agent_id, []).append(one)
+        batch = self._unwritten.get(agent_id)
+        if batch is None:
+            batch = self._unwritten[agent_id] = Batch()
+        batch.append(one)
         self._count += 1
         if self._flushing is None:
             self._flushing = self._background.start(self._flush_soon(), name="journal flush")
 
-    def _take(self, agent_id: str | None) -> Unwritten:
-        taken = self._unwritten.pop(agent_id, ())
-        self._count -= len(taken)
+    def _take(self, agent_id: str | None) -> Batch:
+        taken = self._unwritten.pop(agent_id, NOTHING)
+        if taken:
+            self._count -= len(taken)
+            self._in_flight[agent_id] = taken
         return taken
+
+    def _let_go(self, agent_id: str | None, batch: Batch, seqs: Sequence[int | None] = ()) -> None:
+        """Show the text that came between what is written now, or never will be.
+
+        `seqs` are the numbers of the last events of what was written, None for what was left out.
+        """
+        if self._in_flight.get(agent_id) is batch:
+            del self._in_flight[agent_id]
+        live, batch.live = batch.live, []
+        for place, piece in live:
+            known = [seq for seq in seqs[:place] if seq is not None]
+            agent = piece.first.agent or ""
+            piece.behind = known[-1] if known else self.spoken.last_seq(agent)
+            self._show(piece.event, piece.behind)
+            self.spoken.waiting.remove(agent, piece.behind)
 
     def _check_open(self, step: Step) -> None:
         if self._is_over and step.agent_id is not None:
@@ -212,33 +253,45 @@ class Journal:
             await self._background.finish(self._write_all(facts, works))
 
     async def _write_all(
-        self, facts: list[Event], works: Sequence[Coroutine[Any, Any, None]]
+        self, facts: Mapping[str | None, Batch], works: Sequence[Coroutine[Any, Any, None]]
     ) -> None:
         """Write facts at once, and what has a place in a line; whatever becomes of the others."""
         in_line = asyncio.gather(*works, return_exceptions=True)
         try:
             if facts:
-                await self._append(facts)
+                await self._write_facts(facts)
         finally:
             errors = [error for error in await in_line if error is not None]
         if errors:
             raise errors[0]
 
-    def _take_all(self) -> tuple[list[Event], dict[str | None, Unwritten]]:
-        """Return the facts of agents that have nothing else, by time; and what others have.
+    def _take_all(self) -> tuple[dict[str | None, Batch], dict[str | None, Batch]]:
+        """Return the facts of agents that have nothing else, and what others have, by agent.
 
         Those are among them whose steps are being written in a line: its end is waited for.
         """
-        facts: list[Event] = []
-        acts: dict[str | None, Unwritten] = {}
+        facts: dict[str | None, Batch] = {}
+        acts: dict[str | None, Batch] = {}
         for agent_id in dict.fromkeys((*self._unwritten, *self._lanes.taken)):
             some = self._take(agent_id)
             if self._lanes.is_taken(agent_id) or last_act(some) is not None:
                 acts[agent_id] = some
             else:
-                facts += self._events(agent_id, some)
-        facts.sort(key=lambda event: event.ts)
+                facts[agent_id] = some
         return facts, acts
+
+    async def _write_facts(self, facts: Mapping[str | None, Batch]) -> None:
+        """Write the facts of several agents, by their time."""
+        events = [event for agent, some in facts.items() for event in self._events(agent, some)]
+        events.sort(key=lambda event: event.ts)
+        seqs: Sequence[int | None] = ()
+        try:
+            seqs = await self._append(events)
+        finally:
+            for agent_id, some in facts.items():
+                told = zip(seqs, events, strict=False) if some.live else ()
+                own = [seq for seq, event in told if event.agent == agent_id]
+                self._let_go(agent_id, some, own)
 
     def _events(self, agent: str | None, facts: Unwritten) -> Iterator[Event]:
         told = [fact for fact in facts if isinstance(fact, Told)]
@@ -270,7 +323,7 @@ class Journal:
     async def _commit(
         self,
         step: Step,
-        before: Unwritten,
+        before: Batch,
         then: Callable[[], None] | None,
         needs: Staged | None,
     ) -> Committed:
@@ -283,17 +336,13 @@ class Journal:
         self._on_events(committed.events)
         return committed
 
-    async def _write_after(self, before: Unwritten, step: Step, needs: Staged | None) -> Committed:
+    async def _write_after(self, before: Batch, step: Step, needs: Staged | None) -> Committed:
         """Write a step with what comes before it, or each by itself where one is refused."""
         if not before:
             return await self._write(step)
         if can_join(before, step):
-            try:
-                committed = await self._write(joined(before, step))
-            except Exception as error:
-                if breaks_ledger(error):
-                    raise
-            else:
+            committed = await self._write_joined(before, step)
+            if committed is not None:
                 if committed.duplicate:  # the ledger knew the step, and took nothing
                     await self._apart(step.agent_id, before)
                 settle(before)
@@ -303,34 +352,49 @@ class Journal:
             raise needs.refused
         return await self._write(step)
 
-    async def _land(self, agent_id: str | None, unwritten: Unwritten) -> None:
+    async def _land(self, agent_id: str | None, unwritten: Batch) -> None:
         """Write acts and facts as one step, or each by itself where one is refused."""
         last = last_act(unwritten)
         if last is not None and can_join(unwritten, last.step):
-            try:
-                committed = await self._write(joined(unwritten, replace(last.step, writes=())))
-            except Exception as error:
-                if breaks_ledger(error):
-                    raise
-            else:
+            committed = await self._write_joined(unwritten, replace(last.step, writes=()))
+            if committed is not None:
                 settle(unwritten)
                 self._on_events(committed.events)
                 return
         await self._apart(agent_id, unwritten)
 
-    async def _apart(self, agent_id: str | None, unwritten: Unwritten) -> None:
-        """Write each act and fact by itself; those that the ledger refuses are left out."""
-        for one in unwritten:
-            if isinstance(one, Told):
-                await self._append(list(self._events(agent_id, [one])))
-            else:
-                await self._write_alone(one)
-                one.is_settled = True
+    async def _write_joined(self, before: Batch, step: Step) -> Committed | None:
+        """Write a step with what comes before it; None where the ledger refuses that."""
+        try:
+            committed = await self._write(joined(before, step))
+        except Exception as error:
+            if breaks_ledger(error):
+                self._let_go(step.agent_id, before)
+                raise
+            return None
+        if not committed.duplicate:
+            seqs = last_seqs(before, step, committed.events) if before.live else ()
+            self._let_go(step.agent_id, before, seqs)
+        return committed
 
-    async def _write_alone(self, act: Staged) -> None:
+    async def _apart(self, agent_id: str | None, unwritten: Batch) -> None:
+        """Write each act and fact by itself; those that the ledger refuses are left out."""
+        seqs: list[int | None] = []
+        try:
+            for one in unwritten:
+                if isinstance(one, Told):
+                    seqs += await self._append(list(self._events(agent_id, [one])))
+                else:
+                    seqs.append(await self._write_alone(one))
+                    one.is_settled = True
+        finally:
+            self._let_go(agent_id, unwritten, seqs)
+
+    async def _write_alone(self, act: Staged) -> int | None:
+        """Write an act; return the number of its last event, None where there is none."""
         act.refused = act.hindrance
         if act.refused is not None:
-            return
+            return None
         try:
             committed = await self._write(act.step)
         except Exception as error:
@@ -339,31 +403,47 @@ class Journal:
             act.refused = error
             level = logging.INFO if isinstance(error, FencedError) else logging.WARNING
             _log.log(level, "what %s did is left out", act.step.agent_id, exc_info=error)
-        else:
-            self._on_events(committed.events)
+            return None
+        self._on_events(committed.events)
+        return committed.events[-1].seq if committed.events else None
 
     async def _write(self, step: Step) -> Committed:
         writes = without_secrets(step.writes, self.redactor)
         if writes is not step.writes:
             step = replace(step, writes=writes)
-        return await self._store.commit(step)
-
-    async def _append(self, facts: list[Event]) -> None:
+        writing = self.spoken.writing
+        number = writing.begin()
         try:
-            self._on_events(await self._store.append(facts))
+            return await self._store.commit(step)
+        finally:
+            writing.end(number)
+
+    async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        """Write facts; return the number of each, None of those that cannot be written."""
+        try:
+            return await self._append_all(facts)
         except StoreError as error:
             if not is_unfit(error) or len(facts) == 1:
                 raise
-            for fact in facts:  # all but the one that cannot be written
-                await self._append_alone(fact)
+        return [await self._append_alone(fact) for fact in facts]
 
-    async def _append_alone(self, fact: Event) -> None:
+    async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        number = self.spoken.writing.begin()
         try:
-            await self._append([fact])
+            events = await self._store.append(facts)
+        finally:
+            self.spoken.writing.end(number)
+        self._on_events(events)
+        return [event.seq for event in events]
+
+    async def _append_alone(self, fact: Event) -> int | None:
+        try:
+            return (await self._append_all([fact]))[0]
         except StoreError as error:
             if not is_unfit(error):
                 raise
             _log.warning("an event %s cannot be written", fact.type, exc_info=error)
+            return None
 
     async def _flush_soon(self) -> None:
         try:

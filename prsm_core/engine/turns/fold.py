@@ -60,6 +60,7 @@ class TurnFold:
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None
     permissions_used: list[str] = field(default_factory=list)
+    said: int = 0  # messages of the model
     _partial: list[str] = field(default_factory=list)
     _call_count: int = 0
 
@@ -81,6 +82,7 @@ class TurnFold:
             thinking=thinking,
         )
         self.messages.append(message)
+        self.said += role == "assistant"
         return message
 
     def fold(self, event: ProviderEvent) -> None:

@@ -4,35 +4,72 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.turns import TextDelta, ThinkingDelta
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    StepEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallStarted,
+    TurnEnded,
+)
 
 if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.journal.unit import Journal, LiveText
+    from prsm_core.engine.journal.live import LiveText
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.turns.fold import TurnFold
 
-_KINDS = {TextDelta: "text_delta", ThinkingDelta: "thinking_delta"}
+_KINDS: dict[type, str] = {TextDelta: "text_delta", ThinkingDelta: "thinking_delta"}
+_STOPS = frozenset({AssistantMessage, ToolCallStarted, StepEnded, TurnEnded})
 
 
 class LiveTexts:
-    """Owns the texts of one turn that stream now, by the kind of their pieces."""
+    """Owns the texts of the message that a model is at, by the kind of their pieces.
+
+    A text that goes on later has its place behind what was told of it. What may be the beginning of
+    a secret is held back until the text goes on, or something comes that a person sees beside it.
+    """
 
     __slots__ = (
         "_agent_id",
+        "_fold",
         "_journal",
+        "_newest",
+        "_number",
         "_texts",
     )
 
-    def __init__(self, journal: Journal, agent_id: str) -> None:
+    def __init__(self, journal: Journal, agent_id: str, fold: TurnFold) -> None:
         self._journal = journal
         self._agent_id = agent_id
+        self._fold = fold
         self._texts: dict[type, LiveText] = {}
+        self._newest: type | None = None  # the kind of the last piece
+        self._number = 1  # of the message in its turn
 
     def heed(self, event: ProviderEvent) -> None:
-        """Tell a piece of text, and end the texts that go on no further: they come by turns."""
-        for kind in [kind for kind in self._texts if kind is not type(event)]:
-            self._texts.pop(kind).end()
+        """Tell a piece of text, and end the texts that go on no further."""
+        kind = type(event)
         if isinstance(event, (TextDelta, ThinkingDelta)):
-            kind = type(event)
-            if kind not in self._texts:
-                self._texts[kind] = self._journal.live_text(_KINDS[kind], self._agent_id)
+            if kind is not self._newest:
+                self._begin(kind)
             self._texts[kind].feed(event.text)
+        elif kind in _STOPS:
+            self.end()
+            if kind is AssistantMessage:
+                self._texts.clear()
+                self._number = self._fold.said + 1
+
+    def _begin(self, kind: type) -> None:
+        """Let a text go on where another one was, or nothing."""
+        self.end()
+        self._newest = kind
+        if kind not in self._texts:
+            of = {"turn": self._fold.turn_id, "message": self._number}
+            self._texts[kind] = self._journal.live_text(_KINDS[kind], self._agent_id, **of)
+
+    def end(self) -> None:
+        """Tell what is held back."""
+        if self._newest is not None:
+            self._texts[self._newest].end()
+            self._newest = None

@@ -98,7 +98,7 @@ class TurnRun:
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
-        self._live = LiveTexts(parts.journal, record.agent_id)
+        self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
 
     def _clock(self) -> TurnClock:
         engine = self._parts.settings.engine
@@ -153,14 +153,7 @@ class TurnRun:
         """Say something to the model within the turn; whether the provider took it."""
         if not await self._provider.steer(text):
             return False
-        message = self.fold.add_message("user", text)
-        await self._parts.journal.fact(
-            "message_completed",
-            self._record.agent_id,
-            turn=self.turn_id,
-            role=message.role,
-            text=message.content,
-        )
+        await self._tell(self.fold.add_message("user", text))
         return True
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
@@ -229,13 +222,19 @@ class TurnRun:
         return self._parts.window(descriptor.provider, descriptor.model)
 
     def _said(self, message: AgentMessage) -> Told:
+        """Return what tells of the turn's newest message."""
         data = {
             "turn": self.turn_id,
             "role": message.role,
             "text": message.content,
             "thinking": message.thinking,
+            "message": self.fold.said if message.role == "assistant" else None,
         }
         return Told(kind="message_completed", data=data)
+
+    async def _tell(self, message: AgentMessage) -> None:
+        told = self._said(message)
+        await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
     async def _stream(self, context: AssembledContext) -> None:
         """Take all that the provider streams, unless somebody cancels it.
@@ -283,14 +282,7 @@ class TurnRun:
                 message = self.fold.messages[-1]
                 self._stuck.said(text)
                 await self.model_speaks()
-                await journal.fact(
-                    "message_completed",
-                    agent,
-                    turn=self.turn_id,
-                    role=message.role,
-                    text=message.content,
-                    thinking=message.thinking,
-                )
+                await self._tell(message)
             case ToolCallStarted():
                 await self._vendor_call(event)
             case ToolCallFinished():
@@ -483,6 +475,7 @@ class TurnRun:
 
     def _cut_off(self) -> list[Told]:
         """Return what tells of the message and the calls that the turn's end has cut off."""
+        self._live.end()
         partial = self.fold.end_partial()
         told = [] if partial is None else [self._said(partial)]
         told += [call.cut_off() for call in self.calls.cut_off]

@@ -64,6 +64,8 @@ class DoubleScene(AppScene):
 
     def __init__(self, app):
         self.app = app
+        self.at = 0  # characters of the message that has begun
+        self.message = 1
 
     def _begun(self):
         if "m" not in self.app._names():
@@ -73,10 +75,14 @@ class DoubleScene(AppScene):
 
     async def say(self, text):
         self._begun()
-        self.app.say("message_completed", "m", turn="t", role="assistant", text=text)
+        whole: dict[str, Any] = {"turn": "t", "message": self.message}
+        self.app.say("message_completed", "m", **whole, role="assistant", text=text)
+        self.at, self.message = 0, self.message + 1
 
     async def begin_to_say(self, text):
-        self.app.say("text_delta", "m", live=True, text=text)
+        piece: dict[str, Any] = {"turn": "t", "message": self.message, "at": self.at}
+        self.app.say("text_delta", "m", live=True, text=text, **piece)
+        self.at += len(text)
 
     async def ask(self, question):
         self.app.say("question_asked", "m", request="r1", question=question, options=[])

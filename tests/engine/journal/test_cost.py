@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from prsm_core.domain.turns import TextDelta
 from prsm_core.domain.writes import CallOpened
+from prsm_core.engine.journal.feed import Feed, _Reader
 from prsm_core.engine.journal.redaction import without_secrets
+from prsm_core.engine.journal.unit import Journal
+from prsm_core.engine.turns.fold import TurnFold
+from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.permissions import Redactor
+from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
 
@@ -97,3 +103,37 @@ def test_more_texts_cost_no_call_each(team):
         without_secrets(writes, redactor)
     costs = [calls_of(partial(without_secrets, writes, redactor)) for writes in (few, many)]
     assert costs[0] == costs[1]
+
+
+async def test_a_piece_of_text_costs_few_calls(team, store):
+    """From the provider's event to the queue of a reader; the store is not asked."""
+    feed = Feed(store, cast("Any", None))
+    agent = team.agent("w1")
+    journal = Journal(
+        store,
+        FakeClock(autojump=False),
+        cast("Any", None),
+        session_id=team.session,
+        on_events=feed.publish,
+        on_live=feed.offer,
+        spoken=feed.spoken,
+        redactor=Redactor(["hunter2-hunter2-"]),
+    )
+    texts = LiveTexts(journal, agent, TurnFold("t", 1, 0, new_id=str, now_ms=int))
+    reader = _Reader(0, feed.spoken.waiting)
+    feed._readers.add(reader)
+    pieces = [TextDelta(f"word {n} ") for n in range(100)]
+    texts.heed(pieces[0])  # what a text needs is made now
+
+    def heed_all() -> None:
+        for piece in pieces:
+            texts.heed(piece)
+
+    def redact_all() -> None:
+        for piece in pieces:
+            stream.feed(piece.text)
+
+    stream = journal.redactor.stream()
+    costs = [calls_of(act) / len(pieces) for act in (heed_all, redact_all)]
+    assert costs[0] - costs[1] <= 40, costs
+    assert reader.queue.qsize() >= 100

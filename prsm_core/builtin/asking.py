@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prsm_core.builtin.closing import what_is_asked
 from prsm_core.builtin.screen import Shown
-from prsm_core.builtin.text import one_line
 from prsm_core.domain.permissions import Answer
+from prsm_core.kit.text import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -238,7 +238,7 @@ class Desk:
         """Say that a line is no answer, with the line: it may be what somebody took pains over."""
         if typed.strip().lower() in _AGAIN and self._screen.show_again():
             return
-        what = f"{one_line(typed)} is" if typed.strip() else "That is"
+        what = f"{first_line(typed)} is" if typed.strip() else "That is"
         self._screen.print_lines([f"{what} none of the answers."])
 
     async def _read_line(self, prompt: str) -> str | None:

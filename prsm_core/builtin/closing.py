@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.table import format_table
-from prsm_core.builtin.text import escape_command, escape_exact, format_duration
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.journal.views import walk_tree
+from prsm_core.kit.text import escape_command, escape_exact, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

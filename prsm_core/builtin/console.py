@@ -17,12 +17,12 @@ from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
 from prsm_core.builtin.screen import LineScreen, columns_of
-from prsm_core.builtin.text import escape_prose, format_duration
 from prsm_core.builtin.worktree import describe_changes, look_at
 from prsm_core.domain.usage import Spent, total
 from prsm_core.engine.journal.views import build_tree, walk_tree
 from prsm_core.interfaces.frontend import Frontend
 from prsm_core.kit.clocks import SystemClock, first_of
+from prsm_core.kit.text import escape_prose, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from prsm_core.builtin.cells import cut, rows_of, tail, text_width
 from prsm_core.builtin.screen import Screen
-from prsm_core.builtin.text import escape_exact
+from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

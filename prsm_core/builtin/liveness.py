@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.text import escape_exact, format_duration
+from prsm_core.kit.text import escape_exact, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

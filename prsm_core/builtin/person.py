@@ -14,7 +14,7 @@ from prsm_core.builtin.live_screen import AboveScreen, LiveScreen
 from prsm_core.builtin.prompting import INVITE, Prompter, Prompting
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.screen import LineScreen, Screen, can_move
-from prsm_core.builtin.text import one_line
+from prsm_core.kit.text import first_line
 
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
@@ -104,7 +104,7 @@ class Person:
         if self.keyboard is not None:
             left += [self.keyboard.draft] if self.keyboard.draft.strip() else []
             self.keyboard.close()
-        self.screen.print_lines([f"not sent: {one_line(line)}" for line in left])
+        self.screen.print_lines([f"not sent: {first_line(line)}" for line in left])
 
 
 def stdin_descriptor() -> int | None:

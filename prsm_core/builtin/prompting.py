@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-from prsm_core.builtin.text import escape_exact, one_line
 from prsm_core.errors import PrsmError
+from prsm_core.kit.text import escape_exact, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,4 +148,4 @@ class Prompter:
         self._tell(line, _WHEN.get(delivery, delivery))
 
     def _tell(self, line: _Line, what: str) -> None:
-        self._screen.print_lines([f"you: {one_line(line.typed)} ({what})"])
+        self._screen.print_lines([f"you: {first_line(line.typed)} ({what})"])

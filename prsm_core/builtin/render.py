@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.text import (
+from prsm_core.domain.permissions import RULE_CLASSES
+from prsm_core.kit.text import (
     command_lines,
     escape_command,
     escape_exact,
     escape_prose,
+    first_line,
     format_duration,
-    one_line,
 )
-from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.permissions.changes import Change
 from prsm_core.permissions.edits import find_change
 
@@ -123,15 +123,15 @@ class Renderer:
         evidence = f" ({data.exact('evidence')})" if data.raw("evidence") else ""
         line = f"{self.name(event.agent)} {_STATES[state]}{evidence}"
         line += f": {reason}" if reason else ""
-        gaps = [f"  not confirmed: {one_line(str(g))}" for g in data.raw("evidence_gaps") or ()]
-        gaps += [f"  confirmed: {one_line(str(g))}" for g in data.raw("evidence_by") or ()]
+        gaps = [f"  not confirmed: {first_line(str(g))}" for g in data.raw("evidence_gaps") or ()]
+        gaps += [f"  confirmed: {first_line(str(g))}" for g in data.raw("evidence_by") or ()]
         return (line if state in {"failed", "killed"} else self._ink.dim(line), *gaps)
 
     def _turn_finished(self, event: Event, data: _Fields) -> Sequence[str]:
         error = data.raw("error")
         if not error:
             return ()
-        return (f"{self.name(event.agent)}: the turn failed: {one_line(_said(error), _LONG)}",)
+        return (f"{self.name(event.agent)}: the turn failed: {first_line(_said(error), _LONG)}",)
 
     def _message(self, event: Event, data: _Fields) -> Sequence[str]:
         text = data.prose("text").strip("\n")
@@ -153,7 +153,7 @@ class Renderer:
         if data.raw("status") == "completed":
             return ()
         told = _plain(str(data.raw("error") or "")) or str(data.raw("result") or "")
-        why = one_line(told, _LONG)
+        why = first_line(told, _LONG)
         took = data.raw("duration_s")
         after = f" after {format_duration(took)}" if took else ""
         return (f"{self.name(event.agent)} > {tool} {data.exact('status')}{after}: {why}",)
@@ -205,7 +205,7 @@ class Renderer:
             [*map(str, answer.get("choices", ())), *filter(None, [answer.get("text")])]
         )
         who = "--on-ask allow" if by == "on_ask" else by  # it stands in for a person
-        return (f"{subject} is answered with {one_line(said) or 'an empty text'} (by {who})",)
+        return (f"{subject} is answered with {first_line(said) or 'an empty text'} (by {who})",)
 
     def _progress(self, event: Event, data: _Fields) -> Sequence[str]:
         share = f"{data.exact('percent')}% " if data.raw("percent") is not None else ""
@@ -231,7 +231,7 @@ class Renderer:
         error = data.raw("error")
         kind = error.get("kind") if isinstance(error, dict) else None
         words = str(kind or "").replace("_", " ")
-        why = one_line(": ".join(filter(None, (words, _said(error)))), _LONG)
+        why = first_line(": ".join(filter(None, (words, _said(error)))), _LONG)
         left, pauses = data.raw("tries_left"), format_duration(data.raw("pauses_s"))
         ends = "" if left is None else f"; gives up after {left} more, {pauses} of pauses at most"
         return (
@@ -274,7 +274,7 @@ class _Fields:
         return f"{self.exact('by')}, {via}" if via else self.exact("by")
 
     def line(self, name: str, limit: int = 100) -> str:
-        return one_line(str(self.raw(name) or ""), limit)
+        return first_line(str(self.raw(name) or ""), limit)
 
 
 def _plain(error: str) -> str:
@@ -349,7 +349,7 @@ def _subject(arguments: Mapping[str, Any]) -> str:
         *_listed(arguments.get("paths")),
         *texts.values(),
     ]
-    return f": {one_line(telling[0])}" if telling else ""
+    return f": {first_line(telling[0])}" if telling else ""
 
 
 def _listed(paths: object) -> Sequence[str]:

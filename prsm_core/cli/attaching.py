@@ -12,7 +12,6 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
-from prsm_core.builtin.text import escape_exact, escape_prose, one_line
 from prsm_core.cli.control import GONE, choose_running, open_running, state_dir
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.running import build_frontend, interruptible, stdout_of
@@ -22,6 +21,7 @@ from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Attached:
 
     async def run(self) -> None:
         """Show what happens until the session's owner has ended or the person leaves."""
-        self._say(f"attached to session {self._info.session_id}: {one_line(self._info.task)}")
+        self._say(f"attached to session {self._info.session_id}: {first_line(self._info.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
         spent = await self._owner.spent()
         if spent != Spent():

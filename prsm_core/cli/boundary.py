@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.builtin.text import escape_prose
 from prsm_core.errors import PrsmError
+from prsm_core.kit.text import escape_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.builtin.text import escape_exact
 from prsm_core.cli.ledger import choose_session, open_ledger
 from prsm_core.cli.places import workspace_paths
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.errors import ControlError
+from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

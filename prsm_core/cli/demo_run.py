@@ -16,7 +16,6 @@ from prsm_core.builtin import BUILTINS
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.builtin.script_provider import DEMO
-from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_ledger, workspace_paths
@@ -29,6 +28,7 @@ from prsm_core.config import Settings, load_settings
 from prsm_core.domain.agents import AgentState
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.kit.text import escape_prose
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins import PluginManager
 

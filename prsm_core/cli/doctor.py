@@ -54,7 +54,7 @@ def _values(finding: Finding) -> dict[str, str | None]:
 
 
 def _lines(findings: Sequence[Finding], columns: int | None) -> str:
-    from prsm_core.builtin.text import escape_exact
+    from prsm_core.kit.text import escape_exact
 
     width = max(len(finding.check) for finding in findings)
     lines = []

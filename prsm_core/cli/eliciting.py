@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.text import command_lines, escape_command, escape_exact, escape_prose
 from prsm_core.domain.permissions import Answer
+from prsm_core.kit.text import command_lines, escape_command, escape_exact, escape_prose
 from prsm_core.toolserver.elicitation import Form
 
 if TYPE_CHECKING:

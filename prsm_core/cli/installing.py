@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.builtin.text import escape_exact, escape_prose
 from prsm_core.catalog.packages import (
     OWN_PACKAGES,
     PUBLISHED,
@@ -28,6 +27,7 @@ from prsm_core.cli.logs import configure_logging
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.text import escape_exact, escape_prose
 from prsm_core.loop.run import run_to_end
 from prsm_core.version import __version__
 

@@ -20,8 +20,9 @@ from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.kit.outcomes import with_notice
+from prsm_core.kit.stdio import take_stdio
 from prsm_core.loop.run import run_to_end
-from prsm_core.toolserver.stdio import client_processes, serve_stdio, take_stdio
+from prsm_core.toolserver.stdio import client_processes, serve_stdio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.provider import AgentHost
-    from prsm_core.toolserver.stdio import Wire
+    from prsm_core.kit.stdio import Wire
 
 _log = logging.getLogger("prsm.cli")
 
@@ -39,6 +40,7 @@ TASK = "What the MCP client wants done."
 PATIENCE_SECONDS = 300.0
 _LIMIT = "MCP_TOOL_TIMEOUT"  # ms: how Claude Code is told to cut calls off
 _MARGIN = 0.9  # of that limit: the answer has to arrive within it
+BEGINS = "a client starts this command: claude mcp add --scope user prsm -- prsm mcp"
 
 INSTRUCTIONS = """\
 PRSM runs coding agents as your children. Give each a complete task with spawn_child, or several \
@@ -70,7 +72,7 @@ class Lead:
 def lead(launch: Launch, request: Lead) -> int:
     """Serve the client until it leaves and return the exit code."""
     os.umask(PRIVATE)
-    wire = take_stdio()
+    wire = take_stdio("MCP client", hint=BEGINS)
     patience_s = request.patience_s or _patience(os.environ)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(

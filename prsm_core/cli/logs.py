@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from prsm_core.builtin.text import escape_prose, one_line
+from prsm_core.kit.text import escape_prose, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class BriefFormatter(logging.Formatter):
         if error is not None:
             text += f": {type(error).__name__}: {error}"
         level = "" if record.name == _TOLD else f"{record.levelname.lower()}: "
-        return f"prsm: {level}{one_line(self._redact(text), 500)}"
+        return f"prsm: {level}{first_line(self._redact(text), 500)}"
 
 
 class FullFormatter(logging.Formatter):

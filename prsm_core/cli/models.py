@@ -239,8 +239,8 @@ def _print_ranked(
 
 
 def _note(texts: Iterable[str]) -> None:
-    from prsm_core.builtin.text import escape_prose
     from prsm_core.cli.saying import say
+    from prsm_core.kit.text import escape_prose
 
     for text in texts:
         say(f"prsm: note: {escape_prose(text)}", err=True)

@@ -86,7 +86,7 @@ def check(
     if as_json:
         click.echo(json.dumps(answer))
     else:
-        from prsm_core.builtin.text import escape_exact
+        from prsm_core.kit.text import escape_exact
 
         by = f" (the check {answer['check']})" if "check" in answer else ""
         click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}{by}")
@@ -303,9 +303,9 @@ def _row(
 def _edit(
     verdict: str, words: tuple[str, ...], workspace: str, *, project: bool, adds: bool
 ) -> None:
-    from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.places import workspace_paths
     from prsm_core.config.own_rules import change_rule, policy_path
+    from prsm_core.kit.text import escape_exact
 
     paths, rule = workspace_paths(workspace), _split(words, verdict)
     path = policy_path(paths, project=project)

@@ -142,8 +142,8 @@ def _row(row: Replayed) -> dict[str, object]:
 
 
 def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
-    from prsm_core.builtin.text import one_line
     from prsm_core.cli.table import print_table
+    from prsm_core.kit.text import first_line
 
     counts = _counts(rows)
     then, now = (
@@ -156,7 +156,7 @@ def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
         click.echo("nothing would change", err=True)
         return
     cells = [
-        (str(row.times), row.outcome.value, row.fate.value, one_line(row.command), row.reason)
+        (str(row.times), row.outcome.value, row.fate.value, first_line(row.command), row.reason)
         for row in shown
     ]
     print_table(("TIMES", "THEN", "NOW", "COMMAND", "REASON"), cells)
@@ -171,12 +171,12 @@ def _suggestion(found: Suggestion) -> dict[str, object]:
 
 
 def _print_suggestion(found: Suggestion) -> None:
-    from prsm_core.builtin.text import escape_exact, one_line
+    from prsm_core.kit.text import escape_exact, first_line
 
     rule = shlex.join(found.rule)
     click.echo(f"{escape_exact(rule)}: approved {found.approved} times; it would have covered")
     for command, times in found.covered[:MAX_COVERED]:
-        click.echo(f"  {times:>4}  {one_line(command)}")
+        click.echo(f"  {times:>4}  {first_line(command)}")
     if len(found.covered) > MAX_COVERED:
         click.echo(f"  and {len(found.covered) - MAX_COVERED} other commands (--json lists all)")
     click.echo(f"  to add it: prsm policy add allow {escape_exact(rule)}")

@@ -63,9 +63,9 @@ def _model(model: ModelInfo) -> dict[str, Any]:
 
 
 def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings) -> None:
-    from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.saying import say
     from prsm_core.cli.table import print_table
+    from prsm_core.kit.text import escape_exact
 
     headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS")
     rows = [_row(name, found[name]) for name in sorted(found)]

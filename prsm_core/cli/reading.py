@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.builtin.closing import subject
-from prsm_core.builtin.text import escape_exact, escape_prose, format_duration, one_line
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
@@ -21,6 +20,7 @@ from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.journal.views import ConversationStore, build_tree, walk_tree
 from prsm_core.errors import ControlError
+from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
         click.echo(json.dumps(tree, indent=2))
         return
     status = "interrupted" if owner is None and info.status == "running" else info.status
-    say(f"session {info.session_id} ({status}): {one_line(info.task)}", err=True)
+    say(f"session {info.session_id} ({status}): {first_line(info.task)}", err=True)
     nodes = list(walk_tree(tree["agents"]))
     print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
     for node in nodes:

@@ -36,9 +36,9 @@ def _read_stdin() -> str:
 
 def _tell_start(task: str) -> None:
     """Say at once that the command was taken: what follows imports and looks at a lot."""
-    from prsm_core.builtin.text import one_line
+    from prsm_core.kit.text import first_line
 
-    click.echo(f"prsm: starts: {one_line(task)}", err=True)
+    click.echo(f"prsm: starts: {first_line(task)}", err=True)
 
 
 @click.command(short_help="Run a task with a tree of agents.")

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin import BUILTINS
-from prsm_core.builtin.text import escape_prose
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.plugin_sections import plugin_sections
@@ -18,6 +17,7 @@ from prsm_core.config.trust import check_trust
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.kit.text import escape_prose
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ def trust(revoke: bool, yes: bool, workspace: str) -> None:
     does a .prism folder that appears where there was none. Exits with 1 if the answer is no, with
     2 where nobody can be asked.
     """
-    from prsm_core.builtin.text import escape_exact
     from prsm_core.cli.places import workspace_paths
     from prsm_core.config.trust import NOTHING, review, untrust
     from prsm_core.config.trust import trust as trust_content
+    from prsm_core.kit.text import escape_exact
 
     paths = workspace_paths(workspace)
     folder = escape_exact(str(paths.workspace_dir))
@@ -61,7 +61,7 @@ def _agrees(folder: str) -> bool:
 
 def _lines(found: Review, paths: Paths) -> Iterator[str]:
     """Yield what a person should know before trusting, without control characters."""
-    from prsm_core.builtin.text import escape_exact
+    from prsm_core.kit.text import escape_exact
     from prsm_core.permissions import Redactor
 
     redact = Redactor(()).text

@@ -1,4 +1,4 @@
-"""What providers are made with, beside what they implement: everything is importable from here.
+"""What providers and frontends are made with: everything is importable from here.
 
 Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
 
@@ -12,6 +12,8 @@ homes         a private home, with the user's login linked in
 keys          which key a program is given
 turns         events of a turn for who reads them, and a session that runs turns
 terminal      what a program says, made harmless       endings  how it ended, in words
+text          what agents write, made harmless; times, for people
+stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 local_socket  sockets in private folders, and who is at their other end
@@ -51,7 +53,16 @@ if TYPE_CHECKING:
     )
     from prsm_core.kit.section_model import model_of_keys
     from prsm_core.kit.starting import proxy_missing, require_folder
+    from prsm_core.kit.stdio import Wire, open_wire, take_stdio
     from prsm_core.kit.terminal import one_line, readable_tail
+    from prsm_core.kit.text import (
+        command_lines,
+        escape_command,
+        escape_exact,
+        escape_prose,
+        first_line,
+        format_duration,
+    )
     from prsm_core.kit.turns import Turn, TurnSession
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
 
@@ -65,15 +76,23 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "Turn",
     "TurnSession",
     "VersionRange",
+    "Wire",
     "as_object",
+    "command_lines",
     "deadline",
     "ended_how",
+    "escape_command",
+    "escape_exact",
+    "escape_prose",
     "find_key",
+    "first_line",
+    "format_duration",
     "link_login",
     "make_private",
     "model_of_keys",
     "numbers_of",
     "one_line",
+    "open_wire",
     "parse_argv",
     "parse_choice",
     "parse_environment",
@@ -91,6 +110,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "require_folder",
     "require_key",
     "runnable",
+    "take_stdio",
     "token_count",
     "version_in",
     "wait_for_exit",
@@ -120,7 +140,16 @@ _HOMES = {
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
     "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
+    "prsm_core.kit.stdio": ("Wire", "open_wire", "take_stdio"),
     "prsm_core.kit.terminal": ("one_line", "readable_tail"),
+    "prsm_core.kit.text": (
+        "command_lines",
+        "escape_command",
+        "escape_exact",
+        "escape_prose",
+        "first_line",
+        "format_duration",
+    ),
     "prsm_core.kit.turns": ("Turn", "TurnSession"),
     "prsm_core.kit.homes": ("link_login", "make_private", "write_private"),
     "prsm_core.kit.keys": ("find_key", "require_key"),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prsm_core.builtin.text import escape_prose
 from prsm_core.kit import one_line, readable_tail
 from prsm_core.kit.terminal import LONGEST_LINE, acts_on_terminal
+from prsm_core.kit.text import escape_prose
 from prsm_core.testing.harmless_contract import acting_characters
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]

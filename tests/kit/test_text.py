@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prsm_core.builtin.text import (
+from prsm_core.kit.text import (
     command_lines,
     escape_command,
     escape_exact,
     escape_prose,
+    first_line,
     format_duration,
-    one_line,
 )
 
 
@@ -102,9 +102,9 @@ def test_a_command_stays_as_it_is_but_for_what_hides(command, shown):
 
 
 def test_one_line_cuts_with_a_mark():
-    assert one_line("  first\nsecond") == "first…"
-    assert one_line("x" * 30, 10) == "x" * 10 + "…"
-    assert one_line(" \n ") == ""
+    assert first_line("  first\nsecond") == "first…"
+    assert first_line("x" * 30, 10) == "x" * 10 + "…"
+    assert first_line(" \n ") == ""
 
 
 @pytest.mark.parametrize(

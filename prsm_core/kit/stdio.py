@@ -1,0 +1,91 @@
+"""A protocol on this process's own stdin and stdout: a client started it, and nobody else is heard.
+
+Only the protocol's frames go to stdout. What anything else prints there, a plugin or a library,
+goes to stderr instead, and whatever reads stdin finds it empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import stat
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_FIRST_FREE = 3  # below are the standard descriptors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """The descriptors that lead to the client; `open_wire` closes them."""
+
+    incoming: int
+    outgoing: int
+
+
+def take_stdio(client: str = "client", *, hint: str | None = None) -> Wire:
+    """Keep stdin and stdout for the client alone, from now on.
+
+    `client` and `hint` are of the error where nobody is there: what is missing, and how it begins.
+
+    Raises:
+        ConfigError: no program is at the other end.
+    """
+    if sys.stdin is None or os.isatty(0) or not _is_stream(1):
+        raise ConfigError(f"there is no {client} on stdin and stdout", hint=hint)
+    wire = Wire(incoming=_moved(0), outgoing=_moved(1))
+    empty = os.open(os.devnull, os.O_RDWR)
+    os.dup2(empty, 0)
+    os.dup2(empty if sys.stderr is None else 2, 1)
+    os.close(empty)
+    return wire
+
+
+@asynccontextmanager
+async def open_wire(
+    wire: Wire,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Speak to the client by streams; its descriptors are closed on leaving."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    incoming = os.fdopen(wire.incoming, "rb", buffering=0)
+    outgoing = os.fdopen(wire.outgoing, "wb", buffering=0)
+    with incoming, outgoing:
+        sending, flow = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outgoing
+        )
+        receiving: asyncio.BaseTransport | None = None
+        try:
+            if _is_stream(wire.incoming):
+                receiving, _ = await loop.connect_read_pipe(
+                    lambda: asyncio.StreamReaderProtocol(reader), incoming
+                )
+            else:  # a file: it never blocks, and the loop cannot wait for it
+                reader.feed_data(incoming.read())
+                reader.feed_eof()
+            yield reader, asyncio.StreamWriter(sending, flow, None, loop)
+        finally:
+            sending.close()
+            if receiving is not None:
+                receiving.close()
+
+
+def _is_stream(descriptor: int) -> bool:
+    """Whether a program can be at the other end."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:  # the process was started without it
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _moved(descriptor: int) -> int:
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)

@@ -1,0 +1,93 @@
+"""Text for terminals: what agents write has no effect but to be read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from prsm_core.kit.terminal import acts_on_terminal
+
+# Letters and signs that show nothing, or nothing of their own.
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+# Backslashes that could be taken for the beginning of an escape.
+_LIKE_ESCAPE = re.compile(r"\\+(?=x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[^\x20-\x7e])")
+
+
+def escape_prose(text: str) -> str:
+    """Return text with control and bidirectional characters escaped, lines and tabs kept."""
+    text = text.replace("\r\n", "\n")
+    if text.isprintable():
+        return text
+    return "".join(char if _is_prose(char) else _escaped(char) for char in text)
+
+
+def escape_exact(text: str) -> str:
+    """Return one line in which every character that could hide or mislead is escaped.
+
+    For commands and names: line ends, joiners and spaces other than the ASCII one are shown too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def escape_command(text: str) -> str:
+    """Return a command in one line in which nothing hides; no two commands look the same.
+
+    A character that shows nothing, joins another or acts on the terminal is written by its number;
+    a backslash that could be taken for such a number is doubled.
+    """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    doubled = _LIKE_ESCAPE.sub(lambda match: match[0] * 2, text)
+    return "".join(char if _is_plain(char) else _numbered(char) for char in doubled)
+
+
+def command_lines(command: str) -> list[str]:
+    """Return all of a command, each of its lines escaped."""
+    return [escape_command(line) for line in command.split("\n")]
+
+
+def first_line(text: str, limit: int = 100) -> str:
+    """Return the first line that says something, escaped and cut at `limit` characters."""
+    lines = text.strip().splitlines()
+    if not lines:
+        return ""
+    cut = len(lines) > 1 or len(lines[0]) > limit
+    return escape_prose(lines[0][:limit]) + ("…" if cut else "")
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return "32s", "1m 14s", "2h 05m", or "unknown"."""
+    if seconds is None:
+        return "unknown"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def _is_prose(char: str) -> bool:
+    return char in "\n\t" or not acts_on_terminal(char)
+
+
+def _is_plain(char: str) -> bool:
+    if char.isascii():
+        return char.isprintable()
+    is_seen = char.isprintable() and char not in _BLANK
+    return is_seen and unicodedata.category(char) not in _MARKS
+
+
+def _escaped(char: str) -> str:
+    if char in "\n\t\r":
+        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}[char]
+    return _numbered(char)
+
+
+def _numbered(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,86 @@
+"""stdin and stdout are a client's alone; the names that plugins had no right to have moved."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+ECHO = """
+import asyncio, os, sys
+from prsm_core.kit import open_wire, take_stdio
+
+async def serve():
+    wire = take_stdio("editor", hint="an editor starts it")
+    print("a plugin prints")
+    os.system("echo a program prints")
+    assert sys.stdin.read() == ""
+    async with open_wire(wire) as (reader, writer):
+        while line := await reader.readline():
+            writer.write(line.upper())
+            await writer.drain()
+
+asyncio.run(serve())
+"""
+OLD = {
+    "prsm_core.builtin.text:escape_prose": "prsm_core.kit:escape_prose",
+    "prsm_core.builtin.text:one_line": "prsm_core.kit:first_line",
+    "prsm_core.toolserver.stdio:take_stdio": "prsm_core.kit:take_stdio",
+}
+TAKE = """
+import importlib, json, sys, warnings
+def take(place):
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    same = {old: take(old) is take(new) for old, new in json.loads(sys.argv[1]).items()}
+print(json.dumps([same, [str(each.message) for each in told]]))
+"""
+
+
+def run(program, *args, **options):
+    return subprocess.run(
+        [sys.executable, "-c", program, *args],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize("through", ["pipes", "a file"])
+def test_only_frames_go_to_the_client_and_only_they_come_from_it(through, tmp_path):
+    said = b"one\ntwo\n"
+    if through == "pipes":
+        done = run(ECHO, input=said)
+    else:
+        (tmp_path / "frames").write_bytes(said)
+        with (tmp_path / "frames").open("rb") as frames:
+            done = run(ECHO, stdin=frames)
+    assert (done.returncode, done.stdout) == (0, b"ONE\nTWO\n"), done.stderr
+    assert sorted(done.stderr.splitlines()) == [b"a plugin prints", b"a program prints"]
+
+
+def test_where_no_client_is_there_that_is_told_in_the_words_of_the_plugin(tmp_path):
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", ECHO],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"ConfigError: there is no editor on stdin and stdout" in done.stderr
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_the_old_places_still_have_them_and_say_where_they_are():
+    done = run(TAKE, json.dumps(OLD))
+    same, told = json.loads(done.stdout)
+    assert same == dict.fromkeys(OLD, True), done.stderr
+    assert len(told) == len(OLD)
+    for place, text in zip(OLD, told, strict=True):
+        assert f"{place.replace(':', '.')} goes in prsm-core 0.2" in text

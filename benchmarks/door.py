@@ -237,8 +237,8 @@ async def _take(events: AsyncIterator[Event], count: int) -> None:
 async def _deltas(plan: Plan) -> list[Finding]:
     """Measure what a delta costs that goes over the socket, and how much later it comes."""
     async with _open_door(2) as (team, app, _), _served(team, app) as remote:
-        [master] = (await app.tree())["agents"]
-        deltas = _Deltas(team, master["id"])
+        turn = (await app.view())["turns"][0]
+        deltas = _Deltas(team, turn["agent"], turn["turn"])
         # The clock and the loop of both ends are one; so it is all the CPU that a delta takes.
         costs = [await deltas.cost(remote, plan.count(DELTAS)) for _ in range(plan.pairs)]
         late = [await deltas.late_ms(app, remote, 2 + plan.count(LATE_DELTAS)) for _ in range(3)]
@@ -277,8 +277,8 @@ async def _served(team: Team, app: LocalApp) -> AsyncIterator[AppHandle]:
 class _Deltas:
     """The pieces of a message that an agent says."""
 
-    def __init__(self, team: Team, agent: str) -> None:
-        self._live = team.engine.journal.live_text("text_delta", agent)
+    def __init__(self, team: Team, agent: str, turn: str) -> None:
+        self._live = team.engine.journal.live_text("text_delta", agent, turn=turn, message=1)
         self._clock = SystemClock()
 
     async def cost(self, app: AppHandle, count: int) -> float:

@@ -112,7 +112,8 @@ class _BadRequestError(Exception):
 class ModelServer:
     """Serves a scenario on 127.0.0.1; requests of one lane are answered in order of arrival.
 
-    `requests` holds every model request, `failures` what did not go by the scenario.
+    `requests` holds every model request, `failures` what did not go by the scenario; one request
+    after a lane's last step is none, where that step calls task_complete.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class ModelServer:
             AnthropicMessages(),
             GeminiGenerateContent(),
         )
-        self._player = Player(scenario)
+        self._player = Player(scenario, may_be_late=True)
         self._port = port
         self._max_requests = max_requests
         self._server: asyncio.Server | None = None

@@ -72,6 +72,23 @@ def test_a_request_after_the_last_step_gets_done_and_is_recorded():
     assert play.failures == ["lane a: a request after the last step"]
 
 
+@pytest.mark.parametrize(
+    ("step", "failures"), [({"call": {"tool": "task_complete"}}, [0, 1]), ({"say": "a1"}, [1, 2])]
+)
+def test_one_request_may_be_late_where_the_last_step_ends_the_agent(step, failures):
+    scenario = Scenario.from_mapping({"lanes": {"a": {"steps": [step]}}})
+    late, strict = Player(scenario, may_be_late=True), Player(scenario)
+    for play in (late, strict):
+        play.answer(asks("[[lane:a]]"))
+    counted = []
+    for n in (1, 2):
+        assert late.answer(asks("[[lane:a]]")).step.say == "done"
+        strict.answer(asks("[[lane:a]]"))
+        counted.append(len(late.failures))
+        assert len(strict.failures) == n
+    assert counted == failures
+
+
 def test_an_error_is_given_as_often_as_asked_then_the_next_step_comes():
     play = player(a={"steps": [{"error": {"status": 429, "times": 2}}, {"say": "fine"}]})
     replies = [play.answer(asks("[[lane:a]]")) for _ in range(3)]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 
 AT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"  # before what is chosen
 IDLE = "manual mode on"  # below the line to type in
-LOOKS = 50  # at the screen, before a key is pressed again
+TAKEN_S = 6.0  # within which a key that was taken has its effect on the screen of a busy machine
 DEADLINE_S = 120.0  # for the CLI to draw what is waited for, on a busy machine
 SHELL = {"shell": {"id": "made", "cmd": "make it"}}
 REFUSED = [SHELL, {"say": "no: ${made.reason}"}]
@@ -62,13 +62,15 @@ class Screen:
         With a `key` it is pressed until then: what has just been drawn takes none yet. With
         `over` it is pressed only while that is shown: after it the key means something else.
         """
-        text, looks = "", 0
+        text, loop = "", asyncio.get_running_loop()
+        pressed = loop.time() - TAKEN_S
         try:
             async with asyncio.timeout(DEADLINE_S):
                 while not all(each in text for each in texts):
-                    if key is not None and looks % LOOKS == 0 and over in await self.text():
+                    is_due = key is not None and loop.time() - pressed >= TAKEN_S
+                    if is_due and over in await self.text():
                         await self.press(key)
-                    looks += 1
+                        pressed = loop.time()
                     text = await self.text()
         except TimeoutError:
             pytest.fail(f"not shown: {texts}\n{text}")

@@ -170,6 +170,10 @@ class AgentRecord:
         parent = self.descriptor.parent_id
         return tuple(self.live_children) if parent is None else (*self.live_children, parent)
 
+    def waits_in_vain(self) -> bool:
+        """Whether a wait for a message ends without one: one is shown again, or none can come."""
+        return bool(self.reminders) or self.is_alone
+
     @property
     def is_alone(self) -> bool:
         """Whether neither a parent nor a live child can send anything."""

@@ -28,7 +28,7 @@ MAILBOX_LIMIT = 20_000  # messages; a sender beyond it gets an error, nobody els
 class _Mailbox:
     incarnation: int
     messages: dict[str, RoutedMessage] = field(default_factory=dict)  # unconsumed, in order
-    claimed: set[str] = field(default_factory=set)
+    claimed: dict[str, None] = field(default_factory=dict)  # an empty set takes three times that
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     sleepers: int = 0  # waits that have not gone on yet, woken or not
 
@@ -98,7 +98,7 @@ class MessageRouter:
             return None
         for message in box.messages.values():
             if message.message_id not in box.claimed and match(message):
-                box.claimed.add(message.message_id)
+                box.claimed[message.message_id] = None
                 return message
         return None
 
@@ -109,14 +109,15 @@ class MessageRouter:
             return []
         free = (m for key, m in box.messages.items() if key not in box.claimed and match(m))
         found = list(islice(free, limit))
-        box.claimed.update(message.message_id for message in found)
+        box.claimed.update((message.message_id, None) for message in found)
         return found
 
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Give claimed messages back; they keep their place."""
         box = self._boxes.get(agent_id)
         if box is not None:
-            box.claimed.difference_update(message_ids)
+            for message_id in message_ids:
+                box.claimed.pop(message_id, None)
             box.wake()
 
     def consumed(self, agent_id: str, message_ids: Iterable[str]) -> None:
@@ -126,7 +127,7 @@ class MessageRouter:
             return
         for message_id in message_ids:
             box.messages.pop(message_id, None)
-            box.claimed.discard(message_id)
+            box.claimed.pop(message_id, None)
 
     def unread(self, agent_id: str) -> tuple[RoutedMessage, ...]:
         """Return the unclaimed messages, oldest first."""

@@ -76,7 +76,7 @@ class Failover:
         self._parts = parts
         self._failures = 0
         self._login: str | None = None
-        self._tried: set[str] = set()  # models that have failed for good
+        self._tried: frozenset[str] = frozenset()  # models that have failed for good
         self._first: ModelChoice | None = None  # a bare name in the chain is of its provider
 
     @property
@@ -154,10 +154,10 @@ class Failover:
         record, parts = self._record, self._parts
         was = _choice(record)
         first = self._first = self._first or was
-        self._tried.add(was.name)
+        self._tried |= {was.name}
         await parts.listings.check(parts.settings.defaults.fallbacks, first.provider)
         for choice in self._chain(first):
-            self._tried.add(choice.name)
+            self._tried |= {choice.name}
             if not await self._is_available(choice):
                 continue
             record.switch_model(choice.provider, choice.model, choice.reasoning_effort)

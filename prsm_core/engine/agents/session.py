@@ -135,7 +135,10 @@ class AgentSession:
     async def run(self) -> None:
         """Live from PENDING to the end; every end is settled, the unexpected too."""
         try:
-            await self._live_within_budget()
+            try:
+                await self._live()
+            except BudgetExceededError as error:
+                await self._end_over_budget(error)
         except PrsmError as error:
             await self._fail(describe(error), error.code)
             if breaks_ledger(error):
@@ -148,22 +151,19 @@ class AgentSession:
         finally:
             self.life.leave_slot()
 
-    async def _live_within_budget(self) -> None:
-        """Live; when the budget is used up, fail once the agents below have ended.
+    async def _end_over_budget(self, error: BudgetExceededError) -> None:
+        """The budget is used up: fail once the agents below have ended.
 
         They may begin no turn either, and end at their model's next step, unless turns may finish.
         """
         record = self.record
-        try:
-            await self._live()
-        except BudgetExceededError as error:
-            why = f"{error.message}; {error.hint}"
-            record.claimed_result = AgentResult(
-                agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
-            )
-            self._parts.inbox.release_askers(record)
-            await self._outlive_children()
-            await self._fail(why, error.code)
+        why = f"{error.message}; {error.hint}"
+        record.claimed_result = AgentResult(
+            agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
+        )
+        self._parts.inbox.release_askers(record)
+        await self._outlive_children()
+        await self._fail(why, error.code)
 
     async def _live(self) -> None:
         record, life, parts = self.record, self.life, self._parts

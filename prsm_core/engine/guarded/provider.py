@@ -192,6 +192,7 @@ class _Opening(AbstractAsyncContextManager[ProviderSession]):
 
     async def _open(self) -> ProviderSession:
         self._manager = self._make()
+        del self._make  # a session lives long, and what it was asked to be is its own to keep
         return await self._manager.__aenter__()
 
     async def _end(self, error: BaseException | None) -> None:

@@ -217,7 +217,7 @@ class BudgetLedger:
             if told < hold.used[kind]:
                 hold.charge(kind, told - hold.used[kind], source)
             for scope in hold.scope.counting(kind):  # a turn that told zero is known too
-                scope.sources.setdefault(kind, source)
+                scope.comes_from(kind, scope.sources.get(kind, source))
             self._last[turn.agent_id, kind] = told
             self._measured[kind] += 1
             self._totals[kind] += told
@@ -309,7 +309,7 @@ class BudgetLedger:
             room = scope.room(kind)
             amount, is_measured = self._estimate(scope, kind, agent_id)
             if is_measured:
-                hold.expected[kind] = amount
+                hold.expected = {**hold.expected, kind: amount}
             if room is not None:
                 hold.reserve(kind, min(room, amount))
         return hold
@@ -346,7 +346,7 @@ class BudgetLedger:
         for scope, _ in own.limited(kind):
             is_new = scope.is_used_up(kind) and kind not in scope.stopped
             if is_new and not self._lets_finish:
-                scope.stopped.add(kind)
+                scope.stopped |= {kind}
                 self._tell("exceeded", scope, kind)
                 self._stop(scope, kind)
 
@@ -365,7 +365,7 @@ class BudgetLedger:
     def _tell(self, what: str, scope: BudgetScope, kind: BudgetKind) -> None:
         if (what, kind) in scope.told:
             return
-        scope.told.add((what, kind))
+        scope.told |= {(what, kind)}
         alert = BudgetAlert(
             what=what,
             kind=kind,

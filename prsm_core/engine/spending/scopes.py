@@ -7,7 +7,8 @@ back to the last bit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.budgets import Budget, BudgetKind
@@ -45,7 +46,36 @@ class Part(Record, frozen=True, kw_only=True):
     limits: Budget
 
 
-_zeroes = dict.fromkeys(BudgetKind, 0).copy  # every agent has some
+class Amounts(dict[BudgetKind, int]):
+    """Amounts by kind. One that is zero has no entry: most agents use few, and there are many."""
+
+    __slots__ = ()
+
+    def __missing__(self, kind: BudgetKind) -> int:
+        """Return zero."""
+        return 0
+
+    def take(self, kind: BudgetKind, amount: int) -> None:
+        """Take something off; what leaves nothing at all leaves no room taken either."""
+        left = self[kind] - amount
+        if left:
+            self[kind] = left
+        elif self.pop(kind, 0) and not self:
+            self.clear()
+
+
+_NOTHING: Mapping[BudgetKind, Any] = MappingProxyType({})
+_NOTHING_SPENT = Spent()
+
+
+def _nothing() -> Mapping[BudgetKind, Any]:
+    return _NOTHING
+
+
+@lru_cache(maxsize=64)
+def _sources(known: frozenset[tuple[BudgetKind, Provenance]]) -> Mapping[BudgetKind, Provenance]:
+    """Return where numbers come from, one mapping for all scopes with the same."""
+    return MappingProxyType(dict(known))
 
 
 @dataclass(slots=True, eq=False)
@@ -60,20 +90,21 @@ class BudgetScope:
     agent_id: str | None = None  # None is the run
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
-    limits: Mapping[BudgetKind, int] = field(default_factory=dict)
-    used: dict[BudgetKind, int] = field(default_factory=_zeroes)
-    reserved: dict[BudgetKind, int] = field(default_factory=_zeroes)
-    unknown: dict[BudgetKind, int] = field(default_factory=_zeroes)  # turns that told nothing
-    sources: dict[BudgetKind, Provenance] = field(default_factory=dict)
-    told: set[tuple[str, BudgetKind]] = field(default_factory=set)  # alerts, each given once
-    stopped: set[BudgetKind] = field(default_factory=set)  # used up, and who runs was told
-    spent: Spent = field(default_factory=Spent)  # by turns that have ended
+    limits: Mapping[BudgetKind, int] = field(default_factory=_nothing)
+    used: Amounts = field(default_factory=Amounts)
+    reserved: Amounts = field(default_factory=Amounts)
+    unknown: Amounts = field(default_factory=Amounts)  # turns that told nothing
+    sources: Mapping[BudgetKind, Provenance] = field(default_factory=_nothing)
+    told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
+    stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
+    spent: Spent = _NOTHING_SPENT  # by turns that have ended
     children: list[BudgetScope] = field(default_factory=list)
     _limiting: tuple[BudgetScope, ...] = field(init=False)  # of the path, the nearest first
     _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)  # those that sum
     _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.limits = self.limits or _NOTHING
         parent = self.parent
         if parent is not None and not self.limits:  # most are like the scope around them
             self._limiting, self._summing = parent._limiting, parent._summing
@@ -141,6 +172,11 @@ class BudgetScope:
         """Whether anything limits this scope: a limit of its own, or of one around it."""
         return bool(self._limiting)
 
+    def comes_from(self, kind: BudgetKind, source: Provenance) -> None:
+        """Note where the number used of a kind comes from."""
+        if self.sources.get(kind) is not source:
+            self.sources = _sources(frozenset({**self.sources, kind: source}.items()))
+
     def add_spent(self, spent: Spent) -> None:
         """Note what a turn of this scope's agent has used in all."""
         self.spent += spent
@@ -205,10 +241,10 @@ class Hold:
     """What a launch, or a turn that runs, holds of a scope and of those around it."""
 
     scope: BudgetScope
-    reserved: dict[BudgetKind, int] = field(default_factory=_zeroes)
-    used: dict[BudgetKind, int] = field(default_factory=_zeroes)  # told so far
-    expected: dict[BudgetKind, int] = field(default_factory=dict)  # reckoned from measured turns
-    spent: Spent = field(default_factory=Spent)  # by the turn so far
+    reserved: Amounts = field(default_factory=Amounts)
+    used: Amounts = field(default_factory=Amounts)  # told so far
+    expected: Mapping[BudgetKind, int] = field(default_factory=_nothing)  # from measured turns
+    spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:
         """Set aside that much more, in every scope in which it counts."""
@@ -219,18 +255,17 @@ class Hold:
     def charge(self, kind: BudgetKind, amount: int, source: Provenance) -> None:
         """Count that much as used where it counts; it comes off what is reserved."""
         freed = min(amount, self.reserved[kind])
-        self.reserved[kind] -= freed
+        self.reserved.take(kind, freed)
         self.used[kind] += amount
         for scope in self.scope.counting(kind):
-            scope.reserved[kind] -= freed
+            scope.reserved.take(kind, freed)
             scope.used[kind] += amount
             known = scope.sources.get(kind)
-            scope.sources[kind] = source if known is None else known.combine(source)
+            scope.comes_from(kind, source if known is None else known.combine(source))
 
     def give_back(self) -> None:
         """Let go of all that is still reserved."""
         for kind, amount in self.reserved.items():
-            if amount:
-                for scope in self.scope.counting(kind):
-                    scope.reserved[kind] -= amount
-                self.reserved[kind] = 0
+            for scope in self.scope.counting(kind):
+                scope.reserved.take(kind, amount)
+        self.reserved.clear()

@@ -112,7 +112,7 @@ class Communication(Record, frozen=True, kw_only=True):
         message = await call.receive(
             any_message(record, self.router, timed=seconds is not None),
             record.is_prompted_by,
-            otherwise=lambda: bool(record.reminders) or record.is_alone,
+            otherwise=record.waits_in_vain,
             seconds=seconds,
         )
         if message is not None:

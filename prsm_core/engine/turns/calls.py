@@ -57,7 +57,7 @@ class TurnCalls:
         self.cut_off: list[Call] = []  # opened, but ended by the turn's end
         self.has_completed = False  # task_complete was accepted
         self._is_over = False
-        self._cut: set[str] = set()  # calls that were cancelled here
+        self._cut: frozenset[str] = frozenset()  # calls that were cancelled here
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -158,7 +158,7 @@ class TurnCalls:
         self._is_over = True
         for call_id, task in self._tasks.items():
             if call_id != but and call_id not in self._cut:
-                self._cut.add(call_id)
+                self._cut |= {call_id}
                 task.cancel()
 
     def unique_id(self, call_id: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
+    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolSpec
     from prsm_core.domain.turns import AgentMessage
@@ -124,9 +125,15 @@ def assemble_context(
         parent_turn_id=record.head_turn_id,
         role="manager" if descriptor.role is AgentRole.MASTER else "worker",
         toolset_name=descriptor.role.value,
-        permissions_granted=(descriptor.mode.value, *sorted(descriptor.tools)),
+        permissions_granted=_granted(descriptor.mode, descriptor.tools),
         workspace_path=workspace,
     )
+
+
+@lru_cache(maxsize=256)
+def _granted(mode: PermissionMode, tools: frozenset[str]) -> tuple[str, ...]:
+    """Return what an agent may do in words; most agents of a run may do the same."""
+    return (mode.value, *sorted(tools))
 
 
 def describe_window(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
@@ -14,11 +15,7 @@ if TYPE_CHECKING:
 
 def has_news(record: AgentRecord, router: MessageRouter) -> bool:
     """Whether a wait for any message would end now."""
-    return (
-        bool(record.reminders)
-        or router.has_unread(record.agent_id, record.is_prompted_by)
-        or record.is_alone
-    )
+    return router.has_unread(record.agent_id, record.is_prompted_by) or record.waits_in_vain()
 
 
 def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> Wait:
@@ -27,5 +24,9 @@ def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = Fal
         state=AgentState.WAITING_FOR_CHILD,
         on="a message",
         targets=lambda: record.senders,
-        ready=lambda: timed or has_news(record, router),
+        ready=_at_once if timed else partial(has_news, record, router),
     )
+
+
+def _at_once() -> bool:
+    return True

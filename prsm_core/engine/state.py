@@ -164,9 +164,8 @@ class AgentRecord:
         """Whether a message is one that begins a turn, and still matters."""
         return message.type in PROMPTING and self.is_current(message)
 
-    @property
     def senders(self) -> tuple[str, ...]:
-        """The agents that may send this one a message: its live children and its parent."""
+        """Return the agents that may send this one a message: its live children, its parent."""
         parent = self.descriptor.parent_id
         return tuple(self.live_children) if parent is None else (*self.live_children, parent)
 

@@ -32,6 +32,18 @@ class _Mailbox:
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     sleepers: int = 0  # waits that have not gone on yet, woken or not
 
+    def sleep(self) -> asyncio.Future[None]:
+        """Return what is done at the next change; whoever awaits it rises again."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        self.sleepers += 1
+        return waiter
+
+    def rise(self, waiter: asyncio.Future[None]) -> None:
+        self.sleepers -= 1
+        if waiter in self.waiters:
+            self.waiters.remove(waiter)
+
     def wake(self) -> None:
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
@@ -164,15 +176,11 @@ class MessageRouter:
         box = self._boxes.get(agent_id)
         if box is None:
             return
-        waiter = asyncio.get_running_loop().create_future()
-        box.waiters.append(waiter)
-        box.sleepers += 1
+        waiter = box.sleep()
         try:
             await waiter
         finally:
-            box.sleepers -= 1
-            if waiter in box.waiters:
-                box.waiters.remove(waiter)
+            box.rise(waiter)
 
     async def receive(
         self, agent_id: str, match: Match, *, otherwise: Callable[[], bool]
@@ -186,6 +194,11 @@ class MessageRouter:
             message = self.claim(agent_id, match)
             if message is not None:
                 return message
-            if otherwise() or agent_id not in self._boxes:
+            box = self._boxes.get(agent_id)
+            if otherwise() or box is None:
                 return None
-            await self.changed(agent_id)
+            waiter = box.sleep()  # as `changed`, which would be one more coroutine for each agent
+            try:
+                await waiter
+            finally:
+                box.rise(waiter)

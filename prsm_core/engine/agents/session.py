@@ -202,24 +202,24 @@ class AgentSession:
             while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.life.take_slot()  # the last turn may have ended while the agent waited
-            turn = TurnRun(self._subject, self._parts.turns, session, prompt)
-            result = await self._run_turn(turn)
+            turn = self._begin_turn(session, prompt)
+            try:
+                result = await turn.run()
+            finally:
+                self._parts.budgets.drop_turn(turn.turn_id)
             prompt = await self._after(result)
             if self._must_reopen or not session.reusable:
                 break
         return prompt
 
-    async def _run_turn(self, turn: TurnRun) -> TurnResult:
-        """Run a turn if the budget has room for it; BudgetExceededError leaves the last one."""
-        budgets = self._parts.budgets
+    def _begin_turn(self, session: ProviderSession, prompt: Prompt) -> TurnRun:
+        """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
+        turn = TurnRun(self._subject, self._parts.turns, session, prompt)
         # nobody here ends a client's turn
         used_up = None if turn.is_external else turn.limits.use_up
-        budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
+        self._parts.budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
         self.life.turn = turn
-        try:
-            return await turn.run()
-        finally:
-            budgets.drop_turn(turn.turn_id)
+        return turn
 
     async def _after(self, result: TurnResult) -> Prompt | None:
         """Decide what follows a turn: another prompt, or None once the agent has ended."""

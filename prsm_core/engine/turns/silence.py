@@ -28,12 +28,22 @@ LATER_SECONDS = 30.0
 
 def silence_teller(journal: Journal, agent: AgentDescriptor) -> Callable[[str], None]:
     """Return what tells, as a warning of the agent, what its model does."""
+    return _Teller(journal, agent)
 
-    def tell(what: str) -> None:
+
+class _Teller:
+    """Smaller than a function that knows the agent: every turn that runs has one."""
+
+    __slots__ = ("_agent", "_journal")
+
+    def __init__(self, journal: Journal, agent: AgentDescriptor) -> None:
+        self._journal = journal
+        self._agent = agent
+
+    def __call__(self, what: str) -> None:
+        agent = self._agent
         text = f"{agent.provider}/{agent.model} {what}"
-        journal.note("notice", agent.agent_id, level="warning", text=text)
-
-    return tell
+        self._journal.note("notice", agent.agent_id, level="warning", text=text)
 
 
 class Silence:

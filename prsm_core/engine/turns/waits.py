@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
@@ -23,9 +22,22 @@ def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = Fal
     return Wait(
         state=AgentState.WAITING_FOR_CHILD,
         on="a message",
-        targets=lambda: record.senders,
-        ready=_at_once if timed else partial(has_news, record, router),
+        targets=record.senders,
+        ready=_at_once if timed else _News(record, router),
     )
+
+
+class _News:
+    """Asks for news of one agent; smaller than a function that knows it, and many agents wait."""
+
+    __slots__ = ("_record", "_router")
+
+    def __init__(self, record: AgentRecord, router: MessageRouter) -> None:
+        self._record = record
+        self._router = router
+
+    def __call__(self) -> bool:
+        return has_news(self._record, self._router)
 
 
 def _at_once() -> bool:

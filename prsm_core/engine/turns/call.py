@@ -234,16 +234,22 @@ class Call:
         seconds: float | None = None,
     ) -> RoutedMessage | None:
         """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
+        if seconds is not None:
+            return await self._receive_within(wait, match, otherwise, seconds)
         router, agent_id = self.calls.parts.router, self.record.agent_id
-        if seconds is None:  # nothing but a message ends it
-            await self._begin_wait(wait)
-            try:
-                message = await router.receive(agent_id, match, otherwise=otherwise)
-            finally:
-                self._end_wait()
-            if message is not None:
-                self.consumed.append(message.message_id)
-            return message
+        await self._begin_wait(wait)
+        try:
+            message = await router.receive(agent_id, match, otherwise=otherwise)
+        finally:
+            self._end_wait()
+        if message is not None:
+            self.consumed.append(message.message_id)
+        return message
+
+    async def _receive_within(
+        self, wait: Wait, match: Match, otherwise: Callable[[], bool], seconds: float
+    ) -> RoutedMessage | None:
+        router, agent_id = self.calls.parts.router, self.record.agent_id
         found: list[RoutedMessage] = []
 
         async def look() -> None:

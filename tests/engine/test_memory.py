@@ -1,0 +1,48 @@
+"""What an agent that waits takes, counted in bytes of Python's allocator: no clock is asked.
+
+`python -m benchmarks memory` compares the same with agents of plain asyncio.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+from benchmarks.memory import engine_bytes
+from prsm_core.domain.budgets import BudgetKind
+from prsm_core.domain.usage import Provenance
+from prsm_core.engine.spending.scopes import BudgetScope, Hold
+
+FEW, MANY = 20, 80
+
+
+def bytes_of(make):
+    """Return the bytes that what `make` returns takes."""
+    make()  # what is shared by all is there now
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        made = [make() for _ in range(100)]
+        return (tracemalloc.get_traced_memory()[0] - before) / len(made)
+    finally:
+        tracemalloc.stop()
+
+
+async def test_an_idle_agent_takes_no_more_than_known():
+    few, many = await engine_bytes(FEW), await engine_bytes(MANY)
+    one = (many * MANY - few * FEW) / (MANY - FEW)
+    assert one <= 17_900
+
+
+def test_an_agent_without_a_budget_of_its_own_holds_few_numbers():
+    run = BudgetScope()
+
+    def begun():
+        scope = BudgetScope(agent_id="a", name="a", parent=run)
+        turn = Hold(scope)
+        turn.reserve(BudgetKind.TURNS, 1)
+        turn.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
+        return turn
+
+    assert bytes_of(begun) <= 1000

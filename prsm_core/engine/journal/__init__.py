@@ -4,8 +4,7 @@ unit       steps and facts, committed; the only path to the store
 staging    what an agent has done and is not written yet, and how it is joined
 lanes      keeps the order of an agent's steps while one is taken apart
 redaction  takes the secrets out of them before anybody has them
-live       text while it comes: told in its place, without secrets
-spoken     what turns that run have said and no event has yet
+spoken     what turns that run have said and no event has yet, told in its place
 feed       tells in-process readers what was committed
 sinks      tells the sinks of plugins, each by a queue of its own
 views      the tree of agents and their conversations, read from the ledger

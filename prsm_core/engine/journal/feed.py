@@ -18,7 +18,7 @@ from prsm_core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from prsm_core.engine.journal.live import Waiting
+    from prsm_core.engine.journal.spoken import Waiting
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
 

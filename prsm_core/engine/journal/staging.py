@@ -18,7 +18,7 @@ from prsm_core.engine.state import Staged
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.steps import Step, Write
-    from prsm_core.engine.journal.live import Piece
+    from prsm_core.engine.journal.spoken import Piece
 
 Unwritten: TypeAlias = Sequence[Told | Staged]
 

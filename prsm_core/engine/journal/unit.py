@@ -19,9 +19,8 @@ from prsm_core.domain.projection import event_of
 from prsm_core.domain.writes import Told
 from prsm_core.engine.guarded.failing import breaks_ledger, is_unfit
 from prsm_core.engine.journal.lanes import Lanes
-from prsm_core.engine.journal.live import LiveText
 from prsm_core.engine.journal.redaction import without_secrets
-from prsm_core.engine.journal.spoken import Spoken
+from prsm_core.engine.journal.spoken import LiveText, Spoken
 from prsm_core.engine.journal.staging import (
     NOTHING,
     Batch,

@@ -15,7 +15,7 @@ from prsm_core.domain.turns import (
 
 if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.journal.live import LiveText
+    from prsm_core.engine.journal.spoken import LiveText
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.turns.fold import TurnFold
 

@@ -15,7 +15,7 @@ kit         what providers are made with      interfaces   what others implement
 domain      immutable values                  deprecation  what goes with a later version
 loop        the event loop of commands        distributions  packages that are installed
 errors      the exception tree                shell        what a text runs under bash
-version     of this core
+version     of this core                      hub          many sessions in one process
 """
 
 from __future__ import annotations

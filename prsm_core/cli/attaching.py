@@ -14,12 +14,11 @@ from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
 from prsm_core.cli.control import GONE, choose_running, open_running, state_dir
 from prsm_core.cli.ledger import open_session
-from prsm_core.cli.running import build_frontend, interruptible, stdout_of
+from prsm_core.cli.running import build_frontend, interruptible, session_frontend, stdout_of
 from prsm_core.cli.setup import load_setup
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
-from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
@@ -59,7 +58,7 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str)
         PrsmError: nothing runs, or there is no such frontend.
     """
     setup = load_setup(launch, workspace)
-    frontend = build_frontend(setup.plugins, setup.plugins.get(FrontendSpec, ui))
+    frontend = build_frontend(setup.plugins, session_frontend(setup.plugins, ui))
     with leaving_nothing_typed(stdin_descriptor()):
         return run_to_end(_drive(frontend, workspace, prefix))
 

@@ -7,6 +7,7 @@ command works with is imported when it runs, so that its own --help stays as che
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,8 @@ from prsm_core.cli.launch import Launch
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
@@ -28,6 +31,8 @@ COMMANDS = {
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
+    "serve": ("prsm_core.cli.serve:serve", "Serve sessions over HTTP (package prsm-server)."),
+    "acp": ("prsm_core.cli.acp:acp", "Be the agent of an editor, over ACP (package prsm-acp)."),
     "install": ("prsm_core.cli.install:install", "Install a provider of this project."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
@@ -92,12 +97,42 @@ class LazyGroup(click.Group):
 )
 @click.option("--debug", is_flag=True, help="Show debug messages and tracebacks.")
 @click.option("--no-plugins", is_flag=True, help="Load the built-in plugins only.")
+@click.option("--ui", metavar="NAME", help="Open this frontend, if no command is given.")
+@click.option("--new", "is_new", is_flag=True, help="Open it on a new session, not the newest.")
 @click.version_option(__version__, prog_name="prsm")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool, no_plugins: bool) -> None:
-    """PRSM runs a tree of coding agents as one system."""
+def cli(
+    ctx: click.Context, debug: bool, no_plugins: bool, ui: str | None, is_new: bool
+) -> int | None:
+    """PRSM runs a tree of coding agents as one system.
+
+    Without a command it opens, on a terminal, the installed frontend that stays.
+    """
     launch = ctx.ensure_object(Launch)
     launch.debug = debug
     launch.load_plugins = not no_plugins
     if ctx.invoked_subcommand is None:
+        return _open(ctx, launch, ui, is_new=is_new)
+    if ui or is_new:
+        option = "--new" if is_new else "--ui"
+        raise click.UsageError(f"{option} stands behind a command that takes it", ctx)
+    return None
+
+
+def _open(ctx: click.Context, launch: Launch, ui: str | None, *, is_new: bool) -> int:
+    """Open a frontend; without a terminal, or without one that stays, print the help."""
+    code = None
+    if ui or (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        from prsm_core.cli.opening import Opening, open_frontend, open_staying
+
+        request = Opening(workspace=".", is_new=is_new)
+        code = open_frontend(launch, request, ui) if ui else open_staying(launch, request)
+    if code is None:
+        if is_new:
+            raise click.UsageError("no frontend that stays is installed, so none is opened", ctx)
         click.echo(ctx.get_help())
+    return code or 0
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()

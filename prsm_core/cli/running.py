@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.app import open_app
 from prsm_core.builtin.console import ConsoleFrontend
@@ -25,7 +25,7 @@ from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.errors import PrsmError, StoreError
+from prsm_core.errors import PluginError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.loop.interrupts import note_interrupt
 from prsm_core.loop.run import run_to_end
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.interfaces.frontend import AppHandle, Hub
     from prsm_core.plugins import PluginManager
 
     Build = Callable[[Setup], tuple[FrontendSpec, Frontend]]
@@ -115,35 +115,45 @@ def choose_frontend(
     by name and stdin is no terminal: then it counts as not interactive.
     """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.interactive]
+    known = plugins.collect(FrontendSpec).values()
+    offered = [spec for spec in known if spec.interactive and spec.scope == "session"]
     if ui is None and on_terminal and offered:
         spec = max(offered, key=lambda spec: spec.priority)
     else:
-        spec = plugins.get(FrontendSpec, ui or "console")
+        spec = session_frontend(plugins, ui or "console")
     if on_ask is not None or (ui is None and not on_terminal):
         spec = replace(spec, interactive=False)
     return spec
 
 
-def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> Frontend:
+def session_frontend(plugins: PluginManager, name: str) -> FrontendSpec:
+    """Return the frontend of this name; raises PluginError for none, and for one of a hub."""
+    spec = plugins.get(FrontendSpec, name)
+    if spec.scope == "session":
+        return spec
+    raise PluginError(f"frontend {name} is for many sessions", hint=f"open it: prsm --ui {name}")
+
+
+def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> GuardedFrontend:
     """Build the frontend that was chosen; raises PluginError for one that cannot be built."""
     registered = plugins.get(FrontendSpec, spec.name)
     factory, guest = plugins.implementation(registered), Guest.of(registered)
     with guest.calling("its factory", (PrsmError,)):
-        frontend: Frontend = factory({"interactive": spec.interactive})
+        frontend = factory({"interactive": spec.interactive})
     if not callable(getattr(frontend, "run", None)):
-        raise guest.wrong("its factory", f"gave a {type(frontend).__name__}, which is no Frontend")
+        what = "HubFrontend" if spec.scope == "hub" else "Frontend"
+        raise guest.wrong("its factory", f"gave a {type(frontend).__name__}, which is no {what}")
     return GuardedFrontend(frontend, guest)
 
 
 class GuardedFrontend(Frontend):
     """A frontend of a plugin: what it does wrong is its own failure, by its name."""
 
-    def __init__(self, frontend: Frontend, guest: Guest) -> None:
+    def __init__(self, frontend: Any, guest: Guest) -> None:
         self.inner = frontend
         self._guest = guest
 
-    async def run(self, app: AppHandle) -> int:
+    async def run(self, app: AppHandle | Hub) -> int:
         """Drive the application and return an exit code; None of a frontend counts as 1.
 
         One that is cancelled has a moment to end. Raises PluginError for one that fails, and for

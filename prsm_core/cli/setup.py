@@ -21,11 +21,13 @@ from prsm_core.kit.text import escape_prose
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import LoadedSettings, Paths, Settings
     from prsm_core.config.snapshot import Snapshot
+
+    Discover = Callable[..., PluginManager]
 
 
 _log = logging.getLogger("prsm.cli")
@@ -53,12 +55,14 @@ def load_setup(
     trust: bool = False,
     without: Sequence[str] = (),
     begins_run: bool = False,
+    discover: Discover = PluginManager.load,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
     the workspace's own configuration count, whether or not the user has trusted it for good.
     Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
+    `discover` is how plugins are loaded.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -76,10 +80,8 @@ def load_setup(
         snapshot=standing.snapshot,
     )
     first = load().settings
-    disabled, enabled = first.plugins.disabled, launch.load_plugins
-    plugins = PluginManager.load(
-        environ=os.environ, disabled=disabled, without=without, builtins=BUILTINS, enabled=enabled
-    )
+    where = {"environ": os.environ, "builtins": BUILTINS, "enabled": launch.load_plugins}
+    plugins = discover(disabled=first.plugins.disabled, without=without, **where)
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
     used = {section.kind or name for name, section in first.providers.items()}

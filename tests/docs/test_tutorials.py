@@ -21,7 +21,8 @@ from tests.documents import TUTORIALS, blocks_of, command_lines
 from tests.sources import ROOT
 
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("prsm_*"))
-FIVE = {
+PLUGINS = {
+    "across": "prsm_frontends",
     "echo": "prsm_providers",
     "no-force": "prsm_permission_checks",
     "plain": "prsm_frontends",
@@ -62,7 +63,7 @@ def write_tutorial(tutorial: Path, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class World:
-    """An environment with prsm-core and all five plugins, and the folders they come from."""
+    """An environment with prsm-core and all plugins, and the folders they come from."""
 
     folder: Path
     environ: dict[str, str]
@@ -152,7 +153,7 @@ def test_an_example_passes_its_contract(example, world, tmp_path):
 def test_prsm_finds_all_five_kinds_of_plugin(world, tmp_path):
     rows = json.loads(world.run("prsm plugins --json", tmp_path, tmp_path / "home"))
     found = {row["name"]: row for row in rows}
-    for name, hook in FIVE.items():
+    for name, hook in PLUGINS.items():
         assert (found[name]["state"], found[name]["hooks"]) == ("active", [hook])
         assert (found[name]["distribution"], found[name]["version"]) == (f"prsm-{name}", "1.0")
 
@@ -173,8 +174,27 @@ def test_a_run_uses_provider_frontend_sink_and_policy_of_the_authors(world, tmp_
     assert (counts["run_started"], counts["run_finished"]) == (1, 1)
 
 
+@pytest.mark.requirement("C5")
+def test_a_frontend_of_many_sessions_runs_two_at_once(world, tmp_path):
+    """Each in a folder of its own, with the settings of that folder."""
+    home, folders = tmp_path / "home", [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    section = {"task": "Hello!", "folders": [str(folder) for folder in folders]}
+    home.mkdir()
+    settings = {"defaults": {"provider": "echo"}, "frontends": {"across": section}}
+    (home / "config.yaml").write_text(json.dumps(settings))
+    said = world.run("prsm --ui across", folders[0], home).splitlines()
+    ends = [f"{folder}: completed: Hello!" for folder in folders]
+    assert sorted(line for line in said if "completed" in line) == sorted(ends)
+    starts = [line.rpartition(" ")[2] for line in said if "runs in session" in line]
+    for folder in folders:
+        tree = json.loads(world.run("prsm tree --json", folder, home))
+        assert tree["session"] in starts
+
+
 def sources() -> dict[str, str]:
-    """Return the Python files of the five plugins, tests included."""
+    """Return the Python files of the plugins, tests included."""
     found = {name: text for tutorial in TUTORIALS for name, text in modules_of(tutorial).items()}
     for example in EXAMPLES:
         for path in example.rglob("*.py"):
@@ -203,7 +223,8 @@ def test_a_plugin_and_its_test_use_public_names_only(name):
 
 
 def test_there_is_a_plugin_of_each_kind():
-    assert len(TUTORIALS) + len(EXAMPLES) == len(FIVE) == 5
+    assert len(TUTORIALS) + len(EXAMPLES) == len(PLUGINS)
+    assert len(set(PLUGINS.values())) == 5
 
 
 @each_tutorial

@@ -2,5 +2,5 @@
 
 local       LocalApp: what a frontend may do     view        one picture at one moment
 history     an agent's conversation in pages     completion  what a person's word may become
-offers      providers and models, as told        refusals    what none of them takes
+offers      providers, models, sessions          refusals    what none of them takes
 """

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.offers import known_models, provider_values
+from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
-from prsm_core.errors import ConfigError, ControlError
+from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import Store
 
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
@@ -278,7 +277,7 @@ class LocalApp:
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
         """Return the sessions of the ledger, newest first."""
         found = await self._store.sessions()
-        return await asyncio.to_thread(_session_rows, found, self._state_dir)
+        return await asyncio.to_thread(session_rows, found, self._state_dir)
 
     async def providers(self) -> Sequence[Mapping[str, Any]]:
         """Look which providers can be used."""
@@ -336,32 +335,3 @@ class LocalApp:
             await first_of(self._engine.clock, CLOSING_SECONDS, lambda: asyncio.wait(driven))
             for task in driven:
                 task.cancel()
-
-
-def _session_rows(found: Sequence[SessionInfo], state_dir: Path | None) -> list[Mapping[str, Any]]:
-    return [_session_row(info, state_dir) for info in found]
-
-
-def _session_row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
-    """Return a session as it is listed; one that nobody runs any more was interrupted."""
-    pid, is_owned = _owner_of(info.session_id, state_dir)
-    is_left = state_dir is not None and info.status == "running" and not is_owned
-    return {
-        "session": info.session_id,
-        "run": info.run_id,
-        "status": "interrupted" if is_left else info.status,
-        "task": info.task,
-        "workspace": info.workspace,
-        "started_at": info.started_at,
-        "last_seq": info.last_seq,
-        "pid": pid,
-    }
-
-
-def _owner_of(session: str, state_dir: Path | None) -> tuple[int | None, bool]:
-    """Return the process that owns a session, as far as it says, and whether one does."""
-    try:
-        owner = None if state_dir is None else find_owner(state_dir, session)
-    except ControlError:  # it is held by one that does not say who it is
-        return None, True
-    return (None, False) if owner is None else (owner.process.pid, True)

@@ -1,17 +1,21 @@
-"""Providers and models, as they are told to people: JSON values."""
+"""Providers, models and sessions, as they are told to people: JSON values."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.registry import build_model_registry
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, ModelInfo
     from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.interfaces.store import SessionInfo
 
 
 def provider_values(name: str, report: ProviderReport) -> dict[str, Any]:
@@ -94,3 +98,35 @@ def of_provider(info: ModelInfo) -> dict[str, Any]:
         "reasoning_efforts": list(info.reasoning_efforts),
         "hidden": info.hidden,
     }
+
+
+def session_rows(
+    found: Sequence[SessionInfo], state_dir: Path | None
+) -> Sequence[Mapping[str, Any]]:
+    """Return sessions as AppHandle.sessions tells them; reads their locks, if any are known."""
+    return [_row(info, state_dir) for info in found]
+
+
+def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
+    """Return a session as it is listed; one that nobody runs any more was interrupted."""
+    pid, is_owned = _owner_of(info.session_id, state_dir)
+    is_left = state_dir is not None and info.status == "running" and not is_owned
+    return {
+        "session": info.session_id,
+        "run": info.run_id,
+        "status": "interrupted" if is_left else info.status,
+        "task": info.task,
+        "workspace": info.workspace,
+        "started_at": info.started_at,
+        "last_seq": info.last_seq,
+        "pid": pid,
+    }
+
+
+def _owner_of(session: str, state_dir: Path | None) -> tuple[int | None, bool]:
+    """Return the process that owns a session, as far as it says, and whether one does."""
+    try:
+        owner = None if state_dir is None else find_owner(state_dir, session)
+    except ControlError:  # it is held by one that does not say who it is
+        return None, True
+    return (None, False) if owner is None else (owner.process.pid, True)

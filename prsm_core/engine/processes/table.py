@@ -14,7 +14,7 @@ import signal
 import threading
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of
@@ -195,38 +195,40 @@ class OrphanReaper:
     An orphan that lives comes from a shim that was killed, and is known by its brand. It never
     waits for "any child": that would take exit codes from the loop's child watcher and from
     whoever else started a process. Only zombies of foreign sessions that nobody took for a while
-    are reaped.
+    are reaped. What belongs to any of this process's is left alone by all.
     """
+
+    _was_subreaper: ClassVar[bool] = False  # before the first of them
 
     def __init__(self, is_ours: Callable[[int], bool]) -> None:
         self._is_ours = is_ours
         self._seen: dict[tuple[int, int], float] = {}  # (pid, start time) -> first seen
         self._timer: asyncio.TimerHandle | None = None
-        self._was_subreaper = False
-        self._open = False
 
     def open(self) -> None:
         """Become a subreaper and listen for SIGCHLD, on the loop that runs now."""
-        self._was_subreaper = _is_subreaper()
-        _set_subreaper(True)
-        self._open = True
-        if threading.current_thread() is threading.main_thread():
-            asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.schedule)
+        if not _OPEN:
+            OrphanReaper._was_subreaper = _is_subreaper()
+            _set_subreaper(True)
+            if threading.current_thread() is threading.main_thread():
+                asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, _schedule_all)
+        _OPEN.append(self)
 
     def close(self) -> None:
-        """Stop listening and adopting."""
-        self._open = False
-        if threading.current_thread() is threading.main_thread():
+        """Stop listening and adopting, with the last one of this process."""
+        _OPEN.remove(self)
+        if not _OPEN and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.sweep()
-        _set_subreaper(self._was_subreaper)
+        if not _OPEN:
+            _set_subreaper(self._was_subreaper)
 
     def schedule(self) -> None:
         """Look for zombies soon, and again when they have aged."""
-        if self._open and self._timer is None:
+        if self in _OPEN and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(ZOMBIE_AGE / 2, self._run)
 
     def sweep(self) -> bool:
@@ -250,7 +252,7 @@ class OrphanReaper:
         """Kill each living child with a brand that is not this process's: a shim carries none."""
         own_brand, killed = _brand(os.getpid()), False
         for pid in _child_pids(os.getpid()):
-            if not self._is_ours(pid) and _brand(pid) not in (own_brand, None):
+            if not _is_anyones(pid, self) and _brand(pid) not in (own_brand, None):
                 kill_family(pid)
                 killed = True
         return killed
@@ -264,8 +266,24 @@ class OrphanReaper:
         if not _has_zombies():
             return
         for stat in _children(os.getpid()):
-            if stat.state == "Z" and stat.session != own_session and not self._is_ours(stat.pid):
+            if (
+                stat.state == "Z"
+                and stat.session != own_session
+                and not _is_anyones(stat.pid, self)
+            ):
                 yield stat
+
+
+_OPEN: list[OrphanReaper] = []  # those of this process, of one loop
+
+
+def _schedule_all() -> None:
+    for reaper in _OPEN:
+        reaper.schedule()
+
+
+def _is_anyones(pid: int, closing: OrphanReaper) -> bool:
+    return any(reaper._is_ours(pid) for reaper in (closing, *_OPEN))
 
 
 def _is_adopted(stat: _Stat, own_session: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import time
 
 import pytest
 
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import (
     Orphans,
     ProcessRecord,
@@ -20,10 +22,12 @@ from prsm_core.engine.processes.orphans import (
 )
 from prsm_core.engine.processes.table import (
     ProcessIdentity,
+    _is_subreaper,
     find_family,
     is_alive,
     process_identity,
 )
+from prsm_core.kit.clocks import SystemClock
 
 
 def identity_of(pid) -> ProcessIdentity:
@@ -148,3 +152,15 @@ def test_a_family_whose_members_come_and_go_can_be_looked_at():
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert max(sizes) > 1, "it had children meanwhile"
+
+
+async def test_the_first_of_two_launchers_that_closes_leaves_the_other_its_orphans():
+    """Two sessions of one process: neither takes from the other what tells it of orphans."""
+    first, second = ProcessLauncher(SystemClock()), ProcessLauncher(SystemClock())
+    before = _is_subreaper()
+    await first.__aenter__()
+    async with second:
+        await first.__aexit__(None, None, None)
+        assert _is_subreaper()
+        assert asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+    assert _is_subreaper() == before

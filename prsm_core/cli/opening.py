@@ -1,0 +1,158 @@
+"""Opens a frontend that stays: on the newest session, on a new one, or on many."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.person import stdin_descriptor
+from prsm_core.cli.ledger import open_ledger
+from prsm_core.cli.logs import log_to_file
+from prsm_core.cli.running import PRIVATE, build_frontend, drive, interruptible, stdout_of
+from prsm_core.cli.setup import load_plugins, load_setup, tell_quarantined
+from prsm_core.config.secrets import known_secrets
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.record import Record
+from prsm_core.engine.control.remote import open_remote
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.errors import ConfigError, PluginError, StoreError
+from prsm_core.hub import open_hub
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.loop.run import run_to_end
+from prsm_core.permissions import Redactor
+from prsm_core.plugins import PluginManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.cli.running import GuardedFrontend
+    from prsm_core.cli.setup import Setup
+
+
+class Opening(Record, frozen=True, kw_only=True):
+    """What a command that opens a frontend was told."""
+
+    workspace: str
+    is_new: bool = False  # rather than on the newest session
+    sets: tuple[str, ...] = ()
+
+
+def open_staying(launch: Launch, request: Opening) -> int | None:
+    """Open the frontend that stays and has the highest priority; None where there is none."""
+    plugins = load_plugins(launch, request.workspace)
+    offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.stays]
+    if not offered:
+        return None
+    return open_frontend(launch, request, max(offered, key=lambda spec: spec.priority).name)
+
+
+def open_frontend(
+    launch: Launch, request: Opening, name: str, *, package: str | None = None
+) -> int:
+    """Open the frontend of this name and return its exit code.
+
+    Raises PluginError where there is none, which names the `package` to install, and for one that
+    ends with its run.
+    """
+    os.umask(PRIVATE)
+    setups = Setups(launch, request.sets)
+    setup = setups.load(request.workspace)
+    spec = _find(setup.plugins, name, package)
+    tell_quarantined(setup.plugins)
+    install_child_watcher()
+    with leaving_nothing_typed(stdin_descriptor()):
+        return run_to_end(_open(setups, setup, request, spec))
+
+
+def _find(plugins: PluginManager, name: str, package: str | None) -> FrontendSpec:
+    spec = plugins.collect(FrontendSpec).get(name)
+    if spec is None:
+        plugins.check_not_refused(FrontendSpec, name)
+        if package is None:
+            return plugins.get(FrontendSpec, name)  # which says what there is
+        raise PluginError(
+            f"no plugin that is installed brings `prsm {name}`: the package {package} does",
+            hint=f"install or update it: {sys.executable} -m pip install -U {package}",
+            code="not_installed",
+        )
+    if spec.scope == "session" and not spec.stays:
+        raise PluginError(
+            f"frontend {name} ends with its run", hint=f'begin one: prsm run --ui {name} "…"'
+        )
+    return spec
+
+
+class Setups:
+    """Loads each workspace's own settings and trust; plugins are loaded once."""
+
+    def __init__(self, launch: Launch, sets: Sequence[str]) -> None:
+        self._launch = launch
+        self._sets = sets
+        self._plugins: dict[object, PluginManager] = {}
+        self._redact: list[Callable[[str], str]] = []
+
+    def load(self, workspace: str) -> Setup:
+        """Return what runs in a folder are composed of; raises ConfigError as `load_setup` does."""
+        if not Path(workspace).is_dir():
+            raise ConfigError(f"{workspace} is no folder to work in")
+        setup = load_setup(
+            self._launch, workspace, sets=self._sets, begins_run=True, discover=self._discover
+        )
+        self._redact.append(Redactor(known_secrets(setup.settings, os.environ)).text)
+        return setup
+
+    def redact(self, text: str) -> str:
+        """Take the secrets of all workspaces out of a text."""
+        for redact in self._redact:
+            text = redact(text)
+        return text
+
+    def _discover(self, *, disabled: Sequence[str], **options: Any) -> PluginManager:
+        key = frozenset(disabled)
+        if key not in self._plugins:
+            self._plugins[key] = PluginManager.load(disabled=disabled, **options)
+        return self._plugins[key]
+
+
+async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSpec) -> int:
+    frontend = build_frontend(setup.plugins, spec)
+    with interruptible():
+        session = None if request.is_new else await _newest(request.workspace)
+        options = RunOptions(
+            workspace=str(setup.paths.workspace),
+            mode=PermissionMode(setup.settings.defaults.mode),
+            session=session,
+        )
+        if spec.scope == "hub":
+            return await _run_hub(setups, options, spec, frontend)
+        if session is not None and find_owner(setup.paths.state, session) is not None:
+            with stdout_of(frontend):
+                async with open_remote(setup.paths.state, session, via=f"prsm {spec.name}") as app:
+                    return await frontend.run(app)
+        return await drive(setup, options, spec, frontend)
+
+
+async def _newest(workspace: str) -> str | None:
+    """Return the newest session of the repository, if there is one."""
+    try:
+        async with open_ledger(workspace) as store:
+            found = await store.sessions()
+    except StoreError as error:
+        if error.code != "no_ledger":
+            raise
+        return None
+    return found[0].session_id if found else None
+
+
+async def _run_hub(
+    setups: Setups, options: RunOptions, spec: FrontendSpec, frontend: GuardedFrontend
+) -> int:
+    logs = setups.load(options.workspace).paths.state / "logs"
+    with stdout_of(frontend), log_to_file(logs, setups.redact):
+        async with open_hub(options, setups.load, frontend=spec) as hub:
+            return await frontend.run(hub)

@@ -1,0 +1,159 @@
+"""`prsm` alone, and `--ui`: the frontend that stays, on the newest session or on a new one."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.site_folder import Site
+from tests.toolserver.leader import Place, own_terminal
+
+STAYING = """
+class Front(Frontend):
+    def __init__(self, name):
+        self.name = name
+
+    async def run(self, app):
+        tree = await app.tree()
+        agents = [node["name"] for node in tree["agents"]]
+        kind = type(app).__name__
+        print(self.name, kind, tree["session"], agents, app.options.task, flush=True)
+        return 7
+
+class Many(HubFrontend):
+    async def run(self, hub):
+        print("many", hub.options.session, len(await hub.sessions()), flush=True)
+        raise RuntimeError("it is broken")
+
+def spec(name, priority, factory, **others):
+    return FrontendSpec(
+        name=name, summary="", interactive=True, priority=priority, factory=factory, **others
+    )
+
+@hookimpl
+def prsm_frontends():
+    yield spec("stayer", 3, lambda settings: Front("stayer"), stays=True)
+    yield spec("lesser", 1, lambda settings: Front("lesser"), stays=True)
+    yield spec("many", 99, lambda settings: Many(), scope="hub")
+    yield spec("goer", 99, lambda settings: Front("goer"))
+"""
+SAY = [{"say": "done"}]
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    place = Place(folder)
+    place.script(master=SAY)
+    site = tmp_path / "plugins"
+    site.mkdir()
+    Site(site).add("staying", STAYING)
+    paths = [str(site), place.env.get("PYTHONPATH", "")]
+    place.env.update(PRSM_PLUGINS="staying", PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    return place
+
+
+def scripted(place):
+    return ("--provider", "script", "--set", f"providers.script.scenario={place.scenario}")
+
+
+async def on_terminal(place, *args):
+    """Run a command in a terminal of its own; return its exit code and what it shows."""
+    person, program = os.openpty()
+    streams = dict.fromkeys(("stdin", "stdout"), program)
+    process = await place.start(*args, **streams, **own_terminal(program))
+    os.close(program)
+    _, err = await process.communicate()
+    shown = b""
+    try:
+        while chunk := os.read(person, 65536):
+            shown += chunk
+    except OSError:  # its end
+        pass
+    os.close(person)
+    return process.returncode, shown.decode(), err.decode()
+
+
+@pytest.mark.requirement("C3")
+async def test_alone_it_opens_the_staying_frontend_of_highest_priority(place):
+    code, shown, _ = await on_terminal(place)
+    name, app, session, agents, task = shown.split()
+    assert (code, name, app, agents, task) == (7, "stayer", "LocalApp", "[]", "None")
+    assert session not in place.sessions()
+
+
+@pytest.mark.requirement("D18")
+async def test_it_opens_the_newest_session_or_with_new_another(place):
+    _, out, _ = await place.run("run", "x", "--json", *scripted(place))
+    session = json.loads(out.splitlines()[0])["session"]
+    assert session in (await on_terminal(place))[1]
+    assert session not in (await on_terminal(place, "--new"))[1]
+
+
+@pytest.mark.requirement("D18")
+async def test_a_session_that_runs_elsewhere_is_reached_there(place):
+    place.script(master=[{"ask_user": {"id": "x", "question": "Which?", "options": ["red"]}}])
+    _, out, _ = await place.run("run", "x", "--detach", "--json", *scripted(place))
+    code, shown, err = await on_terminal(place)
+    assert code == 7, err
+    assert f"stayer RemoteApp {json.loads(out)['session']} ['master'] None" in shown
+    await place.run("kill", "master")
+    await place.until_gone()
+
+
+async def test_without_a_terminal_or_such_a_frontend_it_prints_the_help(place):
+    code, out, _ = await place.run()
+    assert (code, out.startswith("Usage: prsm ")) == (0, True)
+    place.env["PRSM_PLUGINS"] = ""
+    code, shown, _ = await on_terminal(place)
+    assert (code, shown.startswith("Usage: prsm ")) == (0, True)
+    code, _, err = await on_terminal(place, "--new")
+    assert (code, "no frontend that stays" in err) == (2, True)
+
+
+async def test_a_frontend_is_opened_by_its_name(place):
+    code, out, _ = await place.run("--ui", "lesser")
+    assert (code, out.split()[0]) == (7, "lesser")
+    code, out, err = await place.run("--ui", "goer")
+    assert (code, out) == (2, "")
+    assert "prsm run --ui goer" in err
+    code, _, err = await place.run("--ui", "nobody")
+    assert (code, "nobody" in err) == (2, True)
+
+
+async def test_a_frontend_of_many_sessions_is_given_a_hub_and_told_by_name_when_it_breaks(place):
+    code, out, err = await place.run("--ui", "many")
+    assert (code, out) == (1, "many None 0\n")
+    assert "frontend many" in err
+    assert "it is broken" in err
+    for words in (("run", "x"), ("attach",)):
+        code, _, err = await place.run(*words, "--ui", "many")
+        assert (code, "prsm --ui many" in err) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "package"), [("serve", "prsm-server"), ("acp", "prsm-acp")])
+def test_a_command_of_a_package_that_is_missing_names_it(prsm, monkeypatch, name, package):
+    monkeypatch.setenv("PRSM_PLUGINS", "acp")  # whose provider is no frontend
+    done = prsm(name)
+    assert (done.code, done.out) == (2, "")
+    assert f"the package {package} does" in done.err
+    assert f"pip install -U {package}" in done.err
+    assert name in prsm("--help").out
+
+
+def test_options_of_prsm_alone_stand_before_no_command(prsm):
+    done = prsm("--new", "tree")
+    assert (done.code, "--new" in done.err) == (2, True)
+
+
+def test_no_folder_no_frontend(prsm_process, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = prsm_process("--ui", "console")
+    assert done.code == 2
+    assert "Traceback" not in done.err

@@ -6,7 +6,9 @@
 
 Each test runs the frontend on a `ScriptedApp`, with a pseudo-terminal in place of the standard
 streams. One through which a person can answer says `interactive = True` and tells with `choose`
-and `reply` what the person does; for others those tests are skipped.
+and `reply` what the person does; for others those tests are skipped. One that does not end with its
+run says `stays = True` and tells with `leave` how a person ends it. One that draws a screen, rather
+than writing line by line, says `draws = True`: what it shows is looked for on the screen.
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
@@ -23,7 +25,7 @@ import pytest
 
 from prsm_core.domain.permissions import Answer
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.interfaces.frontend import RunResult
+from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.app_double import COMPLETED, ScriptedApp, settle
 from prsm_core.testing.bound import bounded
 from prsm_core.testing.samples import HOSTILE_TEXT, later_events, sample_events
@@ -60,6 +62,8 @@ class FrontendContract(ABC):
 
     interactive: ClassVar[bool] = False  # a person can answer through it
     shows_summary: ClassVar[bool] = True  # the summary is written to the terminal
+    stays: ClassVar[bool] = False  # it does not end with its run: a person leaves it
+    draws: ClassVar[bool] = False  # it draws a screen; needs `pyte`, of the extra `testing`
     deadline_s: ClassVar[float] = 10.0  # for the frontend to do anything at all
 
     @property
@@ -79,17 +83,46 @@ class FrontendContract(ABC):
         """Do what a person does who sees a question and picks this choice."""
         raise NotImplementedError("an interactive frontend tells how a person replies")
 
+    async def leave(self, terminal: Terminal) -> None:
+        """Do what a person does who ends it, once no run is open."""
+        raise NotImplementedError("a frontend that stays tells how a person leaves it")
+
     @asynccontextmanager
     async def showing(
-        self, app: ScriptedApp, settings: Mapping[str, Any] | None = None
+        self,
+        app: ScriptedApp,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        begins: bool = True,
     ) -> AsyncIterator[Showing]:
-        """Run the frontend on a terminal; leaving it waits for the frontend's end."""
+        """Run the frontend on a terminal; leaving it waits for the frontend's end.
+
+        One that stays is left by its person. With `begins` it is waited for its run.
+        """
         with open_terminal() as terminal:
             frontend = self.build({"interactive": self.interactive, **(settings or {})})
             async with self._in_time(app), asyncio.TaskGroup() as group:
                 task = group.create_task(frontend.run(app))
-                await app.started()
-                yield Showing(task, terminal)
+                if begins:
+                    await app.started()
+                showing = Showing(task, terminal)
+                yield showing
+                await self._left(showing)
+
+    async def _left(self, showing: Showing) -> None:
+        """Wait for the end of the frontend, whose run is over; leave it if it stays."""
+        if self.stays and not showing.task.done():
+            await settle()
+            assert not showing.task.done(), "it ended with its run, although it stays"
+            await self.leave(showing.terminal)
+        await asyncio.wait({showing.task})
+
+    def _code(self, of_run: int) -> int:
+        """Return the exit code that a run has, or that of a frontend which a person left."""
+        return 0 if self.stays else of_run
+
+    async def _shows(self, terminal: Terminal, text: str) -> None:
+        await (terminal.draws(text) if self.draws else terminal.shows(text))
 
     @asynccontextmanager
     async def _in_time(self, app: ScriptedApp) -> AsyncIterator[None]:
@@ -101,7 +134,9 @@ class FrontendContract(ABC):
         except TimeoutError:
             if not limit.expired():
                 raise
-            if app.run is None:
+            if self.stays and (app.run is None or app.run.ended.done()):
+                lack = "has not returned, although its person left it, or has not begun its task"
+            elif app.run is None:
                 lack = "has not started a run: it calls `app.start_run`"
             elif app.run.ended.done():
                 lack = "has not returned, although its run has ended"
@@ -111,21 +146,55 @@ class FrontendContract(ABC):
 
     @pytest.mark.parametrize(("status", "exit_code"), ENDS)
     async def test_its_exit_code_is_that_of_the_run(self, status: str, exit_code: int) -> None:
-        """It starts the task of the options and ends with its run."""
+        """It starts the task of the options and ends with its run.
+
+        One that stays goes on until it is left; its exit code is then 0.
+        """
         app = ScriptedApp()
         async with self.showing(app) as showing:
             app.spawn()
             app.finish(RunResult(status=status, summary="Said.", exit_code=exit_code))
-        assert showing.task.result() == exit_code
+        assert showing.task.result() == self._code(exit_code)
+
+    async def test_one_that_stays_waits_where_it_has_no_task(self) -> None:
+        """It starts no run by itself, shows one that another begins, and can be left."""
+        self._if(self.stays, "it ends with its run: stays is False")
+        app = ScriptedApp(RunOptions(task=None))
+        async with self.showing(app, begins=False) as showing:
+            await settle()
+            assert app.run is None, "it began a run, although nobody gave it a task"
+            assert not showing.task.done(), "it ended before anybody left it"
+            await app.start_run("by somebody else")
+            app.spawn()
+            app.finish()
+            if self.shows_summary:
+                await self._shows(showing.terminal, COMPLETED.summary)
+        assert showing.task.result() == 0
+
+    async def test_a_change_of_size_is_taken(self) -> None:
+        """What it shows is to be seen on a terminal that became narrower, or wider again."""
+        self._if(self.draws, "it does not draw a screen: draws is False")
+        app = ScriptedApp()
+        async with self.showing(app) as showing:
+            app.spawn()
+            await settle()
+            for rows, columns in ((12, 40), (30, 100)):
+                showing.terminal.resize(rows, columns)
+                await settle()
+            app.finish()
+            if self.stays:
+                await showing.terminal.draws(COMPLETED.summary)
+                showing.terminal.resize(10, 30)
+                await showing.terminal.draws(COMPLETED.summary)
+        assert showing.task.result() == 0
 
     async def test_the_summary_is_shown(self) -> None:
         """A person sees how the run ended."""
-        if not self.shows_summary:
-            pytest.skip("the frontend does not write to the terminal: shows_summary is False")
+        self._if(self.shows_summary, "it does not write to the terminal: shows_summary is False")
         app = ScriptedApp()
         async with self.showing(app) as showing:
             app.finish()
-            await showing.terminal.shows(COMPLETED.summary)
+            await self._shows(showing.terminal, COMPLETED.summary)
 
     async def test_every_event_of_the_contract_is_taken(self) -> None:
         """Whatever a run may tell, its exit code comes back."""
@@ -171,16 +240,33 @@ class FrontendContract(ABC):
         """What `start_run` raises is raised, or shown and given an exit code."""
         app = ScriptedApp()
         app.refusal = ProviderNotAvailableError("no provider is installed", hint="install one")
-        with open_terminal():
-            assert await self._outcome(app) != 0
+        with open_terminal() as terminal:
+            await self._fails(app, terminal, "no provider is installed")
 
     async def test_a_run_that_breaks_is_no_success(self) -> None:
-        """What the run's result raises is raised, or shown and given an exit code."""
+        """What the run's result raises is raised, or shown and given an exit code.
+
+        One that stays shows it, and goes on.
+        """
         app = ScriptedApp()
-        with open_terminal():
+        with open_terminal() as terminal:
             async with self._in_time(app), asyncio.TaskGroup() as group:
-                outcome = group.create_task(self._outcome(app))
+                failing = group.create_task(self._fails(app, terminal, "the engine broke"))
                 (await app.started()).ended.set_exception(RuntimeError("the engine broke"))
+                await failing
+
+    async def _fails(self, app: ScriptedApp, terminal: Terminal, why: str) -> None:
+        """Run it; it ends with an error or a code of one, or stays, shows why, and is left."""
+        async with asyncio.TaskGroup() as group:
+            outcome = group.create_task(self._outcome(app))
+            if self.stays:
+                shown = group.create_task(self._shows(terminal, why))
+                await asyncio.wait({outcome, shown}, return_when=asyncio.FIRST_COMPLETED)
+                if not outcome.done():
+                    await self.leave(terminal)
+                    await outcome
+                    return
+                shown.cancel()
         assert outcome.result() != 0
 
     async def test_a_closed_stdout_ends_it_and_does_not_hang_it(self) -> None:
@@ -189,6 +275,9 @@ class FrontendContract(ABC):
         with _closed_output():
             async with self._in_time(app), asyncio.TaskGroup() as group:
                 outcome = group.create_task(self._outcome(app))
+                if self.stays:  # nobody sees it, or can leave it: it ends, however it likes
+                    await outcome
+                    return
                 await app.started()
                 for event in sample_events()[1:-1]:
                     app.say(event.type, event.agent, live=event.seq is None, **event.data)
@@ -218,7 +307,7 @@ class FrontendContract(ABC):
         app = ScriptedApp()
         async with self.showing(app) as showing:
             app.finish()
-            await asyncio.wait({showing.task})
+            await self._left(showing)
             assert not showing.terminal.disorder
 
     async def test_without_a_person_it_answers_nothing(self) -> None:
@@ -237,18 +326,19 @@ class FrontendContract(ABC):
 
     async def test_the_end_of_stdin_allows_nothing(self) -> None:
         """Nobody is there to say yes: it refuses, or leaves the request to the engine."""
-        app = ScriptedApp()
+        app = ScriptedApp(RunOptions(task=None if self.stays else "do it"))
         with _no_input():
             async with self._in_time(app), asyncio.TaskGroup() as group:
-                frontend = self.build({"interactive": self.interactive})
-                task = group.create_task(frontend.run(app))
+                task = group.create_task(self._outcome(app, interactive=self.interactive))
+                if self.stays:
+                    await app.start_run("by somebody else")
                 await app.started()
                 app.spawn()
                 app.say("permission_requested", "m", **_REQUEST)
                 app.say("question_asked", "m", **_QUESTION)
                 await settle()
                 app.finish()
-        assert task.result() == 0
+        assert self.stays or task.result() == 0
         assert all(said == "deny" or said in NOTHING_SAID for _, said in app.answers)
 
     @pytest.mark.parametrize("option", ["once", "deny"])
@@ -289,9 +379,9 @@ class FrontendContract(ABC):
             app.finish()
         assert app.answers == [("r2", "once")]
 
-    async def _outcome(self, app: ScriptedApp) -> int | str:
+    async def _outcome(self, app: ScriptedApp, *, interactive: bool = False) -> int | str:
         """Return the exit code, or what kind of error was raised; never wait for ever."""
-        frontend = self.build({"interactive": False})
+        frontend = self.build({"interactive": interactive})
         try:
             async with asyncio.timeout(self.deadline_s):
                 return await frontend.run(app)
@@ -303,9 +393,12 @@ class FrontendContract(ABC):
             return "OSError" if _is_about_output(error) else type(error).__name__
 
     def _with_a_person(self) -> ScriptedApp:
-        if not self.interactive:
-            pytest.skip("no person can answer through this frontend: interactive is False")
+        self._if(self.interactive, "no person can answer through it: interactive is False")
         return ScriptedApp()
+
+    def _if(self, is_such: bool, why_not: str) -> None:
+        if not is_such:
+            pytest.skip(why_not)
 
 
 _REQUEST: Mapping[str, Any] = {

@@ -6,6 +6,8 @@ In a test of a frontend::
         running = group.create_task(MyFrontend({}).run(app))
         await terminal.shows("[y/n]")
         terminal.type("y\n")
+
+What a program draws, rather than writes line by line, is looked for in `terminal.screen`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
 import termios
 import time
@@ -20,8 +23,12 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, TextIO, cast
 
+from prsm_core.testing.screen import Emulator
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prsm_core.testing.screen import Screen
 
 SHOWS_SECONDS = 10.0
 _SIZE = (24, 80)  # rows, columns
@@ -39,12 +46,42 @@ class Terminal:
         self._program = program
         self._written = bytearray()
         self._marks = 0
+        self._sizes = [(0, _SIZE)]  # from which of the bytes on the terminal has which
+        self._drawn: tuple[Emulator, int, int] | None = None  # it, of how many bytes and sizes
         self._attributes = termios.tcgetattr(program)
 
     @property
     def text(self) -> str:
         """Everything that was written so far, echoed keys included."""
         return bytes(self._written).replace(_MARK, b"").decode(errors="replace")
+
+    @property
+    def screen(self) -> Screen:
+        """What a person sees of all that was written before this.
+
+        Raises ImportError where `pyte`, which draws it, is not installed: it comes with the extra
+        `testing`.
+        """
+        self._catch_up()
+        emulator, begin, known = self._drawn or (Emulator(*_SIZE), 0, 1)
+        written = bytes(self._written)
+        for at, size in self._sizes[known:]:
+            emulator.write(written[begin:at].replace(_MARK, b""))
+            emulator.resize(*size)
+            begin = at
+        emulator.write(written[begin:].replace(_MARK, b""))
+        self._drawn = emulator, len(written), len(self._sizes)
+        return emulator.show()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the terminal's size, and tell the program so by SIGWINCH.
+
+        The screen is empty then: what is to be seen has to be drawn again.
+        """
+        self._catch_up()
+        self._sizes.append((len(self._written), (rows, columns)))
+        termios.tcsetwinsize(self._program, (rows, columns))
+        signal.raise_signal(signal.SIGWINCH)
 
     @property
     def disorder(self) -> Sequence[str]:
@@ -63,9 +100,11 @@ class Terminal:
 
     async def shows(self, text: str) -> None:
         """Wait until `text` was written; raise TimeoutError after 10 s."""
-        async with asyncio.timeout(SHOWS_SECONDS):
-            while text not in self.text:  # noqa: ASYNC110 - another thread reads
-                await asyncio.sleep(_POLL_SECONDS)
+        await _until(lambda: text in self.text)
+
+    async def draws(self, text: str) -> None:
+        """Wait until `text` is to be seen on the screen; raise TimeoutError after 10 s."""
+        await _until(lambda: text in self.screen.text)
 
     def _catch_up(self) -> None:
         """Wait until the reader has seen everything that was written before this."""
@@ -82,6 +121,12 @@ class Terminal:
         with suppress(OSError):  # EIO is how a terminal says so
             while chunk := os.read(self._person, 4096):
                 self._written += chunk
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SHOWS_SECONDS):
+        while not is_so():  # noqa: ASYNC110 - another thread reads
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 @contextmanager

@@ -51,6 +51,24 @@ def test_the_doubles_need_no_pytest():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_screen_without_its_emulator_names_the_extra_that_brings_it():
+    code = """
+from prsm_core.testing import open_terminal
+with open_terminal() as terminal:
+    terminal.type("x")
+    try:
+        terminal.screen
+    except ImportError as error:
+        told = str(error)
+print(told)
+"""
+    done = run_without({"pyte"}, code)
+    assert done.stdout == (
+        "prsm_core.testing.Terminal.screen needs pyte, which is not installed: "
+        "pip install 'prsm-core[testing]'\n"
+    ), done.stderr
+
+
 def test_another_module_that_is_missing_is_told_as_it_is():
     done = run_without({"pluggy"}, "from prsm_core.testing import ModelScorerContract")
     assert "No module named 'pluggy'" in done.stderr.rstrip().splitlines()[-1]

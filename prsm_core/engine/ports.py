@@ -84,8 +84,21 @@ class Acts(Protocol):
         plan: AgentDescriptor | None = None,
         *,
         needs: Staged | None = None,
+        answer: Callable[[AgentRecord], CallClosed | None] | None = None,
     ) -> AgentRecord:
         """Spawn a child, as planned just now if that was done already."""
+        ...
+
+    def enlist(self, descriptor: AgentDescriptor, *, has_profile: bool = False) -> AgentRecord:
+        """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next."""
+        ...
+
+    def strike(self, record: AgentRecord) -> None:
+        """Forget an agent of which nothing was written."""
+        ...
+
+    async def bear(self, records: Sequence[AgentRecord], *, needs: Staged | None = None) -> None:
+        """Commit new agents of one parent, by one step of its, and start their sessions."""
         ...
 
     async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
@@ -134,6 +147,11 @@ class Life(Protocol):
     @property
     def turn(self) -> Turn | None:
         """The running turn, or the last one; None before the first."""
+        ...
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the agent runs and holds a slot, so that it can be answered at once."""
         ...
 
     def moved(self) -> None:

@@ -46,9 +46,9 @@ def difference(scenario):
 @pytest.mark.parametrize(
     ("scenario", "commits", "events"),
     [
-        (one_by_one, 6, f"{A_CHILD} {ITS_MASTER}"),
-        (at_once, 5, f"{A_CHILD} tool_call_started tool_call_finished"),
-        (dialogue, 5, f"{A_QUESTION} {ITS_ANSWER}"),
+        (one_by_one, 5, f"{A_CHILD} {ITS_MASTER}"),
+        (at_once, 4, f"{A_CHILD} tool_call_started tool_call_finished"),
+        (dialogue, 4, f"{A_QUESTION} {ITS_ANSWER}"),
     ],
     ids=["spawn", "spawn at once", "ask"],
 )

@@ -8,11 +8,13 @@ import pytest
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
+from prsm_core.engine.guarded.failing import UNFIT
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec
 from tests.engine.harness import NOT_ENDED
 
 CHILD_KEYS = {"agent_id", "name", "state", "reused"}
+UNWRITABLE = "w\ud800"  # half a surrogate pair
 
 
 @pytest.mark.requirement("E6", "N26")
@@ -104,6 +106,39 @@ async def test_two_children_of_one_call_cannot_have_the_same_name(as_master):
         twins = [{"prompt": "x", "name": "twin"}, {"prompt": "y", "name": "twin"}]
         assert await agent.refused("spawn_children_parallel", children=twins) == "spawn_failed"
         assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
+
+    await as_master(script)
+
+
+async def test_children_of_one_call_are_all_born_or_none_of_them(as_master):
+    """One of them gets a name that cannot be written: the step of their births is refused."""
+
+    async def script(agent, team):
+        taken, both = team.manager.roster.taken_names, [{"prompt": "x"}, {"prompt": "y"}]
+        numbered, names = taken.numbered, ["w1", UNWRITABLE]
+        taken.numbered = lambda prefix: names.pop(0)
+        assert await agent.refused("spawn_children_parallel", children=both) == UNFIT
+        taken.numbered = numbered
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
+        assert team.ledger.one("SELECT count(*) FROM agents") == 1
+        calls = "SELECT status FROM tool_calls WHERE tool_name = 'spawn_children_parallel'"
+        assert team.ledger.one(calls) == "failed"
+        answer = await agent.call("spawn_children_parallel", children=both)
+        assert [child["name"] for child in answer["children"]] == ["w1", "w2"]
+        await agent.collect(2)
+
+    await as_master(script)
+
+
+async def test_a_child_that_the_ledger_refuses_leaves_the_answer_that_says_so(as_master):
+    async def script(agent, team):
+        taken = team.manager.roster.taken_names
+        numbered, taken.numbered = taken.numbered, lambda prefix: UNWRITABLE
+        assert await agent.refused("spawn_child", prompt="x") == UNFIT
+        taken.numbered = numbered
+        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
+        calls = "SELECT error FROM tool_calls WHERE tool_name = 'spawn_child'"
+        assert f'"code":"{UNFIT}"' in team.ledger.one(calls)
 
     await as_master(script)
 

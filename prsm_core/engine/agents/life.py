@@ -64,6 +64,11 @@ class AgentLife:
         """Whether the agent counts as one that works."""
         return self._lease.held
 
+    @property
+    def is_working(self) -> bool:
+        """Whether the agent runs and holds a slot, so that it can be answered at once."""
+        return self._lease.held and self.record.state is AgentState.RUNNING
+
     async def take_slot(self) -> None:
         """Hold a slot; waits in line for it.
 

@@ -6,7 +6,6 @@ Other agents see an end only once it is committed (`record.has_ended`).
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
@@ -100,40 +100,79 @@ class AgentManager:
         plan: AgentDescriptor | None = None,
         *,
         needs: Staged | None = None,
+        answer: Callable[[AgentRecord], CallClosed | None] | None = None,
     ) -> AgentRecord:
         """Spawn a child of `request.parent_id`, as planned just now if that was done already.
 
-        Raises AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing
-        was written.
+        The step of its birth carries the `answer` to whoever wanted it. Raises AgentSpawnError,
+        MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
         """
-        record = await self.admit(self._planner.plan(request) if plan is None else plan, needs)
-        record.has_profile = request.expert is not None
+        plan = self._planner.plan(request) if plan is None else plan
+        self._planner.check_room(1)
+        record = self.enlist(plan, has_profile=request.expert is not None)
+        closed = None if answer is None else answer(record)
+        await self.bear([record], needs=needs, answer=closed)
         return record
 
-    async def admit(self, descriptor: AgentDescriptor, needs: Staged | None = None) -> AgentRecord:
+    async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
         """Commit a new agent, by a step of its parent if it has one, and start its session."""
         self._planner.check_room(1)
+        record = self.enlist(descriptor)
+        await self.bear([record])
+        return record
+
+    def enlist(self, descriptor: AgentDescriptor, *, has_profile: bool = False) -> AgentRecord:
+        """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next.
+
+        Raises BudgetExceededError, and then there is no such agent.
+        """
         self._budgets.launch_agent(descriptor)
-        record = AgentRecord(descriptor)
+        record = AgentRecord(descriptor, has_profile=has_profile)
         record.team = self._planner.team_of(descriptor)
         self.roster.enlist(record)
         self._leases.enter(record)
-        late = self._enforcement.tell_parts(descriptor.provider, descriptor.agent_id)
-        notices = [
-            Told(kind="notice", agent_id=record.agent_id, data={"level": "warning", "text": line})
-            for line in late
-        ]
-        spawner = self.roster.parent_of(record) or record
-        step = self.steps.build(spawner, AgentSpawned(agent=descriptor), *notices)
-        begin = partial(self._begin_life, record)
-        try:
-            await self.steps.commit(step, then=begin, needs=needs, bears=record.agent_id)
-        except PrsmError:  # nothing was written, so there is no such agent
-            self.roster.strike(record)
-            self._leases.strike(record.agent_id)
-            self._budgets.cancel(record.agent_id)
-            raise
         return record
+
+    def strike(self, record: AgentRecord) -> None:
+        """Forget an agent of which nothing was written."""
+        self.roster.strike(record)
+        self._leases.strike(record.agent_id)
+        self._budgets.cancel(record.agent_id)
+
+    async def bear(
+        self,
+        records: Sequence[AgentRecord],
+        *,
+        needs: Staged | None = None,
+        answer: CallClosed | None = None,
+    ) -> None:
+        """Commit new agents of one parent, by one step of its, and start their sessions.
+
+        The step carries the `answer` to whoever wanted them. Where it is refused there are none.
+        """
+        births: list[Write] = []
+        for record in records:
+            births.append(AgentSpawned(agent=record.descriptor))
+            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
+            for line in late:
+                data = {"level": "warning", "text": line}
+                births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
+        if answer is not None:
+            births.append(answer)
+        spawner = self.roster.parent_of(records[0]) or records[0]
+
+        def begin() -> None:
+            for record in records:
+                self._begin_life(record)
+
+        born = [record.agent_id for record in records]
+        step = self.steps.build(spawner, *births)
+        try:
+            await self.steps.commit(step, then=begin, needs=needs, bears=born)
+        except PrsmError:
+            for record in records:
+                self.strike(record)
+            raise
 
     async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.

@@ -70,7 +70,7 @@ class AgentSteps:
         consumed: Collection[str] = (),
         then: Callable[[], None] | None = None,
         needs: Staged | None = None,
-        bears: str | None = None,
+        bears: Collection[str] = (),
     ) -> Committed:
         """Commit a step; its messages reach their mailboxes once it is durable."""
 

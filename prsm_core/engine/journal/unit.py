@@ -34,7 +34,7 @@ from prsm_core.engine.state import Staged
 from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.engine.journal.staging import Unwritten
@@ -218,20 +218,20 @@ class Journal:
         then: Callable[[], None] | None = None,
         *,
         needs: Staged | None = None,
-        bears: str | None = None,
+        bears: Collection[str] = (),
     ) -> Committed:
         """Commit a step, preceded by what its agent did before; run `then` once it is durable.
 
         The step is committed, and `then` has run, even if the caller is cancelled meanwhile. What
         comes before is written whether or not the ledger takes the step itself. Raises FencedError
         for an agent's step when the run is over, and why an act that it `needs` was refused. The
-        steps of an agent that it `bears` come after it.
+        steps of the agents that it `bears` come after it.
         """
         self._check_open(step)
         before = self._take(step.agent_id)
         work = partial(self._commit, step, before, then, needs)
         if before or self._lanes.is_taken(step.agent_id):
-            agents = [step.agent_id] if bears in {None, step.agent_id} else [step.agent_id, bears]
+            agents = dict.fromkeys((step.agent_id, *bears))
             return await self._background.finish(self._in_line(agents, work))
         return await self._background.finish(work())
 
@@ -299,7 +299,7 @@ class Journal:
             yield event_of(telling, self.session_id, self.run_id)
 
     def _in_line(
-        self, agents: Sequence[str | None], work: Callable[[], Coroutine[Any, Any, T]]
+        self, agents: Collection[str | None], work: Callable[[], Coroutine[Any, Any, T]]
     ) -> Coroutine[Any, Any, T]:
         """Return what does `work` when the agents' steps before are written.
 

@@ -100,16 +100,12 @@ class Planner:
         request = self._budgets.clamp(request)
         return self._describe(request, parent_id, servers, self._leases.beside(parent_id))
 
-    def check(self, request: SpawnRequest, also_leased: Leases = ()) -> AgentDescriptor:
-        """Return the agent that a request would make beside those that lease these regions, too.
-
-        Raises what spawning it would raise.
-        """
+    def check(self, request: SpawnRequest) -> None:
+        """Raise what spawning the agent of a request would raise."""
         parent_id = request.parent_id
         if parent_id is None:
             raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        leases = (*self._leases.beside(parent_id), *also_leased)
-        return self._describe(request, parent_id, {}, leases)
+        self._describe(request, parent_id, {}, self._leases.beside(parent_id))
 
     def _describe(
         self,
@@ -129,10 +125,10 @@ class Planner:
             leases=leases,
         )
 
-    def check_room(self, count: int) -> None:
-        """Raise AgentSpawnError unless the run may have `count` agents more."""
+    def check_room(self, count: int, *, enlisted: int = 0) -> None:
+        """Raise AgentSpawnError unless the run may have `count` agents more; some are enlisted."""
         limit = self._settings.engine.max_agents_per_run
-        have = self._roster.size(self._journal.run_id)
+        have = self._roster.size(self._journal.run_id) - enlisted
         if have + count > limit:
             raise AgentSpawnError(
                 f"the run has {have} of {limit} agents, which is max_agents_per_run",

@@ -78,8 +78,9 @@ class Communication(Record, frozen=True, kw_only=True):
         answer = self.steps.message(
             record, MessageType.ANSWER, child.agent_id, payload, correlation_id
         )
-        await call.open(answer)
-        return Reply({"delivered": True})
+        delivered = Reply({"delivered": True})
+        await call.open(answer, reply=delivered)
+        return delivered
 
     async def send_child_prompt(self, call: Call) -> Reply:
         """Queue a prompt for a live child."""
@@ -89,8 +90,9 @@ class Communication(Record, frozen=True, kw_only=True):
         self.router.check(child.agent_id)
         payload = {"text": call.args["prompt"]}
         prompt = self.steps.message(call.record, MessageType.USER_PROMPT, child.agent_id, payload)
-        await call.open(prompt)
-        return Reply({"delivered": True})
+        delivered = Reply({"delivered": True})
+        await call.open(prompt, reply=delivered)
+        return delivered
 
     async def wait_for_message(self, call: Call) -> Reply | ToolOutcome:
         """Return the oldest question, result or prompt; or what a token stands for.

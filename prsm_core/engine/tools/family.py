@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.spending.budgets import BudgetLedger
-    from prsm_core.engine.state import AgentRecord, Leases, Roster
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
 
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
@@ -53,19 +54,32 @@ class Family(Record, frozen=True, kw_only=True):
         await self._learn_models(call, [call.args])
         call.begin()
         since = self.ids.ulid()
-        child, reused = await self._spawn_or_reuse(call, call.args)
-        return await self._answer(call, child, reused=reused, since=since)
+        request = self._request(call, call.args)
+        plan = self.planner.plan(request)
+        fitting = self._pick(request, plan)
+        if fitting is not None:
+            await self._reuse(call, fitting, request)
+            return await self._answer(call, fitting, reused=True, since=since)
+        child = await self._spawn(call, request, plan)
+        return await self._answer(call, child, reused=False, since=since)
 
     async def spawn_children_parallel(self, call: Call) -> Reply:
-        """Spawn several children; all requests are checked before the first one is spawned."""
+        """Spawn several children, by one step: all of them or none; those that are free go on."""
         wanted = call.args["children"]
         await self._learn_models(call, wanted)
-        self._check_all(call, wanted)
+        chosen = self._choose_all(call, wanted)
         call.begin()
-        children = []
-        for arguments in wanted:
-            child, reused = await self._spawn_or_reuse(call, arguments)
-            children.append(self._described(child, reused=reused))
+        new = [child for child, task in chosen if task is None]
+        free = [(child, task) for child, task in reversed(chosen) if task is not None]
+        try:
+            if new:
+                await self.acts.bear(new, needs=call.opening)
+            while free:
+                await self._reuse(call, *free.pop())
+        finally:
+            for child, _ in free:
+                self.idle.put_back(child)
+        children = [self._described(child, reused=task is not None) for child, task in chosen]
         return Reply({"children": children})
 
     async def restart_child(self, call: Call) -> Reply:
@@ -181,51 +195,60 @@ class Family(Record, frozen=True, kw_only=True):
             )
         return {name: known[name] for name in names}
 
-    def _check_all(self, call: Call, children: Sequence[Mapping[str, Any]]) -> None:
-        """Raise what spawning any of these would raise, before anything is written."""
-        picked: list[AgentRecord] = []
-        names: set[str] = set()
-        also_leased: Leases = ()
-        try:
-            for arguments in children:
-                request = self._request(call, arguments)
-                if request.name in names:
-                    raise AgentSpawnError(
-                        f"two children cannot both be named {request.name!r}",
-                        hint="choose other names or leave them out",
-                    )
-                fitting = self._pick(request, self.planner.plan(request))
-                if fitting is not None:
-                    picked.append(fitting)
-                elif request.region is not None:
-                    leased = self.planner.check(request, also_leased).grant.region or ()
-                    also_leased += tuple((folder, "another of these children") for folder in leased)
-                if request.name is not None:
-                    names.add(request.name)
-        finally:
-            for record in picked:
-                self.idle.put_back(record)
-        self.planner.check_room(len(children) - len(picked))
-        self.budgets.check_launches(call.record.agent_id, len(children))
+    def _choose_all(
+        self, call: Call, wanted: Sequence[Mapping[str, Any]]
+    ) -> list[tuple[AgentRecord, SpawnRequest | None]]:
+        """Return the children for some tasks: new ones, and free ones with what they are to do.
 
-    async def _spawn_or_reuse(
-        self, call: Call, arguments: Mapping[str, Any]
-    ) -> tuple[AgentRecord, bool]:
-        """Return a child for a task: one that is free and fits, else a new one.
-
-        It is planned once.
+        Raises what spawning any of these raises, and then there is none of them.
         """
-        request = self._request(call, arguments)
-        plan = self.planner.plan(request)
-        fitting = self._pick(request, plan)
-        if fitting is None:
-            return await self.acts.spawn_agent(request, plan, needs=call.opening), False
+        requests = [self._request(call, arguments) for arguments in wanted]
+        _check_names(requests)
+        self.budgets.check_launches(call.record.agent_id, len(requests))
+        chosen: list[tuple[AgentRecord, SpawnRequest | None]] = []
+        try:
+            for request in requests:
+                plan = self.planner.plan(request)
+                fitting = self._pick(request, plan)
+                if fitting is not None:
+                    chosen.append((fitting, request))
+                else:
+                    has_profile = request.expert is not None
+                    chosen.append((self.acts.enlist(plan, has_profile=has_profile), None))
+            new = [child for child, task in chosen if task is None]
+            self.planner.check_room(len(new), enlisted=len(new))
+        except Exception:
+            for child, task in reversed(chosen):
+                if task is None:
+                    self.acts.strike(child)
+                else:
+                    self.idle.put_back(child)
+            raise
+        return chosen
+
+    async def _spawn(self, call: Call, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord:
+        """Return a new child; the call that does not wait for it is answered by its birth."""
+
+        def answer(child: AgentRecord) -> CallClosed | None:
+            return call.answer_now(Reply(self._described(child, reused=False)))
+
+        waits = call.args.get("wait", False)
+        try:
+            return await self.acts.spawn_agent(
+                request, plan, needs=call.opening, answer=None if waits else answer
+            )
+        except Exception:
+            call.reopen()  # nothing was written: the refusal is its answer
+            raise
+
+    async def _reuse(self, call: Call, child: AgentRecord, request: SpawnRequest) -> None:
+        """Give a free child another task."""
         try:
             await call.land()
-            return await self.acts.restart_agent(fitting.agent_id, request.prompt), True
+            await self.acts.restart_agent(child.agent_id, request.prompt)
         except PrsmError:
-            if fitting.has_ended:  # nothing has come of it
-                self.idle.put_back(fitting)
+            if child.has_ended:  # nothing has come of it
+                self.idle.put_back(child)
             raise
 
     def _pick(self, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
@@ -265,6 +288,18 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
         "state": child.state.value,
         "reused": reused,
     }
+
+
+def _check_names(requests: Iterable[SpawnRequest]) -> None:
+    """Raise AgentSpawnError where two of these children would have one name."""
+    names: set[str] = set()
+    for name in (request.name for request in requests if request.name is not None):
+        if name in names:
+            raise AgentSpawnError(
+                f"two children cannot both be named {name!r}",
+                hint="choose other names or leave them out",
+            )
+        names.add(name)
 
 
 def _model(arguments: Mapping[str, Any], profile: ExpertProfile | None) -> str | None:

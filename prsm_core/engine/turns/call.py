@@ -10,13 +10,14 @@ from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.domain.writes import CallClosed, CallOpened, MessageSent, Told
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.outcomes import failure
+from prsm_core.kit.outcomes import failure, success
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
@@ -203,15 +204,22 @@ class Call:
         self.opening = self.calls.parts.steps.stage(self.record, opened, *told)
         self.opened = True
 
-    async def open(self, *messages: RoutedMessage) -> None:
-        """Commit the call and the messages it sends: from now on it may act outside."""
+    async def open(self, *messages: RoutedMessage, reply: Reply | None = None) -> None:
+        """Commit the call and the messages it sends: from now on it may act outside.
+
+        What it will `reply` then, whatever comes, is committed with it.
+        """
         steps, opened = self.calls.parts.steps, self._opened()
         self.opened = True
-        sent = [MessageSent(message=message) for message in messages]
+        writes: list[Write] = [opened, *[MessageSent(message=message) for message in messages]]
+        answer = None if reply is None else self.answer_now(reply)
+        if answer is not None:
+            writes.append(answer)
         try:
-            await steps.commit(steps.build(self.record, opened, *sent))
+            await steps.commit(steps.build(self.record, *writes), consumed=self.consumed)
         except Exception:
             self.opened = False  # nothing was written: the refusal is recorded by itself
+            self.reopen()
             raise
 
     async def land(self) -> None:
@@ -304,6 +312,16 @@ class Call:
             duration_s=self._seconds(),
             exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
         )
+
+    def answer_now(self, reply: Reply) -> CallClosed | None:
+        """Return the answer as `close_with` does, for the step by which the call acts.
+
+        None where its agent has to wait for a slot first, to be answered then.
+        """
+        if not self.life.is_working:
+            return None
+        outcome = success(reply.data, ends_turn=reply.ends_turn)
+        return self.close_with(self.calls.turn.answered(self, outcome))
 
     def reopen(self) -> None:
         """Count as open: the answer could not be stored."""

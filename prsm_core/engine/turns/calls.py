@@ -126,7 +126,7 @@ class TurnCalls:
                 if isinstance(reply, ToolOutcome):
                     outcome = reply
                 else:
-                    outcome = success(reply.data, ends_turn=reply.ends_turn)
+                    outcome = call.outcome or success(reply.data, ends_turn=reply.ends_turn)
             if not call.closed:
                 await self._close(call, self.turn.answered(call, outcome))
         except asyncio.CancelledError:

@@ -156,7 +156,7 @@ async def test_the_steps_of_an_agent_come_after_the_one_that_bears_it(desk):
     await asyncio.sleep(0)
     child = desk.steps.agent("c")
     born = AgentSpawned(agent=desk.steps.descriptor("c", "a"))
-    birth = asyncio.ensure_future(desk.journal.commit(desk.act("a", "3", born), bears=child))
+    birth = asyncio.ensure_future(desk.journal.commit(desk.act("a", "3", born), bears=[child]))
     await asyncio.sleep(0)
     end = asyncio.ensure_future(desk.journal.commit(desk.steps.end("c")))
     await asyncio.sleep(0)

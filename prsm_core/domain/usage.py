@@ -134,6 +134,8 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
         cost_from: Provenance | None = None,
     ) -> Spent:
         """Return what one closed turn used; what is known counts as measured if nothing is said."""
+        if cost_usd is None and usage == NO_TOKENS:
+            return _UNTOLD
         knows_tokens, knows_cost = usage.known_total is not None, cost_usd is not None
         return cls(
             usage=usage,
@@ -241,6 +243,7 @@ def total(parts: Iterable[Spent]) -> Spent:
 
 
 _UNKNOWN = Provenance.UNKNOWN
+_UNTOLD = Spent(turns_without_tokens=1, turns_without_cost=1)  # by a turn that told nothing
 
 
 def _of_sum(one: Provenance, other: Provenance) -> Provenance:

@@ -17,6 +17,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -38,7 +40,8 @@ _ESCAPED = {
         *range(0x2066, 0x206A),
     )
 }
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = msgspec.json.Encoder().encode
+_encode_any = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def quote(text: str) -> str:
@@ -81,7 +84,10 @@ def quote_conversation(messages: Iterable[tuple[str, str]]) -> str:
 
 def encode_data(data: Any) -> str:
     """Return JSON on a single line, whoever reads it: no text in it can begin a line of its own."""
-    text = _encode(data)
+    try:
+        text = _encode(data).decode()
+    except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
+        text = _encode_any(data)
     return text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPED)
 
 

@@ -45,6 +45,10 @@ _SHAPES = re.compile(
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
     r")"
 )
+# What each of those has, by a character of its own; found fast, since it begins with that.
+_TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
+_AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
+_AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
 _DISCORD = re.compile(
     r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
     r"[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,}"
@@ -336,9 +340,13 @@ def _may_hold_key(text: str) -> bool:
         or "ASIA" in text
         or "AIza" in text
         or "eyJ" in text
-        or "SK" in text
-        or ("-" in text and _may_hold_dashed(text))
-        or ("_" in text and _may_hold_underscored(text))
+        or ("SK" in text and _TWILIO_KEY.search(text) is not None)
+        or ("-" in text and _AFTER_DASH.search(text) is not None and _may_hold_dashed(text))
+        or (
+            "_" in text
+            and _AFTER_UNDERSCORE.search(text) is not None
+            and _may_hold_underscored(text)
+        )
         or ("." in text and ("ya29." in text or "SG." in text or "mfa." in text))
     )
 

@@ -133,12 +133,12 @@ class Tables:
     def write(self, rows: Iterable[Row], ledger: Ledger) -> None:
         """Write rows in order. Raises what a row's refusal says."""
         for row in rows:
-            if isinstance(row, Update):
+            if type(row) is Update:
                 done = self._update(row)
-            elif isinstance(row, Insert):
+            elif type(row) is Insert:
                 done = self._insert(row)
             else:
-                if isinstance(row, Merge):
+                if type(row) is Merge:
                     self._merge(row)
                 elif isinstance(row, Several):
                     for values in row.rows:

@@ -75,8 +75,9 @@ class AgentSteps:
         """Commit a step; its messages reach their mailboxes once it is durable."""
 
         def deliver() -> None:
-            for sent in step.all(MessageSent):
-                self._router.send(sent.message)
+            for write in step.writes:
+                if type(write) is MessageSent:
+                    self._router.send(write.message)
             if step.agent_id is not None and consumed:
                 self._router.consumed(step.agent_id, consumed)
                 self._idle.read(step.agent_id, consumed)

@@ -80,8 +80,8 @@ def last_act(unwritten: Unwritten) -> Staged | None:
 
 def _writes(unwritten: Unwritten) -> Iterator[Write]:
     for one in unwritten:
-        if isinstance(one, Told):
+        if isinstance(one, Staged):
+            for write in one.step.writes:
+                yield write if write.at is not None else replace(write, at=one.step.at)
+        else:
             yield one
-            continue
-        for write in one.step.writes:
-            yield write if write.at is not None else replace(write, at=one.step.at)

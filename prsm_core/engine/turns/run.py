@@ -276,6 +276,9 @@ class TurnRun:
         self._silence.heard(event)
         self._live.heed(event)
         match event:
+            case StepEnded():  # the first, since it ends every response
+                self._rest(self.has_open_call)  # else the next response streams already
+                await self.calls_changed()
             case TextDelta() | ThinkingDelta():
                 await self.model_speaks()
             case AssistantMessage(text):
@@ -289,9 +292,6 @@ class TurnRun:
                 await self._vendor_call_end(event)
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
-            case StepEnded():
-                self._rest(self.has_open_call)  # else the next response streams already
-                await self.calls_changed()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
         self.limits.heed(event)

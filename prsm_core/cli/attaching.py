@@ -13,8 +13,10 @@ from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
 from prsm_core.cli.control import GONE, choose_running, open_running, state_dir
+from prsm_core.cli.joining import JoinedApp
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.running import build_frontend, interruptible, session_frontend, stdout_of
+from prsm_core.cli.saying import say
 from prsm_core.cli.setup import load_setup
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import open_remote
@@ -37,6 +39,8 @@ T = TypeVar("T")
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there
 _REQUESTS = frozenset({"permission_requested", "question_asked"})
+_VIA = "prsm attach"
+_LEFT = "left; the run goes on"
 _LEAVE = "its agents' requests are put to you; Ctrl-C leaves, and the run goes on"
 _ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
 
@@ -52,27 +56,41 @@ async def attach_session(workspace: str, prefix: str | None) -> None:
 
 
 def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str) -> int:
-    """Let a frontend drive a session that runs elsewhere; return its exit code.
+    """Let a frontend show a session that runs elsewhere; return its exit code.
+
+    One that ends with its run is given the run that is open. The console has a way of its own.
 
     Raises:
         PrsmError: nothing runs, or there is no such frontend.
     """
     setup = load_setup(launch, workspace)
-    frontend = build_frontend(setup.plugins, session_frontend(setup.plugins, ui))
+    spec = session_frontend(setup.plugins, ui)
+    if ui == "console":
+        run_to_end(attach_session(workspace, prefix))
+        return 0
+    frontend = build_frontend(setup.plugins, spec)
     with leaving_nothing_typed(stdin_descriptor()):
-        return run_to_end(_drive(frontend, workspace, prefix))
+        return run_to_end(_drive(frontend, workspace, prefix, stays=spec.stays))
 
 
-async def _drive(frontend: Frontend, workspace: str, prefix: str | None) -> int:
-    session = await choose_running(workspace, prefix)
-    with interruptible(), stdout_of(frontend):
-        async with open_remote(state_dir(workspace), session, via="prsm attach") as app:
-            return await frontend.run(app)
+async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
+    session, state, via = await choose_running(workspace, prefix), state_dir(workspace), _VIA
+    with stdout_of(frontend):
+        try:
+            with interruptible():
+                async with open_remote(state, session, via=via) as app:
+                    if stays:
+                        return await frontend.run(app)
+                    joined = JoinedApp(app, state, await app.view(), via=via)
+                    return await frontend.run(joined)
+        except KeyboardInterrupt:
+            say(f"prsm: {_LEFT}", err=True)
+            return 0
 
 
 async def _attach(workspace: str, prefix: str | None) -> None:
     async with (
-        await open_running(workspace, prefix, via="prsm attach") as client,
+        await open_running(workspace, prefix, via=_VIA) as client,
         open_session(workspace, client.session) as (store, info),
     ):
         await Attached(Owner(client), store, info).run()
@@ -172,7 +190,7 @@ class Attached:
                 await self._read()
         finally:
             self._person.close()
-        self._say(self._end() if is_over else "left; the run goes on")
+        self._say(self._end() if is_over else _LEFT)
 
     def _end(self) -> str:
         return f"the session has ended{KILLED if self._run_is_open else ''}"

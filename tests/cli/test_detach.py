@@ -197,6 +197,58 @@ async def test_whoever_stops_waiting_for_the_start_has_no_run(place, tmp_path):
         await place.until_gone()
 
 
+@pytest.mark.requirement("N22")
+async def test_a_frontend_that_is_killed_takes_nothing_from_the_run_nor_from_another(place):
+    told = await detached(place)
+    first = await place.start("attach", "--ui", "json", stdin=subprocess.DEVNULL)
+    async with place.running("attach", told["session"], "--ui", "json") as other:
+        head = [json.loads(await first.stdout.readline()) for _ in range(3)]
+        first.kill()
+        await first.wait()
+        await answered(place, "red")
+        out, err = await other.communicate()
+    assert (other.returncode, err) == (0, b"")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert events[:3] == head
+    assert await ended(place) == ("completed", "chose red")
+    assert events == await place.events()
+    assert events[-1]["type"] == "run_finished"
+
+
+async def test_both_show_the_same_last_event_when_the_killed_one_comes_again(place):
+    await detached(place)
+    words = ("attach", "--ui", "json")
+    (await place.start(*words)).kill()
+    async with place.running(*words) as one, place.running(*words) as two:
+        for process in (one, two):
+            await process.stdout.readline()
+        await answered(place, "blue")
+        ends = [(await process.communicate())[0].splitlines()[-1] for process in (one, two)]
+    assert ends[0] == ends[1]
+    assert json.loads(ends[0])["summary"] == "chose blue"
+
+
+async def test_leaving_an_attached_frontend_ends_no_run(place):
+    told = await detached(place)
+    async with place.running("attach", "--ui", "json") as process:
+        await process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"prsm: left; the run goes on\n")
+    assert await owner_of(place, told["session"])
+    assert await place.events("run_finished") == []
+
+
+async def test_the_console_attaches_in_its_own_way(place):
+    await detached(place)
+    async with place.running("attach", "--ui", "console", stderr=subprocess.STDOUT) as process:
+        assert b"attached to session" in await process.stdout.readline()
+        await answered(place, "blue")
+        out, _ = await process.communicate()
+    assert b"the run has ended: completed" in out
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [

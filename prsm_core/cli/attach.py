@@ -23,7 +23,8 @@ def attach(launch: Launch, session: str | None, ui: str | None, workspace: str) 
     SESSION may be the beginning of an id; without it, it is the newest session of this repository
     that runs. Requests are put to you as in `prsm run`; whoever answers first counts. Ctrl-C or
     the end of input leaves, and the run goes on. Where stdin is no terminal nothing is asked.
-    With --ui an installed frontend does all that, as in `prsm run`, over the session's socket.
+    With --ui an installed frontend does all that over the session's socket; one that ends with its
+    run, as json does, is given the run that is open.
     """
     from prsm_core.cli.attaching import attach_frontend, attach_session
     from prsm_core.loop.run import run_to_end

@@ -197,7 +197,7 @@ async def test_whoever_stops_waiting_for_the_start_has_no_run(place, tmp_path):
         await place.until_gone()
 
 
-@pytest.mark.requirement("N22")
+@pytest.mark.requirement("D3")
 async def test_a_frontend_that_is_killed_takes_nothing_from_the_run_nor_from_another(place):
     told = await detached(place)
     first = await place.start("attach", "--ui", "json", stdin=subprocess.DEVNULL)

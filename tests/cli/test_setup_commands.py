@@ -79,6 +79,8 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
                 "priority": 0,
                 "factory": "x:y",
                 "settings": None,
+                "stays": False,
+                "scope": "session",
             }
         ],
     }

@@ -33,7 +33,8 @@ class PermissionRequest:
     """One thing an agent wants to do.
 
     `tool` is the canonical name (Bash, Read, Edit …). Only a request with a `command` is shell;
-    the command is the text the model wrote, without the vendor's wrapping.
+    the command is the text the model wrote, without the vendor's wrapping. `call_id` is that of the
+    call it is about, as `ToolCallStarted` names it, where the provider knows it.
     """
 
     agent_id: str
@@ -42,6 +43,7 @@ class PermissionRequest:
     cwd: str = "."
     command: str | None = None
     paths: tuple[str, ...] = ()
+    call_id: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,15 @@ class PermissionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question to a person; with options they are offered as choices."""
+    """A question to a person; with options they are offered as choices, one or `multiple`.
+
+    `call_id` is that of the call it is asked by, where the provider knows it.
+    """
 
     text: str
     options: tuple[str, ...] = ()
     multiple: bool = False
+    call_id: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

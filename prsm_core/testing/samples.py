@@ -33,7 +33,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "agent_spawned",
         MASTER,
         {"name": "master", "parent": None, "role": "master", "provider": "echo", "model": "default"}
-        | {"depth": 0, "prompt": "count the lines"},
+        | {"depth": 0, "prompt": "count the lines", "call": None, "cwd": "/work"}
+        | {"mode": "default", "incarnation": 1},
     ),
     (
         "agent_state_changed",
@@ -42,6 +43,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "from": "running",
             "to": "completed",
             "reason": "task_complete",
+            "waiting_on": None,
             "evidence": "checked",
             "evidence_gaps": [],
             "evidence_by": ["`make` was run by w1"],
@@ -67,7 +69,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         {"request": "r1", "tool": "Bash", "command": "rm -rf build", "paths": []}
         | {"reason": "not known to be harmless", "options": _OPTIONS}
         | {"parts": ["rm -rf build"], "rules": {"allow_project": [["rm", "-rf", "build"]]}}
-        | {"check": None, "change": None},
+        | {"check": None, "change": None, "call": "c1", "arguments": _COMMAND, "cwd": "/work"}
+        | {"expires_at": 1700003600.0},
     ),
     (
         "permission_resolved",
@@ -80,7 +83,12 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         {"check": "no-force-push", "tool": "Bash", "command": "git push -f", "paths": []}
         | {"reason": "force pushes are not allowed here"},
     ),
-    ("question_asked", MASTER, {"request": "q1", "question": "Which?", "options": ["a", "b"]}),
+    (
+        "question_asked",
+        MASTER,
+        {"request": "q1", "question": "Which?", "options": ["a", "b"], "call": None}
+        | {"multiple": False, "expires_at": 1700003600.0},
+    ),
     (
         "question_answered",
         MASTER,

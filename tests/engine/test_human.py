@@ -41,6 +41,10 @@ async def test_a_permission_is_asked_and_answered_once(opened):
             "options": ["once", "always", "deny"],
             "parts": [],
             "rules": {},
+            "call": None,
+            "arguments": {},
+            "cwd": ".",
+            "expires_at": asked.ts + 3600.0,
         }
         requests = team.engine.requests
         assert [row.request_id for row in requests.waiting()] == [request]

@@ -214,6 +214,10 @@ class _Act:
             model=new.model,
             depth=new.depth,
             prompt=new.prompt,
+            call=write.call,
+            cwd=new.cwd,
+            mode=new.mode.value,
+            incarnation=new.incarnation,
         )
 
     def StateChanged(self, write: Any) -> None:  # noqa: N802
@@ -230,7 +234,7 @@ class _Act:
             self.own.ended_at = self.step.at
         self.own.state, self.own.waiting_on = write.target.value, write.waiting_on
         data = {"from": write.source.value, "to": write.target.value, "reason": write.reason}
-        self.tell("agent_state_changed", **data)
+        self.tell("agent_state_changed", **data, waiting_on=write.waiting_on)
 
     def AgentEnded(self, write: Any) -> None:  # noqa: N802
         """Keep the one result."""

@@ -35,4 +35,5 @@ def wanted(agent_id: str, call: Json, cwd: str) -> PermissionRequest:
         cwd=cwd,
         command=command,
         paths=() if command is not None else tools.paths_of(call),
+        call_id=str(call["toolCallId"]) if call.get("toolCallId") else None,
     )

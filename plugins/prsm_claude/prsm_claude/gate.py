@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_sdk import HookMatcher, PermissionResultAllow, PermissionResultDeny
@@ -128,7 +129,7 @@ class Gate:
         turn = await self._current()
         call_id = str(context.tool_use_id)
         if naming.is_question(name):
-            answered = await turn.wait_for(call_id, self._answers(given))
+            answered = await turn.wait_for(call_id, self._answers(given, call_id))
             over = PermissionResultDeny(message=_TURN_OVER)
             return over if isinstance(answered, dict) else answered
         if call_id not in self._allowed:
@@ -171,7 +172,7 @@ class Gate:
     async def _authorize(
         self, name: str, arguments: Mapping[str, Any], cwd: str, call_id: str
     ) -> Json:
-        wanted = naming.permission(self._request.agent_id, name, arguments, cwd)
+        wanted = naming.permission(self._request.agent_id, name, arguments, cwd, call_id)
         verdict = await self._host.authorize(wanted)
         if isinstance(verdict, Deny):
             self._translator.reasons[call_id] = verdict.reason
@@ -179,9 +180,9 @@ class Gate:
         self._allowed.add(call_id)
         return ALLOW
 
-    async def _answers(self, given: Mapping[str, Any]) -> PermissionResultAllow:
+    async def _answers(self, given: Mapping[str, Any], call_id: str) -> PermissionResultAllow:
         answers = {
-            key: naming.answer_text(await self._host.ask_user(question))
+            key: naming.answer_text(await self._host.ask_user(replace(question, call_id=call_id)))
             for key, question in naming.questions(given)
         }
         return PermissionResultAllow(updated_input={**given, "answers": answers})

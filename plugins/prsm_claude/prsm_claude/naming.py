@@ -53,7 +53,9 @@ def canonical(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def permission(agent_id: str, name: str, given: Mapping[str, Any], cwd: str) -> PermissionRequest:
+def permission(
+    agent_id: str, name: str, given: Mapping[str, Any], cwd: str, call_id: str | None = None
+) -> PermissionRequest:
     """Return the request for a call of a vendor tool."""
     command = str(given.get("command", "")) if name == "Bash" else None
     paths = () if name == "Bash" else tuple(str(given[key]) for key in _PATHS if given.get(key))
@@ -64,6 +66,7 @@ def permission(agent_id: str, name: str, given: Mapping[str, Any], cwd: str) -> 
         cwd=cwd,
         command=command,
         paths=paths,
+        call_id=call_id,
     )
 
 

@@ -85,7 +85,12 @@ def command_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> Permi
         arguments={"command": command},
         cwd=str(params.get("cwd") or cwd),
         command=command,
+        call_id=_call_id(params.get("itemId")),
     )
+
+
+def _call_id(told: object) -> str | None:
+    return told if isinstance(told, str) and told else None
 
 
 def changed_paths(item: Mapping[str, Any]) -> tuple[str, ...]:
@@ -103,7 +108,12 @@ def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> Permission
     """Return the request for a file change, known from its `item/started`."""
     paths = changed_paths(item)
     return PermissionRequest(
-        agent_id=agent_id, tool="Edit", arguments=edit_arguments(item), cwd=cwd, paths=paths
+        agent_id=agent_id,
+        tool="Edit",
+        arguments=edit_arguments(item),
+        cwd=cwd,
+        paths=paths,
+        call_id=_call_id(item.get("id")),
     )
 
 

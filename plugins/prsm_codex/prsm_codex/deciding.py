@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, hooks
@@ -60,6 +61,7 @@ class ToolDecider:
             return None
         call_id = str(payload.get("tool_use_id"))
         wanted = hooks.tool_request(payload, self._session.agent_id, self._session.cwd)
+        wanted = replace(wanted, call_id=call_id)
         with turn.deciding():
             verdict = await self._host.authorize(wanted)
             if isinstance(verdict, Deny):

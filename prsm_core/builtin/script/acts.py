@@ -85,11 +85,11 @@ class Acts:
     async def carry_out(self, call: Call, call_id: str) -> Outcome:
         """Do what a call says; what goes wrong is its outcome."""
         if call.kind == "shell":
-            return await self._shell(str(call.arguments["cmd"]))
+            return await self._shell(str(call.arguments["cmd"]), call_id)
         if call.kind == "edit":
-            return await self._edit(call)
+            return await self._edit(call, call_id)
         if call.kind == "ask_user":
-            return await self._ask(call.arguments)
+            return await self._ask(call.arguments, call_id)
         outcome = await self._host.call_tool(call.tool, call.arguments, call_id=call_id)
         if outcome.is_error:
             return Outcome(text=outcome.text, status="failed", reason=outcome.text)
@@ -107,8 +107,9 @@ class Acts:
         verdict = await self._host.authorize(request)
         return verdict.reason if isinstance(verdict, Deny) else None
 
-    async def _shell(self, command: str) -> Outcome:
-        denial = await self._denial("Bash", {"command": command}, command=command)
+    async def _shell(self, command: str, call_id: str) -> Outcome:
+        wanted = {"command": command}
+        denial = await self._denial("Bash", wanted, command=command, call_id=call_id)
         if denial is not None:
             return _outcome("denied", reason=denial)
         try:
@@ -134,10 +135,10 @@ class Acts:
             return _outcome("failed", result=result, reason=f"exit code {code}", **data)
         return _outcome("completed", result=result, **data)
 
-    async def _edit(self, call: Call) -> Outcome:
+    async def _edit(self, call: Call, call_id: str) -> Outcome:
         path = str(call.arguments["path"])
         denial = await self._denial(
-            _edit_tool(call.arguments), _edit_arguments(call), paths=(path,)
+            _edit_tool(call.arguments), _edit_arguments(call), paths=(path,), call_id=call_id
         )
         if denial is not None:
             return _outcome("denied", reason=denial)
@@ -147,11 +148,12 @@ class Acts:
             return _outcome("failed", reason=f"{path}: {problem}")
         return _outcome("completed", result=f"{path} was changed")
 
-    async def _ask(self, arguments: Mapping[str, Any]) -> Outcome:
+    async def _ask(self, arguments: Mapping[str, Any], call_id: str) -> Outcome:
         question = Question(
             text=str(arguments["question"]),
             options=tuple(str(option) for option in arguments.get("options", ())),
             multiple=bool(arguments.get("multiple", False)),
+            call_id=call_id,
         )
         answer = await self._host.ask_user(question)
         return _outcome("completed", choices=list(answer.choices), text=answer.text)

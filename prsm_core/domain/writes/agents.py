@@ -26,6 +26,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
     is_of_life = True
 
     agent: AgentDescriptor
+    call: str | None = None  # of its parent, by which it was spawned
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Refuse an agent of another session, or under a parent that has ended."""
@@ -106,6 +107,10 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "model": agent.model,
             "depth": agent.depth,
             "prompt": agent.prompt,
+            "call": self.call,
+            "cwd": agent.cwd,
+            "mode": agent.mode.value,
+            "incarnation": agent.incarnation,
         }
         return step.telling("agent_spawned", data, agent.agent_id)
 
@@ -145,6 +150,7 @@ class StateChanged(Write, frozen=True, kw_only=True):
             "from": self.source.value,
             "to": self.target.value,
             "reason": self.reason,
+            "waiting_on": self.waiting_on,
         }
         end = step.find(AgentEnded) if self.target.is_terminal else None
         if end is not None and end.result.success:

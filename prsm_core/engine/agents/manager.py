@@ -16,6 +16,7 @@ from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
     AgentSpawned,
+    CallOpened,
     MessageSent,
     Told,
 )
@@ -151,8 +152,10 @@ class AgentManager:
         The step carries the `answer` to whoever wanted them. Where it is refused there are none.
         """
         births: list[Write] = []
+        opened = None if needs is None else needs.step.find(CallOpened)
+        call = None if opened is None else opened.call.id
         for record in records:
-            births.append(AgentSpawned(agent=record.descriptor))
+            births.append(AgentSpawned(agent=record.descriptor, call=call))
             late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
             for line in late:
                 data = {"level": "warning", "text": line}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.record import Record
@@ -23,7 +24,7 @@ from prsm_core.permissions.before import WorkspaceFiles
 from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
     from prsm_core.domain.steps import Write
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
 ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
+ARGUMENT_LIMIT = 8 * 1024  # characters of one text among the arguments that a person is shown
+ARGUMENTS_LIMIT = 64 * 1024  # characters of all of them
 REMEMBERED = 1000  # ended requests, for those who answer too late
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
 NO_ANSWER = "nobody answered in time"
@@ -140,6 +143,9 @@ class HumanRequests:
             "parts": list(ask.parts),
             "options": list(options),
             "rules": self._rules.rules(ask),
+            "call": request.call_id,
+            "arguments": shown_arguments(request.arguments, self._journal.redact),
+            "cwd": request.cwd,
             **_asker(ask),
             **_edit(request, self._workspace),
         }
@@ -157,6 +163,8 @@ class HumanRequests:
             "request": request_id,
             "question": question.text,
             "options": list(question.options),
+            "call": question.call_id,
+            "multiple": question.multiple,
         }
         opened = _Open(record, "question", choices=question.options)
         if not self._policy.interactive:
@@ -243,13 +251,14 @@ class HumanRequests:
     async def _ask(
         self, request_id: str, request: _Open, asked: dict[str, Any]
     ) -> Mapping[str, Any]:
-        record = request.record
+        record, opened_at = request.record, self._clock.time()
+        asked["expires_at"] = opened_at + self._policy.timeout_s
         row = HumanRequest(
             request_id=request_id,
             agent_id=record.agent_id,
             kind=request.kind,
             payload=self._journal.redact(asked),  # people see it, too
-            opened_at=self._clock.time(),
+            opened_at=opened_at,
         )
         request.row = row
         self._open[request_id] = request
@@ -294,6 +303,31 @@ class HumanRequests:
             via=request.via,
             check=None if request.ask is None else request.ask.check,
         )
+
+
+def shown_arguments(
+    arguments: Mapping[str, Any], redact: Callable[[Any], Any]
+) -> Mapping[str, Any]:
+    """Return the arguments of a call as a person is shown them: without secrets, and cut.
+
+    Secrets are taken out first: half of one would not be known for what it is.
+    """
+    left = ARGUMENTS_LIMIT
+
+    def cut(value: Any) -> Any:
+        nonlocal left
+        if isinstance(value, Mapping):
+            return {cut(str(key)): cut(item) for key, item in value.items() if left > 0}
+        if isinstance(value, (list, tuple)):
+            return [cut(item) for item in value if left > 0]
+        left -= 1
+        if not isinstance(value, str):
+            return value
+        shown = value[: max(min(ARGUMENT_LIMIT, left), 0)]
+        left -= len(shown)
+        return shown if shown == value else f"{shown}… [{len(value) - len(shown)} more characters]"
+
+    return cast("Mapping[str, Any]", cut(redact(dict(arguments))))
 
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:

@@ -133,6 +133,7 @@ class Progress(Record, frozen=True, kw_only=True):
             text=call.args["question"],
             options=tuple(call.args.get("options", ())),
             multiple=call.args.get("multiple", False),
+            call_id=call.id,
         )
         await call.open()
         answer, by = await self.requests.question(call.record, self.ids.request(), question)

@@ -48,7 +48,12 @@ class Shell(Record, frozen=True, kw_only=True):
         cwd = resolve_cwd(call.args.get("cwd"), own, own)
         await call.open()
         request = PermissionRequest(
-            agent_id=record.agent_id, tool="Bash", arguments=call.args, cwd=cwd, command=command
+            agent_id=record.agent_id,
+            tool="Bash",
+            arguments=call.args,
+            cwd=cwd,
+            command=command,
+            call_id=call.id,
         )
         sandbox = await self.sandbox.prepare()
         is_sealed = sandbox.is_active and not await self._leaks(record)

@@ -96,7 +96,7 @@ async def test_an_agent_tells_the_call_that_spawned_it_and_what_it_waits_for(tea
     assert (spawned["a"]["mode"], spawned["a"]["incarnation"]) == (team["a"].descriptor.mode, 1)
     changes = team.ledger.events("agent_state_changed", "a")
     waits = [event["waiting_on"] for event in changes if event["to"] == "waiting_for_parent"]
-    assert waits == [team["master"].agent_id]
+    assert waits == ["parent"]
 
 
 async def test_events_of_older_ledgers_are_read_without_the_newer_fields():

@@ -4,7 +4,7 @@ Everything an author needs is importable from here, lazily (PEP 562): `from prsm
 import ProviderContract` loads what a provider's tests need and nothing else.
 
 contract     a pytest class for each kind of plugin, and for stores; its docstrings are the rules
-doubles      what the engine gives a provider; `ScriptedApp` is what it gives a frontend
+doubles      what the engine gives a provider; `ScriptedApp`, `ScriptedHub` what it gives a frontend
 samples      events, permission requests, models and tasks of every kind
 ModelServer  a model that follows a scenario, at a port of this machine
 misbehaving  a team in which one agent's program does; `MisbehaviourContract` plays it
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from prsm_core.testing.fake_clock import FakeClock
     from prsm_core.testing.frontend_contract import FrontendContract
     from prsm_core.testing.harmless_contract import HarmlessContract
+    from prsm_core.testing.hub_contract import HubFrontendContract
+    from prsm_core.testing.hub_double import ScriptedHub
     from prsm_core.testing.memory_store import MemoryStore
     from prsm_core.testing.metering_contract import MeteringContract
     from prsm_core.testing.misbehaving_team import MisbehavingTeam, Outcome
@@ -75,6 +77,7 @@ __all__ = [
     "FakeClock",
     "FrontendContract",
     "HarmlessContract",
+    "HubFrontendContract",
     "LocalServices",
     "MemoryStore",
     "MeteringContract",
@@ -91,6 +94,7 @@ __all__ = [
     "RushClock",
     "Scene",
     "ScriptedApp",
+    "ScriptedHub",
     "ScriptedModel",
     "ScriptedRun",
     "Stage",
@@ -146,6 +150,8 @@ _HOMES = {
     "prsm_core.testing.fake_clock": ("FakeClock",),
     "prsm_core.testing.frontend_contract": ("FrontendContract",),
     "prsm_core.testing.harmless_contract": ("HarmlessContract",),
+    "prsm_core.testing.hub_contract": ("HubFrontendContract",),
+    "prsm_core.testing.hub_double": ("ScriptedHub",),
     "prsm_core.testing.memory_store": ("MemoryStore",),
     "prsm_core.testing.metering_contract": ("MeteringContract",),
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),

@@ -57,9 +57,9 @@ async def settle() -> None:
 class ScriptedRun:
     """RunHandle whose result a test gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str = SESSION) -> None:
         self.run_id = RUN
-        self.session = SESSION
+        self.session = session
         self.ended: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
     async def result(self) -> RunResult:
@@ -76,6 +76,7 @@ class ScriptedApp:
 
     def __init__(self, options: RunOptions | None = None) -> None:
         self.options = options or RunOptions(task="do it")
+        self.session = self.options.session or SESSION
         self.refusal: Exception | None = None
         self.run: ScriptedRun | None = None
         self.overrides: Mapping[str, Any] = {}
@@ -91,6 +92,7 @@ class ScriptedApp:
         self._log: list[Event] = []
         self._seq = 0
         self._open: dict[str, Event] = {}
+        self._is_closed = False
         self._changed = asyncio.Event()  # set and replaced whenever something happens
 
     def say(
@@ -107,7 +109,7 @@ class ScriptedApp:
         seq = None if live else self._seq + 1
         ts = float(self._seq + 1)
         self.tell(
-            Event(type=kind, session=SESSION, run=run, ts=ts, agent=agent, data=data, seq=seq)
+            Event(type=kind, session=self.session, run=run, ts=ts, agent=agent, data=data, seq=seq)
         )
 
     def tell(self, event: Event) -> None:
@@ -159,6 +161,12 @@ class ScriptedApp:
         if not self.run.ended.done():  # nor cancelled by a frontend
             self.run.ended.set_result(result)
 
+    async def close(self) -> None:
+        """Close the session: what runs is interrupted, and its readers have read all."""
+        await self.interrupt_run()
+        self._is_closed = True
+        self._wake()
+
     async def started(self) -> ScriptedRun:
         """Wait until the frontend has started its run."""
         while self.run is None:
@@ -177,7 +185,7 @@ class ScriptedApp:
             raise self.refusal
         if self.run is not None and not self.run.ended.done():
             raise ConfigError("this session runs a task already", hint="wait for its end")
-        self.run, self.overrides = ScriptedRun(), overrides
+        self.run, self.overrides = ScriptedRun(self.session), overrides
         self.say("run_started", task=task, workspace=self.options.workspace)
         return self.run
 
@@ -270,7 +278,7 @@ class ScriptedApp:
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield the committed events after `after`, then all that the test says."""
         if after > self._seq:
-            raise no_such_event(SESSION, after)
+            raise no_such_event(self.session, after)
         replay = [event for event in self._log if event.seq is not None and event.seq > after]
         place = len(self._log)
         self.readers += 1
@@ -281,6 +289,8 @@ class ScriptedApp:
                 while place < len(self._log):
                     place += 1
                     yield self._log[place - 1]
+                if self._is_closed:
+                    return
                 await self._changed.wait()
         finally:
             self.readers -= 1
@@ -299,7 +309,7 @@ class ScriptedApp:
             elif event.type == "agent_state_changed" and event.agent in nodes:
                 nodes[event.agent]["state"] = event.data["to"]
         known = {"is_live": True, "spent": _UNKNOWN_USAGE}
-        return {"session": SESSION, "run": RUN, **known, "agents": roots}
+        return {"session": self.session, "run": RUN, **known, "agents": roots}
 
     async def view(self) -> Mapping[str, Any]:
         """Return what was said as one picture; what is not known is None."""
@@ -320,7 +330,7 @@ class ScriptedApp:
             node.update(_MORE, mode=self.options.mode.value)  # type: ignore[attr-defined]
         return {
             "seq": self._seq,
-            "session": SESSION,
+            "session": self.session,
             "mode": self.options.mode.value,
             "run": run,
             "tree": tree,
@@ -338,8 +348,10 @@ class ScriptedApp:
         agent_id = self._resolve(agent)
         async with MemoryStore() as store:
             said = (event for event in self._log if event.seq is not None)
-            store.ledger.events[SESSION] = list(said)
-            return await read_history(store, SESSION, agent_id, detail, before=before, limit=limit)
+            store.ledger.events[self.session] = list(said)
+            return await read_history(
+                store, self.session, agent_id, detail, before=before, limit=limit
+            )
 
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
         """Return this session alone."""
@@ -347,7 +359,7 @@ class ScriptedApp:
         run = (await self.view())["run"]
         return [
             {
-                "session": SESSION,
+                "session": self.session,
                 "run": None if run is None else run["id"],
                 "status": None if run is None else run["status"],
                 "task": begun[0].data["task"] if begun else "",

@@ -229,6 +229,11 @@ class Staged:
     is_settled: bool = False  # it is in the ledger, or was refused
     refused: Exception | None = None  # why it was left out: it is not in the ledger, and never is
 
+    def settle(self) -> None:
+        """Take note that it is in the ledger, or was refused; what it said need not be kept."""
+        self.is_settled = True
+        self.step, self.needs = replace(self.step, writes=()), None
+
     @property
     def hindrance(self) -> Exception | None:
         """Why it cannot be written, as far as it is known: what it needs is not there."""

@@ -61,7 +61,7 @@ def settle(unwritten: Unwritten) -> None:
     """Take note that acts are in the ledger."""
     for one in unwritten:
         if isinstance(one, Staged):
-            one.is_settled = True
+            one.settle()
 
 
 def can_join(before: Unwritten, step: Step) -> bool:

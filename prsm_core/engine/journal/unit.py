@@ -385,7 +385,7 @@ class Journal:
                     seqs += await self._append(list(self._events(agent_id, [one])))
                 else:
                     seqs.append(await self._write_alone(one))
-                    one.is_settled = True
+                    one.settle()
         finally:
             self._let_go(agent_id, unwritten, seqs)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -44,7 +43,7 @@ from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
@@ -248,8 +247,16 @@ class TurnRun:
         """
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
         try:
-            async with aclosing(stream):
-                await self._take_all(stream)
+            try:  # here and by hand: every agent waits inside of it, and keeps what it is made of
+                async for event in stream:
+                    if not self._phase.is_live:
+                        break
+                    self.clock.touch()
+                    await self._take(sanitize(event))
+                    if isinstance(event, TurnEnded):
+                        break
+            finally:
+                await stream.aclose()
         except asyncio.CancelledError:
             if not self.stop.take_back():
                 raise
@@ -258,15 +265,6 @@ class TurnRun:
         if not self._phase.is_live:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
-
-    async def _take_all(self, stream: AsyncIterator[ProviderEvent]) -> None:
-        async for event in stream:
-            if not self._phase.is_live:
-                return
-            self.clock.touch()
-            await self._take(sanitize(event))
-            if isinstance(event, TurnEnded):
-                return
 
     async def _take(self, event: ProviderEvent) -> None:
         if self._contradicts(event):

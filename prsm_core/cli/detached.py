@@ -36,6 +36,8 @@ _told = logging.getLogger("prsm.told")
 
 FAILED = 1
 STDOUT, STDERR = 1, 2
+SUFFIX, SESSION_LENGTH = ".log", 26
+KEPT = 100  # logs of sessions
 
 
 def main() -> int:
@@ -86,7 +88,8 @@ class Announcement:
 
     def __call__(self, run: RunHandle) -> None:
         """Tell it, once the log is there. Whoever asked may have gone: the run goes on."""
-        path = private_dir(self.logs) / f"{run.session}.log"
+        path = private_dir(self.logs) / f"{run.session}{SUFFIX}"
+        _forget_old(self.logs)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         log = os.open(path, flags, 0o600)
         for stream, number in ((sys.stdout, STDOUT), (sys.stderr, STDERR)):
@@ -97,6 +100,12 @@ class Announcement:
         told = {"session": run.session, "run": run.run_id, "pid": pid, "log": str(path)}
         with self.wire, suppress(ConnectionError):
             self.wire.sendall(json.dumps(told).encode() + b"\n")
+
+
+def _forget_old(logs: Path) -> None:
+    """Remove the logs of all but the newest sessions, which their names tell."""
+    for path in sorted(logs.glob(f"{'[0-9A-Z]' * SESSION_LENGTH}{SUFFIX}"))[:-KEPT]:
+        path.unlink(missing_ok=True)
 
 
 class DetachedFrontend(Frontend):

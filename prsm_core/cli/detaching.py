@@ -77,7 +77,7 @@ def _tell(started: Mapping[str, str], *, as_json: bool) -> None:
         return
     click.echo(session)
     click.echo(
-        f"prsm: process {started['pid']} runs it: prsm attach {session}\n"
+        f"prsm: process {started['pid']} runs it; follow it: prsm attach {session}\n"
         f"prsm: its log: {started['log']}",
         err=True,
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.running import PRIVATE, build_frontend, drive, interruptible, stdout_of
-from prsm_core.cli.setup import load_plugins, load_setup, tell_quarantined
+from prsm_core.cli.setup import Once, load_plugins, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.record import Record
@@ -24,14 +24,13 @@ from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
-from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.running import GuardedFrontend
     from prsm_core.cli.setup import Setup
+    from prsm_core.plugins import PluginManager
 
 
 class Opening(Record, frozen=True, kw_only=True):
@@ -93,7 +92,7 @@ class Setups:
     def __init__(self, launch: Launch, sets: Sequence[str]) -> None:
         self._launch = launch
         self._sets = sets
-        self._plugins: dict[object, PluginManager] = {}
+        self._once = Once()
         self._redact: list[Callable[[str], str]] = []
 
     def load(self, workspace: str) -> Setup:
@@ -101,7 +100,7 @@ class Setups:
         if not Path(workspace).is_dir():
             raise ConfigError(f"{workspace} is no folder to work in")
         setup = load_setup(
-            self._launch, workspace, sets=self._sets, begins_run=True, discover=self._discover
+            self._launch, workspace, sets=self._sets, begins_run=True, once=self._once
         )
         self._redact.append(Redactor(known_secrets(setup.settings, os.environ)).text)
         return setup
@@ -111,12 +110,6 @@ class Setups:
         for redact in self._redact:
             text = redact(text)
         return text
-
-    def _discover(self, *, disabled: Sequence[str], **options: Any) -> PluginManager:
-        key = frozenset(disabled)
-        if key not in self._plugins:
-            self._plugins[key] = PluginManager.load(disabled=disabled, **options)
-        return self._plugins[key]
 
 
 async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSpec) -> int:
@@ -129,7 +122,10 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
             session=session,
         )
         if spec.scope == "hub":
-            return await _run_hub(setups, options, spec, frontend)
+            logs = setup.paths.state / "logs"
+            with stdout_of(frontend), log_to_file(logs, setups.redact):
+                async with open_hub(options, setups.load, frontend=spec) as hub:
+                    return await frontend.run(hub)
         if session is not None and find_owner(setup.paths.state, session) is not None:
             with stdout_of(frontend):
                 async with open_remote(setup.paths.state, session, via=f"prsm {spec.name}") as app:
@@ -147,12 +143,3 @@ async def _newest(workspace: str) -> str | None:
             raise
         return None
     return found[0].session_id if found else None
-
-
-async def _run_hub(
-    setups: Setups, options: RunOptions, spec: FrontendSpec, frontend: GuardedFrontend
-) -> int:
-    logs = setups.load(options.workspace).paths.state / "logs"
-    with stdout_of(frontend), log_to_file(logs, setups.redact):
-        async with open_hub(options, setups.load, frontend=spec) as hub:
-            return await frontend.run(hub)

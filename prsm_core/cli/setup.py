@@ -21,13 +21,11 @@ from prsm_core.kit.text import escape_prose
 from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import LoadedSettings, Paths, Settings
     from prsm_core.config.snapshot import Snapshot
-
-    Discover = Callable[..., PluginManager]
 
 
 _log = logging.getLogger("prsm.cli")
@@ -55,14 +53,14 @@ def load_setup(
     trust: bool = False,
     without: Sequence[str] = (),
     begins_run: bool = False,
-    discover: Discover = PluginManager.load,
+    once: Once | None = None,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
     the workspace's own configuration count, whether or not the user has trusted it for good.
     Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
-    `discover` is how plugins are loaded.
+    What `once` has done for another workspace is not done again.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -80,14 +78,15 @@ def load_setup(
         snapshot=standing.snapshot,
     )
     first = load().settings
-    where = {"environ": os.environ, "builtins": BUILTINS, "enabled": launch.load_plugins}
-    plugins = discover(disabled=first.plugins.disabled, without=without, **where)
+    once = once or Once()
+    plugins = once.plugins(launch, disabled=first.plugins.disabled, without=without)
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
     used = {section.kind or name for name, section in first.providers.items()}
     sections = plugin_sections(plugins, begins_run=begins_run, providers=used)
     loaded = load(known_plugins=known, plugin_sections=sections)
-    _tell(loaded, plugins)
+    _log_sources(loaded, plugins)
+    once.tell((*loaded.notices, *loaded.mistakes, *plugins.notices))
     return Setup(
         paths=paths,
         settings=loaded.settings,
@@ -120,13 +119,41 @@ def load_plugins(launch: Launch, workspace: str) -> PluginManager:
     return load(disabled=settings.plugins.disabled, enabled=launch.load_plugins)
 
 
-def _tell(loaded: LoadedSettings, plugins: PluginManager) -> None:
+def _log_sources(loaded: LoadedSettings, plugins: PluginManager) -> None:
     for key, source in loaded.sources.items():
         _log.debug("%s is set by %s", key, source)
     for record in plugins.records:
         _log.debug("plugin %s (%s): %s", record.name, record, record.error or record.state.value)
-    for notice in (*loaded.notices, *loaded.mistakes, *plugins.notices):
-        say(f"prsm: note: {escape_prose(notice)}", err=True)
+
+
+class Once:
+    """What is done once, for however many workspaces: plugins are imported, notices are told."""
+
+    def __init__(self) -> None:
+        self._plugins: dict[frozenset[str], PluginManager] = {}
+        self._told: set[str] = set()
+
+    def plugins(
+        self, launch: Launch, *, disabled: Sequence[str], without: Sequence[str]
+    ) -> PluginManager:
+        """Load the plugins, but for those of the two lists."""
+        key = frozenset((*disabled, *without))
+        if key not in self._plugins:
+            self._plugins[key] = PluginManager.load(
+                environ=os.environ,
+                disabled=disabled,
+                without=without,
+                builtins=BUILTINS,
+                enabled=launch.load_plugins,
+            )
+        return self._plugins[key]
+
+    def tell(self, notices: Sequence[str]) -> None:
+        """Say on stderr what has not been said."""
+        for notice in notices:
+            if notice not in self._told:
+                self._told.add(notice)
+                say(f"prsm: note: {escape_prose(notice)}", err=True)
 
 
 def tell_quarantined(plugins: PluginManager) -> None:

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from prsm_core.cli.detached import KEPT
 from tests.site_folder import Site
 from tests.toolserver.leader import DEADLINE, Place, own_terminal
 
@@ -109,6 +110,18 @@ async def test_it_outlives_its_terminal(place):
     os.kill(pid, signal.SIGHUP)
     await answered(place, "red")
     assert await ended(place) == ("completed", "chose red")
+
+
+async def test_logs_of_sessions_are_bounded_and_the_log_of_all_is_none_of_them(place):
+    logs = place.home / "state" / "logs"
+    logs.mkdir(parents=True, mode=0o700)
+    for number in range(KEPT + 20):
+        (logs / f"01{number:024d}.log").touch()
+    (logs / "mine.log").touch()
+    told = await detached(place)
+    names = {path.name for path in logs.iterdir()}
+    assert {"prsm.log", "mine.log", f"{told['session']}.log"} <= names
+    assert len([name for name in names if name.startswith("01")]) == KEPT + 1
 
 
 async def test_nothing_of_the_caller_is_held_open_by_the_run(place):

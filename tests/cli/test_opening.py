@@ -10,7 +10,11 @@ import pytest
 from tests.site_folder import Site
 from tests.toolserver.leader import Place, own_terminal
 
-STAYING = """
+STAYING = '''
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
 class Front(Frontend):
     def __init__(self, name):
         self.name = name
@@ -27,6 +31,21 @@ class Many(HubFrontend):
         print("many", hub.options.session, len(await hub.sessions()), flush=True)
         raise RuntimeError("it is broken")
 
+class Both(HubFrontend):
+    """Runs the task in this folder, in the one beside it, and in this once more, all at once."""
+
+    async def run(self, hub):
+        async with asyncio.TaskGroup() as group:
+            for folder in (".", "../beside", "."):
+                group.create_task(self.show(hub, folder))
+        return 0
+
+    async def show(self, hub, folder):
+        workspace = str(Path(hub.options.workspace, folder))
+        async with hub.open(replace(hub.options, workspace=workspace, session=None)) as app:
+            result = await (await app.start_run("look")).result()
+            print(folder, result.summary, flush=True)
+
 def spec(name, priority, factory, **others):
     return FrontendSpec(
         name=name, summary="", interactive=True, priority=priority, factory=factory, **others
@@ -37,8 +56,9 @@ def prsm_frontends():
     yield spec("stayer", 3, lambda settings: Front("stayer"), stays=True)
     yield spec("lesser", 1, lambda settings: Front("lesser"), stays=True)
     yield spec("many", 99, lambda settings: Many(), scope="hub")
+    yield spec("both", 0, lambda settings: Both(), scope="hub")
     yield spec("goer", 99, lambda settings: Front("goer"))
-"""
+'''
 SAY = [{"say": "done"}]
 
 
@@ -132,6 +152,29 @@ async def test_a_frontend_of_many_sessions_is_given_a_hub_and_told_by_name_when_
     for words in (("run", "x"), ("attach",)):
         code, _, err = await place.run(*words, "--ui", "many")
         assert (code, "prsm --ui many" in err) == (2, True)
+
+
+@pytest.mark.requirement("D3")
+async def test_the_policy_of_a_workspace_is_that_of_its_own_sessions(place):
+    """And what is to be said of a workspace is said once."""
+    place.script(master=[{"shell": {"id": "seen", "cmd": "ls"}}, {"say": "${seen.status}"}])
+    beside = place.workspace.with_name("beside")
+    for folder in (place.workspace, beside):
+        (folder / ".prism").mkdir(parents=True)
+        (folder / ".prism" / "config.yaml").write_text("defaults: {model: strange}\n")
+    (beside / ".prism" / "policy.yaml").write_text("deny: [ls]\n")
+    provider = {"script": {"scenario": str(place.scenario)}}
+    scripted = {"defaults": {"provider": "script"}, "providers": provider}
+    place.home.mkdir()
+    (place.home / "config.yaml").write_text(json.dumps(scripted))
+    code, out, err = await place.run("--ui", "both")
+    assert (code, sorted(out.splitlines())) == (
+        0,
+        [". completed", ". completed", "../beside denied"],
+    ), err
+    notes = [line for line in err.splitlines() if "note:" in line]
+    assert len(notes) == len(set(notes))
+    assert sum(str(place.workspace) in note for note in notes) == 1
 
 
 @pytest.mark.parametrize(("name", "package"), [("serve", "prsm-server"), ("acp", "prsm-acp")])

@@ -159,7 +159,7 @@ class GuardedFrontend(Frontend):
         One that is cancelled has a moment to end. Raises PluginError for one that fails, and for
         what is no exit code.
         """
-        run = partial(self.inner.run, app)
+        run = partial(self._run, app)
         code: object = await self._guest.within(
             None, "run", run, passes=(PrsmError,), grace=LEAVE_SECONDS
         )
@@ -170,6 +170,22 @@ class GuardedFrontend(Frontend):
                 "run", f"gave {code!r}, which is no exit code (0 to {MAX_CODE})"
             )
         return code
+
+    async def _run(self, app: AppHandle | Hub) -> object:
+        """Run it; of a group that holds errors of ours alone, as of its tasks, raise the first."""
+        try:
+            return await self.inner.run(app)
+        except ExceptionGroup as group:
+            if group.split(PrsmError)[1] is not None:
+                raise
+            raise first_leaf(group) from group
+
+
+def first_leaf(error: BaseException) -> BaseException:
+    """Return the first error in a group that is none."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:

@@ -252,6 +252,18 @@ async def test_leaving_an_attached_frontend_ends_no_run(place):
     assert await place.events("run_finished") == []
 
 
+async def test_an_owner_that_is_killed_is_told_to_who_follows(place):
+    told = await detached(place)
+    async with place.running("attach", "--ui", "json") as process:
+        await process.stdout.readline()
+        os.kill(await owner_of(place, told["session"]), signal.SIGKILL)
+        _, err = await process.communicate()
+    assert process.returncode == 1
+    assert told["session"] in err.decode()
+    assert "without a word" in err.decode()
+    assert "plugin" not in err.decode()
+
+
 async def test_the_console_attaches_in_its_own_way(place):
     await detached(place)
     async with place.running("attach", "--ui", "console", stderr=subprocess.STDOUT) as process:

@@ -282,6 +282,13 @@ class Roster:
             parent.children.append(record.agent_id)
             parent.live_children[record.agent_id] = record
 
+    def adopt(self, record: AgentRecord) -> None:
+        """Add an agent that has ended before, below its parent if that is there."""
+        self._records[record.agent_id] = record
+        record.birth = next(self._born)
+        if (parent := self.parent_of(record)) is not None:
+            parent.children.append(record.agent_id)
+
     def strike(self, record: AgentRecord) -> None:
         """Forget an agent that never came to be."""
         del self._records[record.agent_id]

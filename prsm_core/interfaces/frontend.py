@@ -77,9 +77,11 @@ class AppHandle(Protocol):
     async def continue_run(self, task: str) -> RunHandle:
         """Give the master of the session's last run a follow-up task, as a run of its own.
 
-        It keeps its name, its model, its tools and what it knows. Raises ConfigError while a run
-        is open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
-        and where this owner has run no master yet (code `no_master`).
+        It keeps its name, its model, its tools and what it knows; it may be one of an earlier
+        process. Raises ConfigError while a run is open, for a blank task, for a mode that is no
+        longer the master's (code `mode_differs`), where there was no master yet (`no_master`), and
+        where an earlier process was cut off before that master, or an agent below it, had ended
+        (`not_ended`).
         """
         ...
 

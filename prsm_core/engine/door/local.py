@@ -6,13 +6,15 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentState
+from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.engine.agents.adoption import adopt, last_master
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
+from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.engine import OrchestrationEngine
@@ -114,12 +115,12 @@ class LocalApp:
 
     async def continue_run(self, task: str) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
-        master = self._last_master()
+        master = self._last_master() or await self._adopt_master(task)
         if master is None:
             raise ConfigError(
-                "no master of this session has run here yet", hint="start a run", code="no_master"
+                "this session has had no master yet", hint="start a run", code="no_master"
             )
-        if not self._engine.is_running and self._new_mode not in {None, master.descriptor.mode}:
+        if not self._engine.is_running and self._new_mode not in {None, _mode_of(master)}:
             raise ConfigError(
                 f"{master.descriptor.name} keeps the mode that its run began with",
                 hint="start a run: its master begins in the mode that was set since",
@@ -147,6 +148,21 @@ class LocalApp:
         records = self._engine.manager.roster.records()
         masters = [record for record in records if record.descriptor.parent_id is None]
         return masters[-1] if masters else None
+
+    async def _adopt_master(self, task: str) -> AgentRecord | None:
+        """Take over the last master that an earlier process ran; None where there was none."""
+        rows = await self._store.agents(self._session)
+        if (there := self._last_master()) is not None:  # another frontend was first
+            return there
+        found = last_master(rows)
+        if found is None:
+            return None
+        settings, given = self._engine.settings, self.options.mcp_servers
+        servers = choose_servers(settings, prompt=task, role=AgentRole.MASTER, explicit=given)
+        master = adopt(self._engine.manager.roster, rows, found, servers)
+        if self._new_mode is None and self.options.mode is not _mode_of(master):
+            self._new_mode = self.options.mode  # this process has promised its runs that one
+        return master
 
     async def _start(
         self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
@@ -335,3 +351,9 @@ class LocalApp:
             await first_of(self._engine.clock, CLOSING_SECONDS, lambda: asyncio.wait(driven))
             for task in driven:
                 task.cancel()
+
+
+def _mode_of(master: AgentRecord) -> PermissionMode:
+    """Return the mode that the run of a master began in."""
+    own, granted = master.descriptor.mode, master.descriptor.grant.mode
+    return own if own in {PermissionMode.PLAN, PermissionMode.DELEGATE} else granted

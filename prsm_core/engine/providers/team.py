@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TEAM_BYTES = 400  # of a prompt, as UTF-8
 _HEAD = "For spawn_child's model, usable now:"
 _REST = "recommend_model lists {count} more."
+_RESTS = re.compile(re.escape(_REST).replace(re.escape("{count}"), r"\d+"))
 _CHANGED = "The models that your children may have have changed."
 _PLAIN = re.compile(r"[\w./:@+-]+", re.ASCII)
 _WHAT_BYTES = 60  # of what one of them is for
@@ -167,6 +169,15 @@ def news_of_team(told: str, team: str) -> str:
     if set(team.splitlines()) == set(told.splitlines()):
         return ""
     return f"{_CHANGED}\n{team}" if team else f"{_CHANGED} Leave spawn_child's model out."
+
+
+def told_of_team(system_prompt: str) -> str:
+    """Return the lines of a system prompt that told its agent of a team; blank where none did."""
+    _, head, below = system_prompt.partition(f"{_HEAD}\n")
+    of_it = takewhile(
+        lambda line: line.startswith("- ") or _RESTS.fullmatch(line), below.split("\n")
+    )
+    return "\n".join((_HEAD, *of_it)) if head else ""
 
 
 def describe_members(members: list[Member]) -> str:

@@ -63,6 +63,7 @@ class Staging(RuleBasedStateMachine):
         self.life = {"a": 1, "b": 1}
         self.given: list[Given] = []
         self.acts: list[tuple[Staged, bool]] = []
+        self.landings: list[asyncio.Task[None]] = []  # that may wait for each other, in a long line
         self.since: dict[str, float] = {}  # texts that nobody has submitted, by their time
 
     @initialize()
@@ -182,7 +183,7 @@ class Staging(RuleBasedStateMachine):
     def land(self, name):
         async def go() -> None:
             landed = self.desk.journal.land(self.desk.steps.agent(name))
-            self.desk.background.launch(landed, name="land")
+            self.landings.append(self.desk.background.start(landed, name="land"))
             await asyncio.sleep(0)
 
         self.runner.run(go())
@@ -208,7 +209,8 @@ class Staging(RuleBasedStateMachine):
         """Let all writes through that were given, and those that they lead to."""
         quiet = 0
         while quiet < 5:
-            quiet = 0 if self.desk.store.waiting else quiet + 1
+            self.landings = [landing for landing in self.landings if not landing.done()]
+            quiet = 0 if self.desk.store.waiting or self.landings else quiet + 1
             await self.desk.store.let(1)
             await asyncio.sleep(0)
 
@@ -224,7 +226,7 @@ class Staging(RuleBasedStateMachine):
     async def look(self) -> None:
         desk = self.desk
         desk.journal.end_run()
-        desk.background.launch(desk.journal.flush(), name="flush")
+        self.landings.append(desk.background.start(desk.journal.flush(), name="flush"))
         await self.drain()
         assert all(given.task.done() for given in self.given)
         for name in "ab":

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.agents.adoption import adopt, last_master
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
@@ -151,6 +150,8 @@ class LocalApp:
 
     async def _adopt_master(self, task: str) -> AgentRecord | None:
         """Take over the last master that an earlier process ran; None where there was none."""
+        from prsm_core.engine.agents.adoption import adopt, last_master  # once a session goes on
+
         rows = await self._store.agents(self._session)
         if (there := self._last_master()) is not None:  # another frontend was first
             return there

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.record import Record
 from prsm_core.errors import MessageRoutingError
 from prsm_core.messaging.waits import WaitFor
 
@@ -44,8 +45,7 @@ class Level(StrEnum):
     VERIFIED = "verified"  # … and it passed the gates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Record, frozen=True, kw_only=True):
     """What speaks for a result, what of it could not be confirmed, and what others did for it."""
 
     level: Level = Level.CLAIMED
@@ -53,8 +53,7 @@ class Evidence:
     by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wait:
+class Wait(Record, frozen=True, kw_only=True, eq=False):
     """What a blocked agent waits for.
 
     Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells

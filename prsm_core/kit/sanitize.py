@@ -46,7 +46,8 @@ def _sanitized(value: Any, depth: int) -> Any:
     if kind in _FIT:
         return value
     if isinstance(value, Record):
-        return _record(value, value.__struct_fields__, depth)
+        names = value.__struct_fields__
+        return _record(value, names, depth) if names else value
     if kind is dict and depth < MAX_DEPTH:
         return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
     return _sanitized_other(value, depth)

@@ -52,15 +52,15 @@ class Table:
     def __init__(self, name: str) -> None:
         self.name = name
         self.key = KEYS.get(name, ())
-        self._key_of: KeyOf | None = itemgetter(*self.key) if self.key else None
+        # Returns what tells a row from others, of its values.
+        self.key_of: KeyOf = itemgetter(*self.key) if self.key else self._next_number
         self.index = INDEXES.get(name)
         self.rows: Rows = {}
         self.indexed: dict[Any, Rows] = {}
         self._ways: dict[tuple[str, ...], _Way] = {}
 
-    def key_of(self, values: Values) -> Any:
-        """Return what tells a row from others."""
-        return len(self.rows) if self._key_of is None else self._key_of(values)
+    def _next_number(self, _values: Values) -> int:
+        return len(self.rows)
 
     def find(self, where: Values) -> list[dict[str, Any]]:
         """Return the rows that `where` tells."""
@@ -85,7 +85,7 @@ class Table:
 
     def _find_way(self, asked: tuple[str, ...]) -> _Way:
         if self.key and set(self.key) <= set(asked):
-            key_of, index, told = self._key_of, None, self.key
+            key_of, index, told = self.key_of, None, self.key
         else:
             key_of, index = None, self.index if self.index in asked else None
             told = (str(index),)
@@ -140,7 +140,7 @@ class Tables:
             else:
                 if type(row) is Merge:
                     self._merge(row)
-                elif isinstance(row, Several):
+                elif type(row) is Several:
                     for values in row.rows:
                         self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
                 continue  # lines of turns are SQLite's: nobody asks a store in memory for them
@@ -161,14 +161,13 @@ class Tables:
             self._require(row)
         if row.computed is not None:
             new.update(self._compute(row.computed))
-        self._add(table.rows, key, new)
+        table.rows[key] = new
+        self._added.append((table.rows, key))
         if table.index is not None:
-            self._add(table.indexed.setdefault(new[table.index], {}), key, new)
+            indexed = table.indexed.setdefault(new[table.index], {})
+            indexed[key] = new
+            self._added.append((indexed, key))
         return True
-
-    def _add(self, rows: Rows, key: Any, row: dict[str, Any]) -> None:
-        rows[key] = row
-        self._added.append((rows, key))
 
     def _require(self, row: Insert) -> None:
         column, there = _NEEDS[row.table]

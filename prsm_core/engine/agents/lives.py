@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.record import Record
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
@@ -47,8 +47,7 @@ class Session(Protocol):
 SessionT = TypeVar("SessionT", bound=Session)
 
 
-@dataclass(frozen=True, slots=True)
-class _Life(Generic[SessionT]):
+class _Life(Record, Generic[SessionT], frozen=True):
     session: SessionT
     task: asyncio.Task[None]
 

@@ -302,14 +302,15 @@ class Call:
         """Return the stored form of the answer; the call counts as closed from now on."""
         self.closed = True
         self.outcome = outcome
+        at_ms = self.calls.now_ms()
         return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,
             status="failed" if outcome.is_error else "completed",
             result=cut_result(outcome.text),
             consumed=tuple(self.consumed),
-            at_ms=self.calls.now_ms(),
-            duration_s=self._seconds(),
+            at_ms=at_ms,
+            duration_s=(at_ms - self.started_at_ms) / 1000,
             exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
         )
 

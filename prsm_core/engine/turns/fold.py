@@ -15,6 +15,7 @@ from prsm_core.domain.turns import (
     AssistantMessage,
     CompactionResult,
     ErrorKind,
+    StepEnded,
     StopReason,
     TextDelta,
     ThinkingDelta,
@@ -90,6 +91,8 @@ class TurnFold:
         if self.end is not None and not isinstance(event, UsageReported):
             return
         match event:
+            case StepEnded():  # the first, since it ends every response
+                pass
             case TextDelta(text):
                 self._partial.append(text)
             case AssistantMessage(text, thinking):

@@ -23,10 +23,16 @@ class Slots:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._let_go: list[Staged] = []  # acts that tell of slots which are free again
 
+    def take_free(self) -> bool:
+        """Take a slot if one is free and nobody waits in line; whether it did."""
+        if self.in_use >= self.limit or self._queue:
+            return False
+        self.in_use += 1
+        return True
+
     async def acquire(self) -> None:
         """Take a slot, waiting in line for it."""
-        if self.in_use < self.limit and not self._queue:
-            self.in_use += 1
+        if self.take_free():
             return
         turn = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
@@ -77,6 +83,9 @@ class SlotLease:
 
     async def acquire(self) -> None:
         """Hold a slot."""
+        if not (self.held or self._is_closed or self._lock.locked()) and self._slots.take_free():
+            self.held = True
+            return
         async with self._lock:
             if not self.held:
                 await self._slots.acquire()

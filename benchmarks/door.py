@@ -85,6 +85,7 @@ async def _pictures(plan: Plan) -> list[Finding]:
 async def _first_cost(team: Team, path: Path) -> float:
     """Return the CPU seconds of a picture by a store that has read none."""
     async with await SqliteStore.open(path, read_only=True) as store:
+        await store.sessions()  # its connection is one that was used
         app = LocalApp(team.engine, RunOptions(), store, SESSION)
         return await _cost_of(app.view, 1)
 

@@ -20,7 +20,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.offers import session_rows
 from prsm_core.engine.door.view import request_rows
-from prsm_core.errors import PrsmError, StoreError
+from prsm_core.errors import ControlError, PrsmError, StoreError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.store import SqliteStore
@@ -133,7 +133,7 @@ class LocalHub:
     async def _hosted(self, session: str, owned: _Owned) -> AsyncIterator[AppHandle]:
         """Keep a session open in a task of its own; raises what goes wrong in that."""
         task = self._background.start(owned.run(), name=f"session {session}")
-        task.add_done_callback(lambda _: owned.ended.set())
+        task.add_done_callback(owned.note_end)
         try:
             app = await owned.app()
             if session not in self._open:
@@ -195,7 +195,7 @@ class _Owned:
 
     def __init__(self, opening: AbstractAsyncContextManager[AppHandle]) -> None:
         self.leave = asyncio.Event()
-        self.ended = asyncio.Event()  # set by whoever started the task
+        self.ended = asyncio.Event()
         self.is_open = False
         self.error: Exception | None = None
         self._opening = opening
@@ -211,16 +211,19 @@ class _Owned:
                 await self.leave.wait()
         except Exception as error:  # noqa: BLE001 - handed to whoever opened it
             self.error = error
-        finally:
-            self._changed.set()
+
+    def note_end(self, _: object) -> None:
+        """Note that the task has ended, which may be before it began."""
+        self.ended.set()
+        self._changed.set()
 
     async def app(self) -> AppHandle:
         """Return the session's handle once it is open; raises what keeps it from that."""
         await self._changed.wait()
         if self.error is not None:
             raise self.error
-        if self._app is None:
-            raise asyncio.CancelledError
+        if self._app is None:  # the task was cancelled: the hub is being left
+            raise ControlError("the hub was closed before the session was open", code="hub_closed")
         return self._app
 
 

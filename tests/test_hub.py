@@ -242,6 +242,15 @@ async def test_what_a_frontend_leaves_open_is_closed_with_the_hub(place, asks):
     assert asyncio.all_tasks() == before
 
 
+async def test_a_hub_that_is_closed_opens_nothing(place):
+    async with place.hub() as hub:
+        pass
+    with pytest.raises(ControlError) as refused:
+        async with hub.open(place.options(place.one)):
+            raise AssertionError
+    assert refused.value.code == "hub_closed"
+
+
 async def test_a_ledger_that_cannot_be_read_is_left_out_and_told(place, asks, caplog):
     async with place.hub() as hub, hub.open(place.options(place.one)) as app:
         await run_once(app, "red")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 
 import pytest
 
@@ -175,6 +176,40 @@ async def test_the_policy_of_a_workspace_is_that_of_its_own_sessions(place):
     notes = [line for line in err.splitlines() if "note:" in line]
     assert len(notes) == len(set(notes))
     assert sum(str(place.workspace) in note for note in notes) == 1
+
+
+async def events_of(place, session, kind, *where):
+    _, out, _ = await place.run("events", session, "--json", *where)
+    rows = [json.loads(line) for line in out.splitlines()]
+    return [row for row in rows if row["type"] == kind]
+
+
+async def test_whoever_interrupts_a_hub_has_all_its_sessions_closed_in_order(place):
+    place.script(master=[{"ask_user": {"id": "x", "question": "Which?", "options": ["red"]}}])
+    place.workspace.with_name("beside").mkdir()
+    provider = {"script": {"scenario": str(place.scenario)}}
+    place.home.mkdir()
+    (place.home / "config.yaml").write_text(
+        json.dumps({"defaults": {"provider": "script"}, "providers": provider})
+    )
+    async with place.running("--ui", "both") as process:
+        while len(sessions := place.sessions()) < 3:
+            await place.run("--version")
+        places: list[tuple[str, ...]] = [(), ("-C", "../beside")]
+        homes: dict[str, tuple[str, ...]] = {}
+        while len(homes) < 3:
+            for session in sessions:
+                for where in places:
+                    if await events_of(place, session, "question_asked", *where):
+                        homes[session] = where
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (130, "prsm: interrupted")
+    assert (place.sessions(), place.processes()) == ([], [])
+    for session, home in homes.items():
+        [finished] = await events_of(place, session, "run_finished", *home)
+        assert finished["status"] == "interrupted"
+    assert sorted(map(len, homes.values())) == [0, 0, 2]
 
 
 @pytest.mark.parametrize(("name", "package"), [("serve", "prsm-server"), ("acp", "prsm-acp")])

@@ -43,6 +43,7 @@ _NO_PERSON = {  # by what a question has ended that nobody has answered
     "timeout": "nobody answered in time",
     "unattended": "nobody was attached",
 }
+_SIGNS = {"completed": "x", "in_progress": ">"}  # of entries of a plan
 _LONG = 300  # characters of an error in one line
 
 
@@ -76,6 +77,7 @@ class Renderer:
             "message_completed": self._message,
             "tool_call_started": self._call,
             "tool_call_finished": self._call_finished,
+            "plan_updated": self._planned,
             "message_routed": self._routed,
             "permission_requested": self._permission,
             "permission_resolved": self._resolved,
@@ -157,6 +159,16 @@ class Renderer:
         took = data.raw("duration_s")
         after = f" after {format_duration(took)}" if took else ""
         return (f"{self.name(event.agent)} > {tool} {data.exact('status')}{after}: {why}",)
+
+    def _planned(self, event: Event, data: _Fields) -> Sequence[str]:
+        entries = [entry for entry in data.raw("entries") or () if isinstance(entry, dict)]
+        signs = [_SIGNS.get(str(entry.get("status")), " ") for entry in entries]
+        head = f"{self.name(event.agent)} plans ({signs.count('x')} of {len(signs)} done)"
+        lines = [
+            f"  [{sign}] {first_line(str(entry.get('text') or ''))}"
+            for sign, entry in zip(signs, entries, strict=True)
+        ]
+        return [self._ink.dim(line) for line in (head, *lines)]
 
     def _routed(self, event: Event, data: _Fields) -> Sequence[str]:
         verb = _MESSAGES.get(data.exact("kind"))

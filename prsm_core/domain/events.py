@@ -15,7 +15,7 @@ from prsm_core.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LIVE_TYPES = frozenset({"text_delta", "thinking_delta"})
+LIVE_TYPES = frozenset({"text_delta", "thinking_delta", "tool_output_delta"})
 
 EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "run_started": ("task", "workspace"),
@@ -44,6 +44,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "message_completed": ("turn", "role", "text", "thinking", "message"),
     "tool_call_started": ("call", "tool", "arguments", "orchestration"),
     "tool_call_finished": ("call", "status", "result", "error", "duration_s", "exit_code"),
+    "plan_updated": ("entries",),
     "message_routed": ("mid", "kind", "from", "to", "correlation_id"),
     "permission_requested": (
         "request",
@@ -73,6 +74,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "plugin_quarantined": ("plugin", "error"),
     "text_delta": ("turn", "message", "at", "text"),
     "thinking_delta": ("turn", "message", "at", "text"),
+    "tool_output_delta": ("call", "at", "text"),
 }
 
 EVENT_MEANINGS: Mapping[str, str] = {
@@ -85,6 +87,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt",
     "tool_call_started": "a tool is called; `orchestration`: it is one of PRSM's own",
     "tool_call_finished": "the call has ended: completed, failed or denied",
+    "plan_updated": "the agent's whole plan: of each entry its `text` and its `status`",
     "message_routed": "a message went from one agent to another",
     "permission_requested": "a person is asked, until `expires_at`, whether an agent may do this",
     "permission_resolved": "the request is answered, by whom and where",
@@ -102,6 +105,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "plugin_quarantined": "a plugin could not be used in this run, and why",
     "text_delta": "a piece of a message, `at` characters from its beginning, live only",
     "thinking_delta": "a piece of what the model thinks for a message, live only",
+    "tool_output_delta": "a piece of what a running call writes, 64 KiB at most, live only",
 }
 
 _KNOWN_FIELDS = {kind: frozenset(names) for kind, names in EVENT_FIELDS.items()}

@@ -109,6 +109,29 @@ class ToolCallFinished(Record, frozen=True, gc=False):
     exit_code: int | None = None
 
 
+class ToolOutput(Record, frozen=True, gc=False):
+    """A piece of what a running call of the vendor's writes, live only, in order.
+
+    A vendor may leave some out: the result of the call has all.
+    """
+
+    call_id: str
+    text: str
+
+
+class PlanEntry(Record, frozen=True, gc=False):
+    """One thing that the model means to do: pending, in_progress or completed."""
+
+    text: str
+    status: str = "pending"
+
+
+class PlanUpdated(Record, frozen=True, gc=False):
+    """The model's whole plan, as it is now."""
+
+    entries: tuple[PlanEntry, ...]
+
+
 class UsageReported(Record, frozen=True, gc=False):
     """Tokens and cost since the last report, never cumulative, and where they come from.
 
@@ -150,6 +173,8 @@ ProviderEvent = (
     | AssistantMessage
     | ToolCallStarted
     | ToolCallFinished
+    | ToolOutput
+    | PlanUpdated
     | UsageReported
     | StepEnded
     | Notice

@@ -12,11 +12,14 @@ from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
     ErrorKind,
+    PlanEntry,
+    PlanUpdated,
     StepEnded,
     StopReason,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     UsageReported,
 )
@@ -49,6 +52,8 @@ _GARBAGE: tuple[Any, ...] = (
     AssistantMessage(""),
     ToolCallFinished("never-begun", "completed", result="x"),
     ToolCallFinished("never-begun", "no such status"),
+    ToolOutput("never-begun", "x"),
+    PlanUpdated((PlanEntry("\ud800", "in_progress"), PlanEntry("", "pending"))),
     ToolCallStarted("twice", "Bash", {"command": "\ud800", "n": float("inf")}),
     UsageReported(TokenUsage(input_tokens=-5, output_tokens=10**30), cost_usd=float("nan")),
     StepEnded(),
@@ -293,6 +298,7 @@ class _Turn:
             )
         self._tell(ToolCallStarted(call_id, "Bash", {"command": "ls"}))
         await self._provider.pause(self._provider.society.shape.think_s)
+        self._tell(ToolOutput(call_id, "o"))
         if self._dice.random() < 0.95:
             self._tell(ToolCallFinished(call_id, self._dice.choice(("completed", "failed")), "ok"))
 

@@ -34,6 +34,7 @@ from prsm_core.domain.turns import (
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
 )
 from prsm_core.errors import ProviderNotAvailableError
@@ -251,6 +252,9 @@ class ProviderContract(MeteringContract, ABC):
         (finished,) = only(ToolCallFinished, events)
         assert (started.tool, started.arguments["command"]) == ("Bash", COMMAND)
         assert finished.call_id == started.call_id
+        for output in only(ToolOutput, events):
+            assert output.call_id == started.call_id
+            assert events.index(started) < events.index(output) < events.index(finished)
         assert finished.status == ("completed" if allowed else "denied")
         assert ("hi" in (finished.result or "")) is allowed
 

@@ -63,6 +63,12 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"call": "c1", "tool": "Bash", "arguments": _COMMAND, "orchestration": False},
     ),
+    ("tool_output_delta", MASTER, {"call": "c1", "at": 0, "text": "removed"}),
+    (
+        "plan_updated",
+        MASTER,
+        {"entries": [{"text": "count", "status": "completed"}, {"text": "f", "status": "pending"}]},
+    ),
     (
         "permission_requested",
         MASTER,

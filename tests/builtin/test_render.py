@@ -22,6 +22,9 @@ def field_values(name):
         return st.none() | st.integers(0, 10_000)
     if name in LISTS:
         return st.none() | st.lists(TEXT, max_size=3)
+    if name == "entries":
+        entry = st.fixed_dictionaries({"text": TEXT, "status": TEXT | st.just("completed")})
+        return st.none() | st.lists(entry | TEXT, max_size=3)
     if name == "change":
         lines = st.fixed_dictionaries({"added": st.integers(0), "lines": st.lists(TEXT)})
         return st.none() | lines
@@ -249,3 +252,16 @@ def test_an_error_of_our_own_tools_is_told_in_words():
             event = Event(type=kind, session="S", run="R", ts=0.0, agent="a", data=data, seq=1)
             lines = list(renderer.lines(event))
         assert lines == [f"w1 > task_complete failed: {words}"]
+
+
+def test_a_plan_is_shown_with_what_is_done():
+    entries = [
+        {"text": "look", "status": "completed"},
+        {"text": "do\nit", "status": "in_progress"},
+        {"text": "rest", "status": "pending"},
+    ]
+    told = Event(
+        type="plan_updated", session="S", run="R", ts=0.0, agent="a", data={"entries": entries}
+    )
+    lines = Renderer(Ink(enabled=False)).lines(told)
+    assert list(lines) == ["a plans (1 of 3 done)", "  [x] look", "  [>] do…", "  [ ] rest"]

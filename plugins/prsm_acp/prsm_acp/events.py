@@ -10,12 +10,15 @@ from prsm_acp.usage import UsageMeter
 from prsm_core import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     ProviderEvent,
     StepEnded,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
 )
 from prsm_core.kit import as_object, one_line
 
@@ -44,6 +47,7 @@ class Translator:
         self._message_id: object = None
         self._calls: dict[str, dict[str, Any]] = {}  # what is known of each open call
         self._started: set[str] = set()
+        self._outputs: dict[str, str] = {}  # what open calls have written so far
         self._ended: set[str] = set()
         self._has_called = False  # since the last response of the model began
         self._mode: str | None = None
@@ -54,6 +58,7 @@ class Translator:
             "agent_thought_chunk": self._thought,
             "tool_call": self._called,
             "tool_call_update": self._called,
+            "plan": _plan,
             "usage_update": self.note_usage,
             "current_mode_update": self._mode_changed,
         }
@@ -161,7 +166,18 @@ class Translator:
             return [*events, *self._end(call_id, str(status), known, result=result, error=error)]
         if status == "in_progress" or tools.knows_arguments(known):
             events += self._start(call_id, known)
-        return events
+        return [*events, *self._written(call_id, update)]
+
+    def _written(self, call_id: str, update: Json) -> list[ProviderEvent]:
+        """Return what a call that runs has written since: its content is told whole each time."""
+        is_begin = update.get("sessionUpdate") == "tool_call"  # its content is the model's own
+        if is_begin or call_id not in self._started or update.get("content") is None:
+            return []
+        text, told = tools.result_of(update) or "", self._outputs.get(call_id, "")
+        if len(text) <= len(told) or not text.startswith(told):
+            return []  # nothing new, or something else than before
+        self._outputs[call_id] = text
+        return [ToolOutput(call_id, text[len(told) :])]
 
     def _merged(self, call_id: str, update: Json) -> dict[str, Any]:
         """Return what is known of a call with what this update adds; nothing is unlearned."""
@@ -190,6 +206,7 @@ class Translator:
         error: str | None = None,
     ) -> list[ProviderEvent]:
         self._calls.pop(call_id, None)
+        self._outputs.pop(call_id, None)
         self._ended.add(call_id)
         if call_id not in self._started:
             return []  # one of PRSM's own, or one that never began
@@ -220,6 +237,17 @@ class Translator:
     def set_mode(self, mode: str) -> None:
         """Take note of the mode the agent was put into."""
         self._mode = mode
+
+
+def _plan(update: Json) -> list[ProviderEvent]:
+    given = update.get("entries")
+    if not isinstance(given, list):
+        return []
+    entries = [as_object(entry) for entry in given]
+    told = ((str(entry.get("content", "")), str(entry.get("status"))) for entry in entries)
+    known = ("in_progress", "completed")
+    plan = (PlanEntry(text, status if status in known else "pending") for text, status in told)
+    return [PlanUpdated(tuple(plan))]
 
 
 def _is_news(known: Json, key: str, value: object) -> bool:

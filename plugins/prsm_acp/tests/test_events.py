@@ -15,11 +15,14 @@ from plugins.prsm_acp.tests.test_tools import JSON
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     StepEnded,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
 )
 
 SHELL = {"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}, "title": "`ls`"}
@@ -257,9 +260,25 @@ def test_a_change_of_the_agents_mode_is_told(translator):
     assert notice == Notice("warning", "fake is in mode free now")
 
 
-def test_plans_and_commands_are_not_told(translator):
+def test_lists_of_commands_are_not_told(translator):
     others = ({"sessionUpdate": kind} for kind in ("plan", "available_commands_update", "new"))
     assert feed(translator, *others) == []
+
+
+def test_a_plan_is_told_whole(translator):
+    entries = [{"content": "look", "status": "completed", "priority": "high"}, {"content": "do"}]
+    told = feed(translator, {"sessionUpdate": "plan", "entries": entries})
+    assert told == [PlanUpdated((PlanEntry("look", "completed"), PlanEntry("do", "pending")))]
+
+
+def test_what_a_call_has_written_since_is_told_while_it_runs(translator):
+    begun = call("in_progress", content=output("the model's own words"))
+    texts = ("one", "one two", "one two", "else", "one two three")
+    told = feed(translator, begun, *(update("in_progress", content=output(t)) for t in texts))
+    pieces = [event.text for event in told if isinstance(event, ToolOutput)]
+    assert pieces == ["one", " two", " three"]
+    ended = feed(translator, update("completed", content=output("one two three four")))
+    assert not [event for event in ended if isinstance(event, ToolOutput)]
 
 
 @given(

@@ -11,6 +11,8 @@ from prsm_claude.messages import blocks, exit_code, text, word
 from prsm_core import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     ProviderEvent,
     StepEnded,
     TextDelta,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 _NEVER_ENDED = "still running when the turn ended"
+_STATUS = {status: status for status in ("pending", "in_progress", "completed")}  # of a todo
 _SYNTHETIC = "<synthetic>"  # the model of what the CLI says in the model's place
 
 
@@ -45,6 +48,7 @@ class Translator:
         self._unbegun: set[str] = set()  # orchestration calls among them
         self._begun: set[str] = set()  # calls of the turn that were begun, ended ones included
         self._open: set[str] = set()  # the vendor's calls that run
+        self._plans: dict[str, PlanUpdated] = {}  # that open calls make, by id
         self._responding = False
         self._response_ended = False
         self._told: set[Notice] = set()
@@ -91,6 +95,8 @@ class Translator:
         self._announced.pop(call_id, None)
         self._begun.add(call_id)
         self._open.add(call_id)
+        if tool == "TodoWrite":
+            self._plans[call_id] = _plan(arguments)
         return [ToolCallStarted(call_id, tool, arguments)]
 
     def finish(self, result: TurnResult | None = None) -> list[ProviderEvent]:
@@ -105,6 +111,7 @@ class Translator:
         self._unbegun.clear()
         self._begun.clear()
         self._open.clear()
+        self._plans.clear()
         self.reasons.clear()
         self._responding = self._response_ended = False
         return events
@@ -184,7 +191,10 @@ class Translator:
         if call_id not in self._open:
             return events
         self._open.discard(call_id)
-        return [*events, self._finished(call_id, block, code)]
+        finished, plan = self._finished(call_id, block, code), self._plans.pop(call_id, None)
+        if plan is not None and finished.status == "completed":
+            events.append(plan)
+        return [*events, finished]
 
     def _finished(self, call_id: str, block: Json, code: int | None) -> ToolCallFinished:
         denied = self.reasons.pop(call_id, None)
@@ -211,6 +221,14 @@ class Translator:
         known = notice in self._told
         self._told.add(notice)
         return not known
+
+
+def _plan(arguments: Json) -> PlanUpdated:
+    """Return what a call of TodoWrite makes the plan."""
+    todos = arguments.get("todos")
+    entries = [as_object(todo) for todo in todos] if isinstance(todos, list) else []
+    told = ((str(one.get("content", "")), _STATUS.get(str(one.get("status")))) for one in entries)
+    return PlanUpdated(tuple(PlanEntry(text, status or "pending") for text, status in told))
 
 
 def _delta(delta: Json) -> list[ProviderEvent]:

@@ -15,6 +15,8 @@ from plugins.prsm_claude.tests.replay import recorded
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     StepEnded,
     TextDelta,
     ThinkingDelta,
@@ -308,3 +310,14 @@ def test_in_any_order_what_ends_has_begun_and_all_that_begins_ends(acts):
         elif isinstance(event, ToolCallFinished):
             running.remove(event.call_id)
     assert not running
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_list_of_todos_is_the_plan_once_it_is_taken(refused):
+    todos = [{"content": "look", "status": "completed"}, {"content": "do", "status": "odd"}, 3]
+    given = translator()
+    call = given.started("t1", "TodoWrite", {"todos": todos})
+    assert [type(event) for event in call] == [ToolCallStarted]
+    told = events(given, result("t1", "ok", is_error=refused))
+    entries = (PlanEntry("look", "completed"), PlanEntry("do", "pending"), PlanEntry(""))
+    assert only(PlanUpdated, told) == ([] if refused else [PlanUpdated(entries)])

@@ -10,6 +10,8 @@ from prsm_codex import approvals
 from prsm_core import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     Provenance,
     ProviderEvent,
     StepEnded,
@@ -18,6 +20,7 @@ from prsm_core import (
     TokenUsage,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     UsageReported,
     cut_result,
 )
@@ -25,6 +28,7 @@ from prsm_core.kit import as_object, one_line, token_count
 
 Json = Mapping[str, Any]
 _DENIED = "declined"
+_STATUS = {"inProgress": "in_progress", "completed": "completed"}  # of a step of a plan
 _NEVER_ENDED = "still running when the turn ended"
 _COUNTS = {
     "input_tokens": "inputTokens",
@@ -53,6 +57,8 @@ class Translator:
             "item/agentMessage/delta": lambda p: self._delta(TextDelta, p),
             "item/reasoning/summaryTextDelta": lambda p: self._delta(ThinkingDelta, p),
             "item/reasoning/textDelta": lambda p: self._delta(ThinkingDelta, p),
+            "item/commandExecution/outputDelta": self._output,
+            "turn/plan/updated": _plan,
             "item/started": self._item_started,
             "item/completed": self._item_completed,
             "rawResponseItem/completed": self._raw_item,
@@ -110,6 +116,11 @@ class Translator:
         if params.get("itemId") in self._ended:
             return []  # too late: the whole text was told
         return [kind(str(params.get("delta", "")))]
+
+    def _output(self, params: Json) -> list[ProviderEvent]:
+        call_id = str(params.get("itemId"))
+        text = str(params.get("delta") or "")
+        return [ToolOutput(call_id, text)] if text and call_id in self.open_calls else []
 
     def _item_started(self, params: Json) -> list[ProviderEvent]:
         item = as_object(params.get("item"))
@@ -209,6 +220,15 @@ def _wants_terminal(item: Json) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(arguments, dict) and arguments.get("tty") is True
+
+
+def _plan(params: Json) -> list[ProviderEvent]:
+    given = params.get("plan")
+    if not isinstance(given, list):
+        return []
+    steps = [as_object(step) for step in given]
+    told = ((str(step.get("step", "")), _STATUS.get(str(step.get("status")))) for step in steps)
+    return [PlanUpdated(tuple(PlanEntry(text, status or "pending") for text, status in told))]
 
 
 def _rerouted(params: Json) -> list[ProviderEvent]:

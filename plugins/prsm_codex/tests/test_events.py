@@ -12,11 +12,14 @@ from prsm_codex.events import Translator
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     StepEnded,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance
@@ -255,3 +258,23 @@ def test_what_a_person_should_know_is_a_notice(method, params, level):
 )
 def test_what_is_nobodys_business_has_no_event(method, params):
     assert feed(Translator(), method, params) == []
+
+
+def test_what_a_command_writes_is_told_while_it_runs():
+    translator = Translator()
+    piece = {"itemId": "c", "delta": "one\n"}
+    assert feed(translator, "item/commandExecution/outputDelta", piece) == []
+    item = {"id": "c", "type": "commandExecution", "command": "make", "cwd": "/"}
+    feed(translator, "item/started", {"item": item})
+    told = feed(translator, "item/commandExecution/outputDelta", piece)
+    assert told == [ToolOutput("c", "one\n")]
+    feed(translator, "item/completed", {"item": {**item, "aggregatedOutput": "one\n"}})
+    assert feed(translator, "item/commandExecution/outputDelta", piece) == []
+
+
+def test_a_plan_is_told_whole():
+    steps = [{"step": "look", "status": "completed"}, {"step": "do", "status": "inProgress"}, {}]
+    told = feed(Translator(), "turn/plan/updated", {"plan": steps})
+    entries = (PlanEntry("look", "completed"), PlanEntry("do", "in_progress"), PlanEntry(""))
+    assert told == [PlanUpdated(entries)]
+    assert feed(Translator(), "turn/plan/updated", {"plan": 3}) == []

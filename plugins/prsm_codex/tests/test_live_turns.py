@@ -17,6 +17,7 @@ from prsm_core.domain.turns import (
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
@@ -239,3 +240,16 @@ def program_below(shim):
     """Return the name of the program that a shim runs."""
     (head,) = Path(f"/proc/{shim}/task/{shim}/children").read_text().split()
     return Path(f"/proc/{head}/exe").resolve().name
+
+
+async def test_what_a_command_writes_is_told_while_it_runs(codex):
+    command = "sleep 1; echo first; sleep 2; echo second"  # Codex leaves out what comes at once
+    async with codex({"shell": command}, {"say": "done"}) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    [started], [finished] = only(ToolCallStarted, events), only(ToolCallFinished, events)
+    pieces = only(ToolOutput, events)
+    assert {piece.call_id for piece in pieces} == {started.call_id}
+    assert len(pieces) > 1
+    assert "".join(piece.text for piece in pieces) == "first\nsecond\n" == finished.result
+    assert events.index(started) < events.index(pieces[0])
+    assert events.index(pieces[-1]) < events.index(finished)

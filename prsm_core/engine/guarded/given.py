@@ -11,12 +11,15 @@ from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,
     Notice,
+    PlanEntry,
+    PlanUpdated,
     StepEnded,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     UsageReported,
 )
@@ -67,6 +70,7 @@ _ERROR: Table = {
         "retry_after_s": maybe(NUMBER),
     }
 }
+_ENTRY: Table = {PlanEntry: {"text": TEXT, "status": one_of("pending", "in_progress", "completed")}}
 
 STATUS: Table = {
     ProviderStatus: {
@@ -108,6 +112,8 @@ EVENTS: Table = {
         "is_whole": FLAG,
         "exit_code": _MAYBE_WHOLE,
     },
+    ToolOutput: {"call_id": TEXT, "text": TEXT},
+    PlanUpdated: {"entries": many(_of_table(_ENTRY, "a PlanEntry of a text and its status"))},
     UsageReported: {
         "usage": _of_table(_USAGE, "a TokenUsage of whole numbers"),
         "cost_usd": maybe(NUMBER),

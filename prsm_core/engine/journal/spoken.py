@@ -11,12 +11,15 @@ for it; so does what comes behind the piece. Where nothing is on its way, it is 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+
+from prsm_core.domain.turns import CUT_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,34 +29,40 @@ if TYPE_CHECKING:
 
 RECENT = 64  # committed messages whose pieces are kept for who begins to follow just before them
 _HEEDED = frozenset({"turn_finished", "message_completed"})
+_OUTPUT = "tool_output_delta"
 
 
 class LiveText:
     """One text of an agent while it comes: told without its secrets, wherever it is cut."""
 
-    __slots__ = ("_at", "_of", "_stream", "_tell")
+    __slots__ = ("_at", "_limit", "_of", "_stream", "_tell")
 
     def __init__(
         self,
         stream: StreamRedactor,
         tell: Callable[[dict[str, Any]], None],
         of: Mapping[str, Any],
+        limit: float = math.inf,
     ) -> None:
         self._stream = stream
         self._tell = tell
         self._of = of
         self._at = 0
+        self._limit = limit  # characters; what comes behind them is not told
 
     def feed(self, piece: str) -> None:
         """Tell what can be told by now."""
-        self._tell_some(self._stream.feed(piece))
+        if self._at <= self._limit:
+            self._tell_some(self._stream.feed(piece))
 
     def end(self) -> None:
         """Tell the rest: the text goes on no further, or only behind something else."""
         self._tell_some(self._stream.flush())
 
     def _tell_some(self, text: str) -> None:
-        if text:
+        if text and self._at <= self._limit:
+            if self._at + len(text) > self._limit:  # only now: half a secret would not be known
+                text = text[: int(self._limit) - self._at] + CUT_MARK
             self._tell({**self._of, "at": self._at, "text": text})
             self._at += len(text)
 
@@ -170,6 +179,7 @@ class _Turn:
     seq: int = 0  # of the agent's last event
     pieces: list[Piece] = field(default_factory=list)  # of that message
     complete: list[_Message] = field(default_factory=list)
+    outputs: dict[str, list[Piece]] = field(default_factory=dict)  # by the call that writes
 
     def said(self, kind: str) -> str:
         """Return what was said so far of the message that the model is at."""
@@ -197,13 +207,21 @@ class Spoken:
 
         What is on its way (`behind` is None) is a piece of its own.
         """
-        turn = self._turn(event.agent or "", event.data.get("turn", ""))
-        last = turn.pieces[-1] if turn.pieces and behind is not None else None
+        pieces = self._pieces(event)
+        last = pieces[-1] if pieces and behind is not None else None
         if last is not None and last.behind == behind and last.takes(event):
             return last
         piece = Piece(event, behind)
-        turn.pieces.append(piece)
+        pieces.append(piece)
         return piece
+
+    def _pieces(self, event: Event) -> list[Piece]:
+        """Return those of the text that a piece is of."""
+        agent, data = event.agent or "", event.data
+        if event.type != _OUTPUT:
+            return self._turn(agent, data.get("turn", "")).pieces
+        turn = self._turns.get(agent) or self._turn(agent, "")
+        return turn.outputs.setdefault(data["call"], [])
 
     def complete(self, agent: str | None, data: Mapping[str, Any]) -> None:
         """Note that a message of the model is whole; what follows is of its next one."""
@@ -231,7 +249,9 @@ class Spoken:
             turn = self._turns.get(agent)
             if turn is not None:
                 turn.seq = event.seq or turn.seq
-                if event.type in _HEEDED and event.data.get("turn") == turn.turn_id:
+                if event.type == "tool_call_finished":
+                    turn.outputs.pop(event.data["call"], None)
+                elif event.type in _HEEDED and event.data.get("turn") == turn.turn_id:
                     self._heed(event, agent, turn)
 
     def _heed(self, event: Event, agent: str, turn: _Turn) -> None:
@@ -270,7 +290,7 @@ class Spoken:
         told = [one.pieces for one in self._recent if 0 < after < (one.seq or 0)]
         for turn in self._turns.values():
             told += [one.pieces for one in turn.complete if one.seq is None]
-            told.append(turn.pieces)
+            told += [turn.pieces, *turn.outputs.values()]
         for pieces in told:
             for piece in pieces:
                 if piece.behind is not None:

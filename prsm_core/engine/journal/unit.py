@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -118,12 +119,14 @@ class Journal:
         self._steps += 1
         return f"{self.run_id}:1:{self._steps}"
 
-    def live_text(self, kind: str, agent: str, **of: Any) -> LiveText:
+    def live_text(self, kind: str, agent: str, *, limit: float = math.inf, **of: Any) -> LiveText:
         """Return what takes the pieces of a text that is told, but never stored.
 
-        `of` are the fields of its event that say which text it is.
+        `of` are the fields of its event that say which text it is, `limit` how many characters of
+        it are told.
         """
-        return LiveText(self.redactor.stream(), partial(self._tell, kind, agent), of)
+        tell = partial(self._tell, kind, agent)
+        return LiveText(self.redactor.stream(), tell, self.redact(of), limit)
 
     def _tell(self, kind: str, agent: str, data: Mapping[str, Any]) -> None:
         """Tell a piece of text behind what its agent did before, as soon as that is written."""

@@ -1,15 +1,18 @@
-"""What a model says while it says it: its texts and its thoughts, told in pieces."""
+"""What a model says and its calls write while they do: texts that are told in pieces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.turns import (
+    RESULT_LIMIT,
     AssistantMessage,
     StepEnded,
     TextDelta,
     ThinkingDelta,
+    ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
 )
 
@@ -36,6 +39,7 @@ class LiveTexts:
         "_journal",
         "_newest",
         "_number",
+        "_outputs",
         "_texts",
     )
 
@@ -44,6 +48,7 @@ class LiveTexts:
         self._agent_id = agent_id
         self._fold = fold
         self._texts: dict[type, LiveText] = {}
+        self._outputs: dict[str, LiveText] = {}  # of calls that run
         self._newest: type | None = None  # the kind of the last piece
         self._number = 1  # of the message in its turn
 
@@ -59,13 +64,25 @@ class LiveTexts:
             if kind is AssistantMessage:
                 self._texts.clear()
                 self._number = self._fold.said + 1
+        elif isinstance(event, ToolOutput):
+            self._output(event)
+        elif isinstance(event, ToolCallFinished) and event.call_id in self._outputs:
+            self._outputs.pop(event.call_id).end()
+
+    def _output(self, event: ToolOutput) -> None:
+        """Tell what a call writes, as much as its result may be long."""
+        call = event.call_id
+        if call not in self._outputs:
+            of: dict[str, Any] = {"call": call, "limit": RESULT_LIMIT}
+            self._outputs[call] = self._journal.live_text("tool_output_delta", self._agent_id, **of)
+        self._outputs[call].feed(event.text)
 
     def _begin(self, kind: type) -> None:
         """Let a text go on where another one was, or nothing."""
         self.end()
         self._newest = kind
         if kind not in self._texts:
-            of = {"turn": self._fold.turn_id, "message": self._number}
+            of: dict[str, Any] = {"turn": self._fold.turn_id, "message": self._number}
             self._texts[kind] = self._journal.live_text(_KINDS[kind], self._agent_id, **of)
 
     def end(self) -> None:
@@ -73,3 +90,10 @@ class LiveTexts:
         if self._newest is not None:
             self._texts[self._newest].end()
             self._newest = None
+
+    def end_all(self) -> None:
+        """Tell what is held back of all texts: the turn is over."""
+        self.end()
+        for output in self._outputs.values():
+            output.end()
+        self._outputs.clear()

@@ -15,12 +15,14 @@ from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,
     Notice,
+    PlanUpdated,
     StepEnded,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     UsageReported,
 )
@@ -292,13 +294,17 @@ class TurnRun:
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
+            case PlanUpdated():
+                await self._vendor_calls.planned(event)
         self.limits.heed(event)
 
     def _contradicts(self, event: ProviderEvent) -> bool:
-        """Whether a vendor's call begins a second time, or ends without having begun."""
+        """Whether a vendor's call begins a second time, or writes or ends without having begun."""
         if isinstance(event, ToolCallStarted):
             return self.fold.is_open(event.call_id)
-        return isinstance(event, ToolCallFinished) and not self.fold.is_open(event.call_id)
+        if isinstance(event, (ToolOutput, ToolCallFinished)):
+            return not self.fold.is_open(event.call_id)
+        return False
 
     def call_began(self) -> None:
         """Stop the reasoning clock; until the call waits, the agent moves."""
@@ -473,7 +479,7 @@ class TurnRun:
 
     def _cut_off(self) -> list[Told]:
         """Return what tells of the message and the calls that the turn's end has cut off."""
-        self._live.end()
+        self._live.end_all()
         partial = self.fold.end_partial()
         told = [] if partial is None else [self._said(partial)]
         told += [call.cut_off() for call in self.calls.cut_off]

@@ -1,5 +1,7 @@
 """The vendor's own calls of one turn: told to readers, to the broker and to the watch for circles.
 
+So is the plan that the model keeps by such calls.
+
 The permission broker hears what became of each, so that repeats are seen.
 """
 
@@ -12,11 +14,14 @@ from prsm_core.domain.turns import CUT_MARK, cut_result
 from prsm_core.permissions import outcome_of
 from prsm_core.permissions.results import DENIED
 
+PLAN_LIMIT = 100  # entries that are told
+ENTRY_LIMIT = 1000  # characters of each
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
+    from prsm_core.domain.turns import PlanUpdated, ToolCallFinished, ToolCallStarted
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
@@ -34,6 +39,7 @@ class VendorCalls:
         "_journal",
         "_life",
         "_open",
+        "_plan",
         "_standing",
         "_stuck",
     )
@@ -54,6 +60,7 @@ class VendorCalls:
         self._broker = broker
         self._standing = standing
         self._journal = journal
+        self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
     async def started(self, event: ToolCallStarted) -> None:
@@ -83,6 +90,19 @@ class VendorCalls:
             duration_s=self._fold.call_seconds(event.call_id),
             exit_code=event.exit_code,
         )
+
+    async def planned(self, event: PlanUpdated) -> None:
+        """Tell the model's plan, cut, unless it is what it was."""
+        plan = [
+            {"text": entry.text[:ENTRY_LIMIT], "status": entry.status}
+            for entry in event.entries[:PLAN_LIMIT]
+        ]
+        if (more := len(event.entries) - len(plan)) > 0:
+            plan.append({"text": f"… {more} more", "status": "pending"})
+        if plan != self._plan:
+            self._plan = plan
+            agent = self._life.record.agent_id
+            await self._journal.fact("plan_updated", agent, entries=plan)
 
     def _request(self, event: ToolCallStarted) -> PermissionRequest:
         """Return what a permission for the call is asked by."""

@@ -16,6 +16,7 @@ from prsm_core.domain.turns import (
     Notice,
     TextDelta,
     ThinkingDelta,
+    ToolOutput,
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
@@ -91,6 +92,7 @@ class Script:
     name: str
     acts: list[tuple[str, Any]] = field(default_factory=list)
     messages: list[tuple[str, str]] = field(default_factory=list)  # text and thinking
+    outputs: dict[str, str] = field(default_factory=dict)  # what each call writes
     before_call: dict[str, tuple[int, int]] = field(default_factory=dict)  # message, characters
 
 
@@ -108,7 +110,9 @@ def write_script(dice: Random, name: str) -> Script:
                 call = f"{name}-{number}-{len(script.before_call)}"
                 told = REDACTOR.text(said["text"])
                 script.before_call[call] = (number, len(told))
-                script.acts += [("call", call)]
+                written = "".join(f"{dice.choice(WORDS)}\n" for _ in range(dice.randint(0, 4)))
+                script.outputs[call] = REDACTOR.text(written)
+                script.acts += [("call", (call, cut(dice, written) if written else []))]
         is_cut_off = dice.random() < 0.1 and said["text"]
         if is_cut_off:
             script.messages.append((said["text"], ""))
@@ -165,8 +169,10 @@ async def _act(agent, kind, what):
         case "message":
             await agent.tell(AssistantMessage(*what))
         case "call":
-            await agent.start_tool(what, command=what)
-            await agent.end_tool(what)
+            call, pieces = what
+            await agent.start_tool(call, command=call)
+            await agent.tell(*(ToolOutput(call, piece) for piece in pieces))
+            await agent.end_tool(call)
 
 
 class Reader:
@@ -183,6 +189,8 @@ class Reader:
         self.said: defaultdict[tuple, str] = defaultdict(str)  # agent, turn, message, which text
         self.whole: set[tuple] = set()  # what is committed
         self.seen: set[tuple] = set()  # what a picture gave some of
+        self.written: dict[str, str] = {}  # by calls that run
+        self.outputs = 0  # of which pieces came
         self.rebuilt = 0  # messages of which pieces came
         self.placed = 0  # calls whose place was checked
         self.turns: dict[str, str] = {}  # of each agent
@@ -213,6 +221,13 @@ class Reader:
             self._completed(event)
         elif event.type == "tool_call_started":
             self._call(event)
+        elif event.type == "tool_output_delta":
+            have = self.written[data["call"]]
+            assert data["at"] <= len(have), "a piece is missing"
+            self.written[data["call"]] = have[: data["at"]] + data["text"]
+        elif event.type == "tool_call_finished" and (have := self.written.pop(data["call"], "")):
+            assert have == self.scripts[self.names[event.agent or ""]].outputs[data["call"]]
+            self.outputs += 1
         return event.type == "run_finished"
 
     def check_end(self) -> None:
@@ -251,6 +266,7 @@ class Reader:
         script = self.scripts[self.names[event.agent]]
         if event.data["call"] not in script.before_call:
             return
+        self.written[event.data["call"]] = ""
         number, length = script.before_call[event.data["call"]]
         key, later = ((event.agent, self.turns[event.agent], n) for n in (number, number + 1))
         if not self.seen & {key, later}:

@@ -64,17 +64,19 @@ async def play(folder, seed, pause, clock, *, door=in_process):
     return readers
 
 
-@pytest.mark.requirement("N20")
+@pytest.mark.requirement("E14")
 @pytest.mark.parametrize("block", range(10))
 async def test_two_hundred_streams_are_rebuilt_of_their_pieces(tmp_path, block):
-    rebuilt = placed = 0
+    rebuilt = placed = outputs = 0
     for seed in range(block * 20, block * 20 + 20):
         clock = FakeClock()
         readers = await play(tmp_path / f"{seed}", seed, clock.sleep, clock)
         rebuilt += sum(reader.rebuilt for reader in readers)
         placed += sum(reader.placed for reader in readers)
+        outputs += sum(reader.outputs for reader in readers)
     assert rebuilt > 100
     assert placed > 25
+    assert outputs > 10
 
 
 async def yields(seconds):

@@ -215,8 +215,9 @@ class Call:
         answer = None if reply is None else self.answer_now(reply)
         if answer is not None:
             writes.append(answer)
+        consumed = () if answer is None else answer.consumed
         try:
-            await steps.commit(steps.build(self.record, *writes), consumed=self.consumed)
+            await steps.commit(steps.build(self.record, *writes), consumed=consumed)
         except Exception:
             self.opened = False  # nothing was written: the refusal is recorded by itself
             self.reopen()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmarks.harness import PAIRS, Plan
+from prsm_core.loop.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,7 @@ def main(names: Sequence[str], as_json: bool, pairs: int, scale: float) -> None:
 
     A goal that is missed is printed as missed and is no failure: see docs/benchmarks.md.
     """
+    collect_seldom()  # as every command of prsm does
     plan = Plan(pairs=pairs, scale=scale)
     for name in names or NAMES:
         for finding in run_benchmark(name, plan):

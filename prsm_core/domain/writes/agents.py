@@ -58,10 +58,10 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "name": agent.name,
             "parent_id": agent.parent_id,
             "depth": agent.depth,
-            "role": agent.role.value,
+            "role": str(agent.role),
             "provider": agent.provider,
             "model": agent.model,
-            "state": agent.state.value,
+            "state": str(agent.state),
             "incarnation": agent.incarnation,
             "created_at": agent.created_at,
         }
@@ -70,10 +70,10 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "prompt": agent.prompt,
             "system_prompt": agent.system_prompt,
             "cwd": agent.cwd,
-            "mode": agent.mode.value,
+            "mode": str(agent.mode),
             "tools": agent.tools,
             "grant_tools": agent.grant.tools,
-            "grant_mode": agent.grant.mode.value,
+            "grant_mode": str(agent.grant.mode),
             "reasoning_effort": agent.reasoning_effort,
             "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
             "grant_limits": _limits(agent.grant),
@@ -102,14 +102,14 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
         data = {
             "name": agent.name,
             "parent": agent.parent_id,
-            "role": agent.role.value,
+            "role": str(agent.role),
             "provider": agent.provider,
             "model": agent.model,
             "depth": agent.depth,
             "prompt": agent.prompt,
             "call": self.call,
             "cwd": agent.cwd,
-            "mode": agent.mode.value,
+            "mode": str(agent.mode),
             "incarnation": agent.incarnation,
         }
         return step.telling("agent_spawned", data, agent.agent_id)
@@ -137,7 +137,7 @@ class StateChanged(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent in its new state."""
-        values: dict[str, Any] = {"state": self.target.value, "waiting_on": self.waiting_on}
+        values: dict[str, Any] = {"state": str(self.target), "waiting_on": self.waiting_on}
         if not self.target.is_terminal:
             values["ended_at"] = None
         elif not self.source.is_terminal:
@@ -147,8 +147,8 @@ class StateChanged(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `agent_state_changed`; the end of a success tells what speaks for it."""
         data: dict[str, Any] = {
-            "from": self.source.value,
-            "to": self.target.value,
+            "from": str(self.source),
+            "to": str(self.target),
             "reason": self.reason,
             "waiting_on": self.waiting_on,
         }

@@ -55,7 +55,7 @@ class MessageSent(Write, frozen=True, kw_only=True):
         row = {
             "message_id": message.message_id,
             "session_id": step.session_id,
-            "type": message.type.value,
+            "type": str(message.type),
             "source": message.source,
             "target": message.target,
             "incarnation": message.incarnation,
@@ -70,7 +70,7 @@ class MessageSent(Write, frozen=True, kw_only=True):
         message = self.message
         data = {
             "mid": message.message_id,
-            "kind": message.type.value,
+            "kind": str(message.type),
             "from": message.source,
             "to": message.target,
             "correlation_id": message.correlation_id,

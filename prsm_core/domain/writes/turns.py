@@ -182,7 +182,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         result = self.result
         data = {
             "turn": self.turn_id,
-            "stop_reason": result.stop_reason.value,
+            "stop_reason": str(result.stop_reason),
             "usage": result.usage.to_dict(),
             "error": None if result.error is None else result.error.to_dict(),
             "cost_usd": result.cost_usd,
@@ -206,13 +206,13 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             "total_tokens": usage.total_tokens,
             "query_message_ids": [m.id for m in result.messages if m.role in {"user", "system"}],
             "response_message_id": answers[-1] if answers else None,
-            "stop_reason": result.stop_reason.value,
+            "stop_reason": str(result.stop_reason),
             "error": None if result.error is None else result.error.to_dict(),
             "cost_usd": result.cost_usd,
             "duration_ms": result.duration_ms,
             "closed_by": step.step_id,
-            "usage_provenance": spent.tokens_from.value,
-            "cost_provenance": spent.cost_from.value,
+            "usage_provenance": str(spent.tokens_from),
+            "cost_provenance": str(spent.cost_from),
         }
 
     def _messages(self, step: Step) -> Row:

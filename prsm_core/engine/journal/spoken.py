@@ -241,17 +241,18 @@ class Spoken:
     def heed(self, events: tuple[Event, ...]) -> None:
         """Take note of what was committed."""
         for event in events:
-            agent = event.agent
+            agent, kind = event.agent, event.type
             if agent is None:
                 continue
-            if event.type == "turn_started":
-                self._turn(agent, event.data["turn"])
-            turn = self._turns.get(agent)
+            if kind == "turn_started":
+                turn: _Turn | None = self._turn(agent, event.data["turn"])
+            else:
+                turn = self._turns.get(agent)
             if turn is not None:
                 turn.seq = event.seq or turn.seq
-                if event.type == "tool_call_finished":
+                if kind == "tool_call_finished":
                     turn.outputs.pop(event.data["call"], None)
-                elif event.type in _HEEDED and event.data.get("turn") == turn.turn_id:
+                elif kind in _HEEDED and event.data.get("turn") == turn.turn_id:
                     self._heed(event, agent, turn)
 
     def _heed(self, event: Event, agent: str, turn: _Turn) -> None:

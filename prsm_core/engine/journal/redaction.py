@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
 
-_PLAIN = frozenset({type(None), bool, int, float})
+_PLAIN = frozenset({str, type(None), bool, int, float})
 _MOST = 1_000_000  # values of one step
 
 # The fields that hold what somebody wrote; all others are ids, names, numbers and states.
@@ -82,12 +82,8 @@ def _texts(writes: Sequence[Write]) -> set[str]:
     they hold is looked at in its turn.
     """
     values = [_FIELDS[type(write)](write) for write in writes if write.texts]
-    texts: set[str] = set()
     for value in values:  # it grows on the way
         kind: Any = type(value)
-        if kind is str:
-            texts.add(value)
-            continue
         if kind in _PLAIN:
             continue
         if kind is dict:
@@ -101,7 +97,7 @@ def _texts(writes: Sequence[Write]) -> set[str]:
             values += _looked_at(value)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
-    return texts
+    return {value for value in values if type(value) is str}
 
 
 def _looked_at(value: Any) -> Iterable[Any]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -17,9 +16,10 @@ from prsm_core.domain.turns import AgentMessage
 from prsm_core.store.apply import apply_step
 from prsm_core.store.connection import LedgerLock, open_writer
 from prsm_core.testing.steps import Steps
+from tests.counting import calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from prsm_core.domain.steps import Step
@@ -42,22 +42,6 @@ def turn_of(team: Steps, number: int, size: int) -> tuple[Step, Step]:
     )
     closing = team.close_turn(turn, "w1", result=team.result(messages=messages, tool_calls=calls))
     return team.step("w1", turn), closing
-
-
-def calls_of(act: Callable[[], object]) -> int:
-    """Return how many functions, Python's and C's, an act calls."""
-    count = -1  # of what ends the counting
-
-    def seen(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(seen)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.fixture

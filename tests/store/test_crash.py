@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,29 +12,10 @@ import pytest
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import read_events
 from tests.store.dumps import query
+from tests.store.killed import run_until_killed
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 PROCESSES, ROUNDS = 4, 4
-
-
-async def run_until_killed(path: Path, name: str, acknowledgements: int) -> list[str]:
-    """Kill a worker soon after so many acknowledgements; return all it made."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WORKER), str(path), name, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    lines: list[bytes] = []
-    try:
-        async with asyncio.timeout(60):
-            while len(lines) < acknowledgements:
-                line = await process.stdout.readline()
-                assert line, f"worker {name} ended by itself"
-                lines.append(line)
-    finally:
-        process.kill()
-        lines += (await process.stdout.read()).splitlines(keepends=True)
-        await process.wait()
-    return [line.decode().strip() for line in lines if line.endswith(b"\n")]
 
 
 @pytest.mark.requirement("N18")
@@ -44,7 +24,7 @@ async def test_four_processes_killed_again_and_again_lose_and_double_nothing(pat
     acknowledged: list[str] = []
     for number in range(ROUNDS):
         runs = [
-            run_until_killed(path, f"p{process}r{number}", rng.randint(1, 200))
+            run_until_killed(WORKER, path, f"p{process}r{number}", rng.randint(1, 200))
             for process in range(PROCESSES)
         ]
         for acks in await asyncio.gather(*runs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,27 +18,10 @@ from prsm_core.permissions import Redactor
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
+from tests.counting import calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prsm_core.domain.steps import Step
-
-
-def calls_of(act: Callable[[], object]) -> int:
-    """Return how many functions, Python's and C's, an act calls."""
-    count = -1  # of what ends the counting
-
-    def seen(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(seen)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.fixture

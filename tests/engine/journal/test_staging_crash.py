@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,29 +10,10 @@ import pytest
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import read_events
 from tests.store.dumps import query
+from tests.store.killed import run_until_killed
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 ROUNDS = 5
-
-
-async def run_until_killed(path: Path, name: str, acknowledgements: int) -> int:
-    """Kill a worker soon after so many acknowledgements; return the last one."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WORKER), str(path), name, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    lines: list[bytes] = []
-    try:
-        async with asyncio.timeout(60):
-            while len(lines) < acknowledgements:
-                line = await process.stdout.readline()
-                assert line, f"worker {name} ended by itself"
-                lines.append(line)
-    finally:
-        process.kill()
-        lines += (await process.stdout.read()).splitlines(keepends=True)
-        await process.wait()
-    return int([line for line in lines if line.endswith(b"\n")][-1])
 
 
 @pytest.mark.requirement("N18")
@@ -42,7 +21,8 @@ async def test_what_is_durable_has_all_before_it_and_what_is_lost_is_the_end(tmp
     path, dice = tmp_path / "ledger.db", random.Random()
     names = [f"w{number}" for number in range(ROUNDS)]
     acknowledged = {
-        name: await run_until_killed(path, name, dice.randint(1, 150)) for name in names
+        name: int((await run_until_killed(WORKER, path, name, dice.randint(1, 150)))[-1])
+        for name in names
     }
     async with await SqliteStore.open(path) as store:
         events = await read_events(store, "s1")

@@ -147,7 +147,7 @@ class World:
         self._stale.attach(engine, store)
         person = Person(engine, self._shape, self._dice, self._clock)
         async with _running(store.run()):
-            try:
+            with _unless_crashed():
                 async with (
                     engine,
                     _running(person.run()),
@@ -155,9 +155,6 @@ class World:
                     _running(self._interrupt(engine, store)),
                 ):
                     await self._play_runs(engine, store)
-            except StoreError as error:  # it could not even write that it was interrupted
-                if error.code != CRASHED:
-                    raise
             await self._until_let_go(engine)
         self._watch.detach()
         self._stale.detach()
@@ -185,7 +182,8 @@ class World:
         self._is_interrupted = True
         self._status = "interrupted"
         if self._dice.random() < 0.5:
-            await engine.shutdown()
+            with _unless_crashed():
+                await engine.shutdown()
         else:
             self._playing.cancel()
 
@@ -320,6 +318,16 @@ class SimSink(EventSink):
             await self._clock.sleep(200.0)
         if self._faults.strikes("slow-sink", 0.02):
             raise OSError("the disk is full")
+
+
+@contextmanager
+def _unless_crashed() -> Iterator[None]:
+    """Go on where the engine cannot even write how it ends, since its process has died."""
+    try:
+        yield
+    except StoreError as error:
+        if error.code != CRASHED:
+            raise
 
 
 @asynccontextmanager

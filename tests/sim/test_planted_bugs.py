@@ -14,7 +14,7 @@ import pytest
 
 from tests.sources import CORE
 
-SEEDS = "1..100"  # as many as it takes: the first that breaks a rule ends it
+SEEDS = "1..400"  # as many as it takes: the first that breaks a rule ends it
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,9 @@ async def test_a_failed_prompt_leaves_a_session_only_where_the_history_keeps_it(
 async def test_a_process_that_dies_between_turns_is_found_by_the_next(scene):
     async with scene({"say": "one"}) as played, played.session() as session:
         await run_turn(session, "Hello.")
-        played.services.processes[-1].kill()
+        process = played.services.processes[-1]
+        process.kill()
+        await process.wait()  # else it may still answer what comes next
         events = await run_turn(session, "Go on.")
         assert not session.reusable
     assert error(events).retryable

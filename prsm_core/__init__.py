@@ -123,6 +123,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import (
         AgentHost,
         BackgroundTask,
+        Carried,
+        CarriedCall,
         Process,
         Provider,
         ProviderCapabilities,
@@ -189,6 +191,8 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "Budget",
     "BudgetExceededError",
     "BudgetKind",
+    "Carried",
+    "CarriedCall",
     "Clock",
     "CompactionResult",
     "ConfigError",
@@ -410,6 +414,8 @@ _HOMES = {
     "prsm_core.interfaces.provider": (
         "AgentHost",
         "BackgroundTask",
+        "Carried",
+        "CarriedCall",
         "Process",
         "Provider",
         "ProviderCapabilities",

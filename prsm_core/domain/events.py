@@ -19,6 +19,7 @@ LIVE_TYPES = frozenset({"text_delta", "thinking_delta", "tool_output_delta"})
 
 EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "run_started": ("task", "workspace"),
+    "run_resumed": ("epoch",),
     "run_finished": (
         "status",
         "summary",
@@ -41,7 +42,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "turn_started": ("turn", "n"),
     "turn_finished": ("turn", "stop_reason", "usage", "error", "cost_usd", "provenance", "context"),
-    "message_completed": ("turn", "role", "text", "thinking", "message"),
+    "message_completed": ("turn", "role", "text", "thinking", "message", "id"),
     "tool_call_started": ("call", "tool", "arguments", "orchestration"),
     "tool_call_finished": ("call", "status", "result", "error", "duration_s", "exit_code"),
     "plan_updated": ("entries",),
@@ -79,7 +80,8 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 EVENT_MEANINGS: Mapping[str, str] = {
     "run_started": "a run has begun",
-    "run_finished": "the last event of a run: how it ended, and what it used",
+    "run_resumed": "another process goes on with the run, for the `epoch`th time, the first is 1",
+    "run_finished": "the last event of a run in its process: how it ended, and what it used",
     "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "turn_started": "the `n`th prompt of an agent goes to its provider",

@@ -257,6 +257,19 @@ class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
     spawned_session_label: str | None = None
 
 
+class Effect(Record, frozen=True, gc=False, kw_only=True):
+    """What a call has done already, noted by the step that did it.
+
+    A call may have several, each of another name: `question`, `child:0`, `child:1`, `request` …
+    """
+
+    turn_id: str
+    call_id: str
+    name: str
+    ref: str | None = None  # of what was made: a message, an agent, a request
+    data: Mapping[str, Any] | None = None
+
+
 class CompactionResult(Record, frozen=True, gc=False, kw_only=True):
     """A compaction that happened during a turn."""
 

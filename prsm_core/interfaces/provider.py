@@ -68,6 +68,33 @@ class ProviderStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedCall:
+    """A call of the turn that goes on, whose answer the vendor's thread may lack.
+
+    `outcome` is None for a call of the vendor's own whose end nobody saw: it may have run.
+    """
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    orchestration: bool
+    outcome: ToolOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What a session that goes on with a turn is given, for its vendor may have lost it.
+
+    That is the prompts that the turn was begun with or was sent, by the ids that
+    `AssembledContext.current_message` had, and the calls of the model's last response.
+    """
+
+    turn_id: str
+    prompts: Mapping[str, str] = field(default_factory=dict)  # text by id, in order
+    calls: tuple[CarriedCall, ...] = ()  # in the order they began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
     """What binds an agent session; another model, tool set or system prompt is a new session."""
 
@@ -87,6 +114,7 @@ class SessionRequest:
     max_response_tokens: int | None = None
     temperature: float | None = None
     workspace: str = ""  # the run's, which `cwd` is in; blank is `cwd` itself
+    carried: Carried | None = None  # of a turn that goes on in the thread of `resume_token`
 
     @property
     def has_shell(self) -> bool:
@@ -236,10 +264,19 @@ class AgentHost(Protocol):
 
 
 class ProviderSession(ABC):
-    """One agent's conversation with a vendor."""
+    """One agent's conversation with a vendor.
 
-    resume_token: str | None = None  # the vendor's thread or session id, once known
-    reusable: bool = True  # False once it cannot take another turn
+    Attributes:
+        resume_token: The vendor's thread or session id, once known.
+        reusable: False once it cannot take another turn.
+        taken: Ids of those prompts and calls of `SessionRequest.carried` that the vendor's thread
+            holds once the session is open, calls with their answers: it held them, or they were
+            put there. The engine tells the model the rest at the begin of the next turn.
+    """
+
+    resume_token: str | None = None
+    reusable: bool = True
+    taken: frozenset[str] = frozenset()
 
     @abstractmethod
     def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:

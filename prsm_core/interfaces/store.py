@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
 
@@ -182,6 +184,18 @@ class Store(ABC):
                     turns=log.open_turns([row.descriptor.agent_id for row in agents]),
                     contexts=log.contexts,
                 )
+
+    async def state(self, session_id: str, at: int | None = None) -> SessionState:
+        """Return the session as it was after the commit `at`, else as it is; in one snapshot.
+
+        Raises StoreError (code `unknown_session`) for one that the ledger does not have, and
+        (`unknown_position`) for a commit that it does not have.
+        """
+        raise StoreError(
+            f"{type(self).__name__} cannot tell what a resume needs",
+            hint="use a store that implements `Store.state`",
+            code="no_state",
+        )
 
     @abstractmethod
     async def sessions(self) -> Sequence[SessionInfo]:

@@ -2,7 +2,8 @@
 
 PENDING → STARTING → RUNNING → COMPLETED | FAILED | KILLED, with RUNNING ⇄ WAITING_FOR_*.
 An ended agent lives again only by the `restart` trigger, which comes with a new incarnation:
-COMPLETED and FAILED → STARTING, KILLED → PENDING.
+COMPLETED and FAILED → STARTING, KILLED → PENDING. One that was cut off with its engine lives on by
+the `resume` trigger, which does, too: every other state → STARTING.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from prsm_core.errors import InvalidTransitionError
 from prsm_core.lifecycle.machine import Machine
 
 RESTART = "restart"
+RESUME = "resume"
 
 _WAITING = frozenset(
     {
@@ -35,7 +37,8 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
             (AgentState.COMPLETED, AgentState.STARTING),
             (AgentState.FAILED, AgentState.STARTING),
             (AgentState.KILLED, AgentState.PENDING),
-        }
+        },
+        RESUME: {(state, AgentState.STARTING) for state in AgentState if not state.is_terminal},
     },
 )
 

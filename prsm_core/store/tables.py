@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from prsm_core.store.known import WritingConnection
 
 _JSON = {
-    "runs": frozenset({"outcome"}),
+    "runs": frozenset({"outcome", "options"}),
+    "effects": frozenset({"data"}),
     "agents": frozenset({"result"}),
     "agent_specs": frozenset({"tools", "grant_tools", "mcp_servers", "grant_limits"}),
     "inbox": frozenset({"payload"}),

@@ -32,6 +32,7 @@ KEYS = {
     "compactions": ("turn_id",),
     "inbox": ("message_id",),
     "requests": ("request_id",),
+    "effects": ("turn_id", "call_id", "name"),
 }
 # The column that rows are looked for by without their key; it never changes.
 INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}

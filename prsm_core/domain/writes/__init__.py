@@ -4,7 +4,7 @@ runs      a run's start and end, and what is only told
 agents    an agent's birth, states, lives and end
 messages  sent and consumed
 turns     opened and closed
-calls     of orchestration tools: opened and closed
+calls     of orchestration tools: opened and closed, and what they have done
 requests  to a person: opened and resolved; what a person granted
 """
 
@@ -17,11 +17,11 @@ from prsm_core.domain.writes.agents import (
     StateChanged,
     ThreadKept,
 )
-from prsm_core.domain.writes.calls import CallClosed, CallOpened
-from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
+from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
+from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent, MessagesUndone
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
-from prsm_core.domain.writes.runs import RunFinished, RunStarted, Told
-from prsm_core.domain.writes.turns import TurnClosed, TurnOpened
+from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, Told
+from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [
     "AgentEnded",
@@ -29,18 +29,22 @@ __all__ = [
     "AgentSpawned",
     "CallClosed",
     "CallOpened",
+    "EffectNoted",
     "Granted",
     "MessageSent",
     "MessagesConsumed",
+    "MessagesUndone",
     "ModelSwitched",
     "RequestOpened",
     "RequestResolved",
     "ResultClaimed",
     "RunFinished",
+    "RunResumed",
     "RunStarted",
     "StateChanged",
     "ThreadKept",
     "Told",
     "TurnClosed",
+    "TurnMetered",
     "TurnOpened",
 ]

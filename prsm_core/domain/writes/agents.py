@@ -190,12 +190,14 @@ class ResultClaimed(Write, frozen=True, kw_only=True):
 class AgentRestarted(Write, frozen=True, kw_only=True):
     """A new incarnation: the step carries its number, and its changes must leave a terminal state.
 
-    One that had not ended, but was cut off, reads what its life before has left unread.
+    One that had not ended, but was cut off, reads what its life before has left unread. If it is a
+    resume, what the life before has claimed as its result stands, too.
     """
 
     texts = ("prompt",)
 
     prompt: str | None = None  # None: as before
+    is_resume: bool = False  # the life before was cut off with its engine
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Let the agent be known in its new life."""
@@ -204,7 +206,9 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with nothing of the life before but its place."""
         agent = {"agent_id": step.agent_id}
-        anew = {"incarnation": step.incarnation, "result": None, "waiting_on": None}
+        anew: dict[str, Any] = {"incarnation": step.incarnation, "waiting_on": None}
+        if not self.is_resume:
+            anew["result"] = None
         rows: list[Row] = [Update("agents", agent, anew)]
         if self.prompt is not None:
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
@@ -234,11 +238,11 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
 
 
 class ThreadKept(Write, frozen=True, kw_only=True):
-    """What resumes the agent at its vendor."""
+    """What resumes the agent at its vendor; None: nothing does any more."""
 
     texts = ("thread",)
 
-    thread: str
+    thread: str | None
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with its thread."""

@@ -1,4 +1,7 @@
-"""Calls of orchestration tools: durable before they act, answered before the provider hears it."""
+"""Calls of orchestration tools: durable before they act, answered before the provider hears it.
+
+What a call has done is noted in the step that does it, so that no resume does it again.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
-    from prsm_core.domain.turns import AgentToolCall
+    from prsm_core.domain.turns import AgentToolCall, Effect
 
 
 class CallOpened(Write, frozen=True, kw_only=True):
@@ -96,6 +99,24 @@ class CallClosed(Write, frozen=True, kw_only=True):
             "exit_code": self.exit_code,
         }
         return step.telling("tool_call_finished", data)
+
+
+class EffectNoted(Write, frozen=True, kw_only=True):
+    """An effect of a call; the step may be that of another agent than the caller."""
+
+    effect: Effect
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the effect."""
+        effect = self.effect
+        row = {
+            "turn_id": effect.turn_id,
+            "call_id": effect.call_id,
+            "name": effect.name,
+            "ref": effect.ref,
+            "data": effect.data,
+        }
+        return (Insert("effects", row),)
 
 
 def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Insert, Of, Update
+from prsm_core.domain.rows import Count, Insert, Of, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prsm_core.domain.rows import Row
+    from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step
 
 
@@ -37,12 +37,13 @@ class Told(Write, frozen=True, kw_only=True):
 class RunStarted(Write, frozen=True, kw_only=True):
     """A run, and with the first one its session. `engine`: boot id, pid, start of its process."""
 
-    texts = ("task", "workspace")
+    texts = ("task", "workspace", "options")
     is_of_run = True
 
     task: str
     workspace: str
     engine: tuple[str, int, Any] | None = None
+    options: Mapping[str, Any] | None = None  # what a resume of it begins with, as JSON values
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the run, and its session if it is the first."""
@@ -59,18 +60,55 @@ class RunStarted(Write, frozen=True, kw_only=True):
             "workspace": self.workspace,
             "status": "running",
             "started_at": step.at,
+            "options": self.options,
         }
         rows: list[Row] = [Insert("meta", session, keep=True)]
         process = None
         if self.engine is not None:
-            engine = dict(zip(("boot_id", "pid", "start"), self.engine, strict=True))
-            rows.append(Insert("engines", engine, keep=True))
-            process = {"engine_id": Of("engines", dict(engine), "engine_id")}
+            known, process = _engine(self.engine)
+            rows.append(known)
         return *rows, Insert("runs", run, computed=process)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `run_started`."""
         return step.telling("run_started", {"task": self.task, "workspace": self.workspace})
+
+
+class RunResumed(Write, frozen=True, kw_only=True):
+    """A run that another engine goes on with: `epoch` 2 and more. It is one that has no end yet."""
+
+    is_of_run = True
+
+    epoch: int
+    engine: tuple[str, int, Any] | None = None
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the run, which runs again. Raises StoreError for one that is finished."""
+        anew = {"status": "running", "outcome": None, "finished_at": None, "epoch": self.epoch}
+        rows: list[Row] = []
+        process = None
+        if self.engine is not None:
+            known, process = _engine(self.engine)
+            rows.append(known)
+        own = {"run_id": step.run_id, "session_id": step.session_id, "epoch": self.epoch - 1}
+
+        def refuse(_: Ledger) -> StoreError:
+            return StoreError(
+                f"run {step.run_id} is not one to go on with, or others go on with it already",
+                code="not_resumable",
+            )
+
+        return *rows, Update("runs", own, anew, computed=process, refusal=refuse)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `run_resumed`."""
+        return step.telling("run_resumed", {"epoch": self.epoch})
+
+
+def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of | Count]]:
+    """Return the row of an engine's process, and how a run refers to it."""
+    row = dict(zip(("boot_id", "pid", "start"), engine, strict=True))
+    return Insert("engines", row, keep=True), {"engine_id": Of("engines", dict(row), "engine_id")}
 
 
 class RunFinished(Write, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Fence, Ledger, Row
     from prsm_core.domain.steps import Step, Telling
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
+    from prsm_core.domain.usage import Spent
 
 _COMPACTION = CompactionResult.__struct_fields__
 _FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
@@ -116,6 +117,25 @@ class TurnOpened(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `turn_started`."""
         return step.telling("turn_started", {"turn": self.turn_id, "n": self.number})
+
+
+class TurnMetered(Write, frozen=True, kw_only=True):
+    """What a running turn has used so far: a crash loses no more than what came after it."""
+
+    turn_id: str
+    spent: Spent
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the turn with what it has used."""
+        usage, spent = self.spent.usage, self.spent
+        own = {"id": self.turn_id, "agent_id": step.agent_id, "closed_by": None}
+        used = {
+            **usage.to_dict(),
+            "cost_usd": spent.cost_usd,
+            "usage_provenance": str(spent.tokens_from),
+            "cost_provenance": str(spent.cost_from),
+        }
+        return (Update("turns", own, used),)
 
 
 class TurnClosed(Write, frozen=True, kw_only=True):

@@ -230,6 +230,7 @@ class TurnRun:
             "text": message.content,
             "thinking": message.thinking,
             "message": self.fold.said if message.role == "assistant" else None,
+            "id": message.id,
         }
         return Told(kind="message_completed", data=data)
 

@@ -1,0 +1,104 @@
+"""A session at one commit: all that a resume adopts, a fork rewrites, and a diff compares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from prsm_core.domain.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import HumanRequest
+    from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
+    from prsm_core.domain.usage import Spent
+
+
+class CallState(Record, frozen=True, kw_only=True):
+    """A tool call of an open turn; `call.completed_at` is None while it has no answer."""
+
+    call: AgentToolCall
+    effects: tuple[Effect, ...] = ()  # in order of commit
+    consumed: tuple[str, ...] = ()  # ids of the messages that its answer used
+    answered_at: int | None = None  # number of the event that told its end
+
+
+class TurnState(Record, frozen=True, kw_only=True):
+    """A turn that nobody has closed."""
+
+    turn_id: str
+    number: int
+    parent_turn_id: str | None
+    started_at: int  # Unix ms
+    messages: tuple[AgentMessage, ...] = ()  # so far, those the model was sent included
+    calls: tuple[CallState, ...] = ()  # the engine's and the vendor's, in the order they began
+    spent: Spent | None = None  # as far as it was told; None: nothing was
+    last_heard: int = 0  # number of the last event by which its model showed that it goes on
+
+
+class TurnEnd(Record, frozen=True, gc=False, kw_only=True):
+    """How an agent's newest turn ended."""
+
+    turn_id: str
+    stop_reason: str
+    error: Mapping[str, Any] | None
+    last_text: str  # the model's last message in it, blank without one
+
+
+class AgentNow(Record, frozen=True, kw_only=True):
+    """An agent with all that another life of it needs."""
+
+    agent: AgentDescriptor  # with its present state, incarnation, prompt and model
+    waiting_on: str | None = None
+    result: AgentResult | None = None  # final if the state is terminal, else claimed
+    resume_token: str | None = None
+    next_turn: int = 1
+    head_turn_id: str | None = None  # its newest closed turn
+    open_turn: TurnState | None = None
+    last_turn: TurnEnd | None = None  # its newest closed turn
+    turns: int = 0  # begun in the session's newest run
+    spent: Spent | None = None  # by closed turns of that run; None: nothing was told
+    ended_at: float | None = None  # Unix seconds
+
+
+class AskedQuestion(Record, frozen=True, kw_only=True):
+    """A question of an agent that still waits for the answer of another."""
+
+    message: RoutedMessage
+    is_read: bool  # the one who is asked has it
+
+
+class RunNow(Record, frozen=True, kw_only=True):
+    """A run, and how it can be gone on with."""
+
+    run_id: str
+    task: str
+    workspace: str
+    status: str  # running | completed | failed | killed | interrupted
+    epoch: int  # 1, and one more with each resume
+    started_at: float  # Unix seconds
+    finished_at: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # what it was started with
+    outcome: Mapping[str, Any] | None = None  # status, summary, error of a finished one
+    engine: tuple[str, int, Any] | None = None  # boot id, pid, start of the newest owner's process
+
+
+class SessionState(Record, frozen=True, kw_only=True):
+    """A session as its ledger had it after the commit `position`."""
+
+    session_id: str
+    position: int  # of the newest commit that it knows
+    seq: int  # of its newest event
+    task: str
+    workspace: str
+    created_at: float  # Unix seconds
+    runs: tuple[RunNow, ...]  # oldest first
+    agents: tuple[AgentNow, ...]  # in order of creation: parents come first
+    unread: tuple[RoutedMessage, ...]  # by the present lives, in order of commit
+    questions: tuple[AskedQuestion, ...]  # whose asker's call is open, in order of commit
+    requests: tuple[HumanRequest, ...]  # open, oldest first
+    grants: tuple[Mapping[str, Any], ...]  # oldest first: agent_id, data, created_at

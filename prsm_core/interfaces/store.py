@@ -233,6 +233,7 @@ class _Log:
         self._calls: dict[str, dict[str, OpenCall]] = {}  # by agent, then call
         self._adders: Mapping[str, Callable[[Event], None]] = {
             "run_started": self._run_started,
+            "run_resumed": self._run_resumed,
             "run_finished": self._run_finished,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
@@ -257,6 +258,10 @@ class _Log:
         self.run = RunRow(
             run_id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
         )
+
+    def _run_resumed(self, event: Event) -> None:
+        if self.run is not None and self.run.run_id == event.run:
+            self.run = replace(self.run, status="running", finished_at=None)
 
     def _run_finished(self, event: Event) -> None:
         if self.run is not None:

@@ -50,7 +50,7 @@ LEFT JOIN (
     sum(t.closed_by IS NOT NULL
         AND coalesce(t.total_tokens, t.input_tokens + t.output_tokens) IS NULL)
       AS turns_without_usage,
-    sum(t.cost_provenance = 'unknown') AS turns_without_cost
+    sum(t.closed_by IS NOT NULL AND t.cost_provenance = 'unknown') AS turns_without_cost
   FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
   GROUP BY t.agent_id
 ) AS u USING (agent_id)

@@ -36,7 +36,8 @@ KEYS = {
 }
 # The column that rows are looked for by without their key; it never changes.
 INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
-_NEEDS = {"requests": ("agent_id", "agents")}  # a row of another table, as SQLite would ask for
+# A row of another table, as SQLite would ask for.
+_NEEDS = {"requests": ("agent_id", "agents"), "effects": ("turn_id", "turns")}
 
 
 class _Way(Record, frozen=True):

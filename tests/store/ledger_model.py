@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import Step, Write
 
-OF_RUN = {"AgentSpawned", "MessageSent", "RunStarted", "RunFinished", "Granted", "Told"}
+OF_RUN = {
+    *("AgentSpawned", "MessageSent", "Granted", "Told"),
+    *("RunStarted", "RunResumed", "RunFinished"),
+}
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
 TO_THE_ENDED = {"task_result", "kill_signal"}
 
@@ -106,8 +109,8 @@ class LedgerModel:
             "head": agent.head,
             "started_at": agent.turns[0].started_at if agent.turns else None,
             "ended_at": agent.ended_at,
-            "tokens": _sum(turn.tokens for turn in closed),
-            "cost": _sum(turn.cost for turn in closed),
+            "tokens": _sum(turn.tokens for turn in agent.turns),  # what runs has told counts, too
+            "cost": _sum(turn.cost for turn in agent.turns),
             "untold": sum(turn.cost is None for turn in closed),
             "last_tool": tools[-1] if tools else None,
             "last_event_at": own[-1]["ts"],
@@ -180,6 +183,15 @@ class _Act:
         self.state.task = self.state.task or write.task
         self.tell("run_started", task=write.task, workspace=write.workspace)
 
+    def RunResumed(self, write: Any) -> None:  # noqa: N802
+        """Let a run that was cut off run again, once for each time."""
+        run, state = self.step.run_id, self.state
+        is_over = state.runs.get(run, "failed") in OVER
+        if is_over or state.epochs.get(run, 1) != write.epoch - 1:
+            self.wrong.add("StoreError not_resumable")
+        state.runs[run], state.epochs[run] = "running", write.epoch
+        self.tell("run_resumed", epoch=write.epoch)
+
     def RunFinished(self, write: Any) -> None:  # noqa: N802
         """End the run, once."""
         if self.state.runs.get(self.step.run_id) != "running":
@@ -249,7 +261,9 @@ class _Act:
                 is_unread = not letter.is_read and letter.life == self.own.life
                 if letter.target == self.step.agent_id and is_unread:
                     letter.life = self.step.incarnation
-        self.own.life, self.own.result, self.own.waiting_on = self.step.incarnation, None, None
+        self.own.life, self.own.waiting_on = self.step.incarnation, None
+        if not write.is_resume:
+            self.own.result = None
         if write.prompt is not None:
             self.own.prompt = write.prompt
 
@@ -258,7 +272,7 @@ class _Act:
         self.own.provider, self.own.model, self.own.thread = write.provider, write.model, None
 
     def ThreadKept(self, write: Any) -> None:  # noqa: N802
-        """Keep what resumes the agent at its vendor."""
+        """Keep what resumes the agent at its vendor, if anything still does."""
         self.own.thread = write.thread
 
     def MessageSent(self, write: Any) -> None:  # noqa: N802
@@ -297,6 +311,13 @@ class _Act:
                 self.wrong.add("StoreError not_consumable")
             else:
                 letter.is_read = True
+
+    def MessagesUndone(self, write: Any) -> None:  # noqa: N802
+        """Let the agent's messages be unread, for the life that it has."""
+        for id_ in write.messages:
+            letter = self.state.letters.get(id_)
+            if letter is not None and letter.target == self.step.agent_id:
+                letter.is_read, letter.life = False, self.step.incarnation
 
     def TurnOpened(self, write: Any) -> None:  # noqa: N802
         """Open the agent's next turn."""
@@ -357,6 +378,21 @@ class _Act:
             duration_s=write.duration_s,
             exit_code=write.exit_code,
         )
+
+    def EffectNoted(self, write: Any) -> None:  # noqa: N802
+        """Note what a call has done, once by each name; whose turn it is does not matter."""
+        effect = write.effect
+        key = (effect.turn_id, effect.call_id, effect.name)
+        if effect.turn_id not in self.state.turns or key in self.state.effects:
+            self.wrong.add(CONFLICT)
+        self.state.effects[key] = effect.ref
+
+    def TurnMetered(self, write: Any) -> None:  # noqa: N802
+        """Keep what the turn has used so far; one that is over says so itself."""
+        turn = self.state.turns.get(write.turn_id)
+        if turn is None or turn.agent != self.step.agent_id or turn.closed_by is not None:
+            return
+        turn.tokens, turn.cost = write.spent.usage.total_tokens, write.spent.cost_usd
 
     def TurnClosed(self, write: Any) -> None:  # noqa: N802
         """End a turn, once, with what it used and what it says of its calls."""

@@ -87,8 +87,10 @@ class State:
     """All that the ledger of one session holds but its events."""
 
     runs: dict[str, str] = field(default_factory=dict)  # each one's status
+    epochs: dict[str, int] = field(default_factory=dict)  # of those that were gone on with
     task: str | None = None
     agents: dict[str, Agent] = field(default_factory=dict)
     turns: dict[str, Turn] = field(default_factory=dict)
     letters: dict[str, Letter] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
+    effects: dict[tuple[str, str, str], str | None] = field(default_factory=dict)  # turn, call, name

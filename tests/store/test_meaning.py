@@ -29,19 +29,23 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.rows import Update
 from prsm_core.domain.steps import Committed
-from prsm_core.domain.turns import AgentMessage, StopReason
-from prsm_core.domain.usage import TokenUsage
+from prsm_core.domain.turns import AgentMessage, Effect, StopReason
+from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentRestarted,
     CallClosed,
+    EffectNoted,
     MessagesConsumed,
+    MessagesUndone,
     ModelSwitched,
     RequestOpened,
     RequestResolved,
     ResultClaimed,
     RunFinished,
+    RunResumed,
     StateChanged,
     ThreadKept,
+    TurnMetered,
     TurnOpened,
 )
 from prsm_core.errors import PrsmError
@@ -63,7 +67,7 @@ STATES = st.sampled_from(list(AgentState))
 ENDS = (AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED)
 MOSTLY = st.sampled_from([True] * 9 + [False])
 SWITCH = ModelSwitched(provider="other", model="second")
-KEEP = ThreadKept(thread="kept")
+KEEP, FORGET = ThreadKept(thread="kept"), ThreadKept(thread=None)
 
 
 class Ledgers(RuleBasedStateMachine):
@@ -130,7 +134,8 @@ class Ledgers(RuleBasedStateMachine):
     def change(self, data, name, restarts):
         state, incarnation = self.likely(data, name)
         prompt = data.draw(st.sampled_from([None, "again"]))
-        anew = [AgentRestarted(prompt=prompt)] * restarts
+        is_resume = data.draw(st.booleans())
+        anew = [AgentRestarted(prompt=prompt, is_resume=is_resume)] * restarts
         change = self.steps.change(state, data.draw(STATES))
         self.commit(self.steps.step(name, *anew, change, incarnation=incarnation + restarts))
 
@@ -156,6 +161,24 @@ class Ledgers(RuleBasedStateMachine):
         own = [message for message, target in self.mail if target == name]
         known = own if own and data.draw(MOSTLY) else [message for message, _ in self.mail]
         return tuple(data.draw(st.lists(st.sampled_from(known[-3:]), min_size=1, max_size=2)))
+
+    @rule(data=st.data(), name=NAMES)
+    def undo(self, data, name):
+        self.write(data, name, MessagesUndone(messages=self.some_mail(data, name)))
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data(), name=NAMES, effect=st.sampled_from(["question", "child:0"]))
+    def note_effect(self, data, name, effect):
+        _, turn, call = data.draw(st.sampled_from(self.calls[-3:]))
+        noted = Effect(turn_id=turn.turn_id, call_id=call, name=effect, ref="q1", data={"n": 1})
+        self.write(data, name, EffectNoted(effect=noted))
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), tokens=st.sampled_from([None, 7]), cost=st.sampled_from([None, 0.25]))
+    def meter(self, data, tokens, cost):
+        name, turn = data.draw(st.sampled_from(self.turns[-3:]))
+        spent = Spent.of_turn(TokenUsage(total_tokens=tokens), cost)
+        self.write(data, name, TurnMetered(turn_id=turn.turn_id, spent=spent))
 
     @rule(data=st.data(), name=NAMES)
     def ask(self, data, name):
@@ -229,18 +252,21 @@ class Ledgers(RuleBasedStateMachine):
         fields = {"incarnation": incarnation, "result": result, "resume_token": thread}
         self.commit(self.steps.close_turn(turn, name, **fields))
 
-    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP]))
+    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP, FORGET]))
     def go_on(self, data, name, writes):
         self.write(data, name, writes)
 
-    @rule(number=st.integers(1, 2), starts=st.booleans())
-    def run(self, number, starts):
+    @rule(number=st.integers(1, 2), act=st.sampled_from(["start", "resume", "finish"]), data=st.data())
+    def run(self, number, act, data):
         run = f"run-{number}"
-        if starts:
+        if act == "start":
             self.commit(self.steps.run_started(run_id=run))
+        elif act == "resume":
+            epoch = self.model.state.epochs.get(run, 1) + data.draw(MOSTLY)
+            self.commit(self.steps.step(None, RunResumed(epoch=epoch), run_id=run))
         else:
-            used = {"duration_s": 1.0}
-            finished = RunFinished(status="completed", summary="done", used=used)
+            status = data.draw(st.sampled_from(["completed", "interrupted"]))
+            finished = RunFinished(status=status, summary="done", used={"duration_s": 1.0})
             self.commit(self.steps.step(None, finished, run_id=run))
 
     @rule(data=st.data(), name=NAMES, to=st.sampled_from([*ENDS, AgentState.RUNNING]))

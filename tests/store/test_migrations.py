@@ -48,6 +48,13 @@ def write(path: Path, script: str) -> None:
         conn.executescript(script)
 
 
+def upgraded(path: Path) -> None:
+    """Make the newest ledger that was released, and bring it to the newest version there is."""
+    write(path, NEWEST_RELEASED)
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        migrate(conn)
+
+
 def schema(path: Path) -> list[tuple]:
     return query(path, "SELECT type, name, sql FROM sqlite_master ORDER BY type, name")
 
@@ -87,7 +94,7 @@ async def test_a_ledger_of_every_released_version_opens_with_its_content(
 
 
 def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
-    write(path, NEWEST_RELEASED)
+    upgraded(path)
     before = dump(path)
     scripts = [*load_migrations(), "ALTER TABLE runs ADD COLUMN host TEXT DEFAULT 'here'"]
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
@@ -100,7 +107,7 @@ def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
 
 
 def test_a_failed_migration_leaves_the_old_version(path: Path):
-    write(path, NEWEST_RELEASED)
+    upgraded(path)
     before = dump(path), schema(path)
     scripts = [*load_migrations(), "DROP TABLE grants; INSERT INTO nothing VALUES (1)"]
     with (

@@ -10,19 +10,25 @@ import pytest
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.turns import Effect
+from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
     AgentSpawned,
     CallOpened,
+    EffectNoted,
     Granted,
     MessagesConsumed,
+    MessagesUndone,
     ModelSwitched,
     RequestOpened,
     ResultClaimed,
     RunFinished,
+    RunResumed,
     RunStarted,
     ThreadKept,
+    TurnMetered,
 )
 from prsm_core.errors import PrsmError
 from tests.store.dumps import dump
@@ -39,14 +45,16 @@ KINDS = [kind.__name__ for kind in vars(writes).values() if isinstance(kind, typ
 
 
 async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
-    """Leave w1 in its first turn with an open call, an open request and an unread message."""
+    """Leave w1 in its first turn with an open call, an open request, a read and an unread message."""
     turn = team.turn("w1")
     sent = team.message("master", "w1", MessageType.ANSWER, message_id="answer")
+    read = team.message("master", "w1", MessageType.ANSWER, message_id="read")
     request = team.request("w1", request_id="request")
     await store.commit(team.step("w1", turn))
     await store.commit(team.open_call(turn, team.call("c1"), "w1"))
     await store.commit(team.ask("w1", request))
-    await store.commit(team.step("master", *team.sent(sent)))
+    await store.commit(team.step("master", *team.sent(sent, read)))
+    await store.commit(team.consume("w1", "read"))
     return turn
 
 
@@ -58,8 +66,11 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
     starting = team.change(AgentState.PENDING, AgentState.STARTING)
     used = {"duration_s": 1.0, "cost_usd": None}
+    effect = Effect(turn_id=turn.turn_id, call_id="c1", name="child", ref="w9", data={"n": 1})
+    spent = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
     write: Write = {
-        "RunStarted": RunStarted(task="t", workspace="/w", engine=("boot", 1, 2)),
+        "RunStarted": RunStarted(task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}),
+        "RunResumed": RunResumed(epoch=2, engine=("boot", 3, 4)),
         "RunFinished": RunFinished(status="failed", summary="s", error="e", used=used),
         "Told": team.told("three"),
         "AgentSpawned": AgentSpawned(agent=team.descriptor("w3", "w1")),
@@ -72,18 +83,21 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),
         "CallClosed": answer,
         "MessageSent": team.sent(team.message("w1", "w2"))[0],
+        "EffectNoted": EffectNoted(effect=effect),
+        "MessagesUndone": MessagesUndone(messages=("read",)),
         "MessagesConsumed": MessagesConsumed(messages=("answer",)),
         "RequestOpened": RequestOpened(request=team.request("w1")),
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
+        "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
         "TurnClosed": team.close(turn, result=closing),
     }[kind]
     besides = (team.told("one"), *team.sent(team.message("w1", "master")), team.told("two"))
     match kind:
         case "RunStarted":
             return team.step(None, team.told("one"), write, run_id="r2")
-        case "RunFinished":
+        case "RunFinished" | "RunResumed":
             return team.step(None, team.told("one"), write)
         case "AgentEnded":
             over = team.change(AgentState.PENDING, AgentState.KILLED)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step
 
 
+_FINISHED = frozenset({"completed", "failed", "killed"})
+
+
 class Told(Write, frozen=True, kw_only=True):
     """An event that stands for itself: nothing in the ledger's other tables changes with it."""
 
@@ -61,6 +64,7 @@ class RunStarted(Write, frozen=True, kw_only=True):
             "status": "running",
             "started_at": step.at,
             "options": self.options,
+            "epoch": 1,
         }
         rows: list[Row] = [Insert("meta", session, keep=True)]
         process = None
@@ -82,8 +86,19 @@ class RunResumed(Write, frozen=True, kw_only=True):
     epoch: int
     engine: tuple[str, int, Any] | None = None
 
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a run that is finished: it was not cut off."""
+        own = {"run_id": step.run_id, "session_id": step.session_id}
+        found = ledger.look("runs", own, "status")
+        if found is not None and found[0] in _FINISHED:
+            raise StoreError(
+                f"run {step.run_id} is {found[0]}",
+                hint="start a new run in its session",
+                code="not_resumable",
+            )
+
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the run, which runs again. Raises StoreError for one that is finished."""
+        """Return the run, which runs again; others may have gone on with it already."""
         anew = {"status": "running", "outcome": None, "finished_at": None, "epoch": self.epoch}
         rows: list[Row] = []
         process = None

@@ -7,7 +7,8 @@ doorbell    from that thread to the loop      known       what the writer need n
 tail        followers of the event log        limits      bounds of queue, waits, log
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
-picture     a session as of one event
+picture     a session as of one event           state       a session with all that a resume needs
+open_turn   what the log tells of a turn that runs
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

@@ -109,7 +109,7 @@ def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
 def _agent_row(row: dict[str, Any]) -> AgentRow:
     first_turn_at = row["first_turn_at"]
     return AgentRow(
-        descriptor=build_descriptor({**row, **_decoded(row)}),
+        descriptor=read_descriptor(row),
         waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
@@ -126,6 +126,11 @@ def _agent_row(row: dict[str, Any]) -> AgentRow:
         turns_without_usage=row["turns_without_usage"] or 0,
         turns_without_cost=row["turns_without_cost"] or 0,
     )
+
+
+def read_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
+    """Return an agent from its columns as SQLite has them."""
+    return build_descriptor({**row, **_decoded(row)})
 
 
 def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:

@@ -11,22 +11,28 @@ if TYPE_CHECKING:
     import sqlite3
 
 
+MESSAGE = (  # the columns of `to_message`
+    "m.message_id, m.type, m.source, m.target, m.incarnation, m.correlation_id, m.payload,"
+    " m.created_at"
+)
+
+
 def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMessage]:
     """Return the messages that the present incarnations have not consumed, oldest first.
 
     What an agent left unread when it ended stays with the incarnation that ended.
     """
     rows = conn.execute(
-        "SELECT m.message_id, m.type, m.source, m.target, m.incarnation, m.correlation_id,"
-        " m.payload, m.created_at FROM inbox AS m JOIN agents AS a ON a.agent_id = m.target"
+        f"SELECT {MESSAGE} FROM inbox AS m JOIN agents AS a ON a.agent_id = m.target"  # noqa: S608 - names
         " WHERE m.session_id = ? AND m.consumed_by IS NULL AND m.incarnation = a.incarnation"
         " ORDER BY m.position",
         (session_id,),
     )
-    return [_to_message(row) for row in rows]
+    return [to_message(row) for row in rows]
 
 
-def _to_message(row: tuple[Any, ...]) -> RoutedMessage:
+def to_message(row: tuple[Any, ...]) -> RoutedMessage:
+    """Return a message from its columns."""
     message_id, kind, source, target, incarnation, correlation_id, payload, created_at = row
     return RoutedMessage(
         message_id=message_id,

@@ -13,6 +13,7 @@ from prsm_core.store.apply import apply_step
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
+from prsm_core.store.state import read_state, unknown_session
 from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
 P = ParamSpec("P")
@@ -133,6 +135,13 @@ class SqliteStore(Store):
         """Return the session as of one event; empty in a ledger that is yet to be made."""
         found = await self._read(self._pictures.read, session_id)
         return found[0] if found else _NOTHING
+
+    async def state(self, session_id: str, at: int | None = None) -> SessionState:
+        """Return the session as it was after the commit `at`, else as it is."""
+        found = await self._read(read_state, session_id, at)
+        if not found:
+            raise unknown_session(session_id)
+        return found[0]
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""

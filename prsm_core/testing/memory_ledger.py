@@ -72,6 +72,10 @@ class MemoryLedger:
             numbered.append(event)
         return tuple(numbered)
 
+    def position(self, session_id: str) -> int:
+        """Return the number of the session's newest commit."""
+        return sum(session == session_id for session, *_ in self._steps.values())
+
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as its writes so far leave it."""
         fence = self._changed.get(agent_id) or self._fences.get(agent_id)

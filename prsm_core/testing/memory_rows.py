@@ -36,6 +36,7 @@ KEYS = {
 }
 # The column that rows are looked for by without their key; it never changes.
 INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
+_NUMBERS = {"engines": "engine_id"}  # columns that a ledger counts by itself
 # A row of another table, as SQLite would ask for.
 _NEEDS = {"requests": ("agent_id", "agents"), "effects": ("turn_id", "turns")}
 
@@ -163,6 +164,8 @@ class Tables:
             self._require(row)
         if row.computed is not None:
             new.update(self._compute(row.computed))
+        if row.table in _NUMBERS:
+            new[_NUMBERS[row.table]] = len(table.rows) + 1
         table.rows[key] = new
         self._added.append((table.rows, key))
         if table.index is not None:

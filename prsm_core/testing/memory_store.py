@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import structs
 
 from prsm_core.domain.agents import AgentResult
-from prsm_core.domain.messages import MessageType, RoutedMessage
-from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import arguments_hash
 from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.testing.memory_ledger import MemoryLedger
+from prsm_core.testing.memory_state import MemoryState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from types import TracebackType
 
     from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.rows import Values
-    from prsm_core.domain.steps import Committed, Step
-
-_REQUEST = HumanRequest.__struct_fields__
-_MESSAGE = RoutedMessage.__struct_fields__
+    from prsm_core.domain.sessions import SessionState
+    from prsm_core.domain.steps import Committed, HumanRequest, Step
 
 
 class MemoryStore(Store):
@@ -88,6 +86,13 @@ class MemoryStore(Store):
                 return
             await self._changed()
 
+    async def state(self, session_id: str, at: int | None = None) -> SessionState:
+        """Return the session as it was after the commit `at`, else as it is."""
+        self._check_open()
+        if at is not None:
+            raise StoreError("this ledger tells its sessions as they are now only", code="no_state")
+        return MemoryState(self.ledger, session_id).read()
+
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         self._check_open()
@@ -136,23 +141,12 @@ class MemoryStore(Store):
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
         self._check_open()
-        agents = self.ledger.tables["agents"]
-        return [
-            _message(row)
-            for row in self.ledger.tables["inbox"].values()
-            if row["session_id"] == session_id
-            and row.get("consumed_by") is None
-            and row["incarnation"] == agents[row["target"]]["incarnation"]
-        ]
+        return MemoryState(self.ledger, session_id).unread()
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
         self._check_open()
-        return [
-            HumanRequest(**{name: row[name] for name in _REQUEST})
-            for row in self.ledger.tables["requests"].values()
-            if row["session_id"] == session_id and row["state"] == "open"
-        ]
+        return MemoryState(self.ledger, session_id).open_requests()
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
@@ -229,9 +223,3 @@ def _spent(turn: Values) -> Spent:
     if turn.get("closed_by") is None:  # what it has not told yet it may still tell
         return structs.replace(spent, turns_without_tokens=0, turns_without_cost=0)
     return spent
-
-
-def _message(row: Values) -> RoutedMessage:
-    return RoutedMessage(
-        **{**{name: row[name] for name in _MESSAGE}, "type": MessageType(row["type"])}
-    )

@@ -26,6 +26,7 @@ from prsm_core.domain.turns import StopReason
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.domain.writes import ModelSwitched, ResultClaimed, RunFinished, RunStarted
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
+from prsm_core.testing.state_rules import StateRules
 from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ async def one_agent(store: Store, session: str, name: str) -> AgentRow:
 
 
 @pytest.mark.asyncio
-class StoreContract(ABC):
+class StoreContract(StateRules, ABC):
     """What every Store does; each test's docstring is the rule."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.store_contract import Steps
 
 # Before the contract is imported: a failing assert there shall show its values too.
-pytest.register_assert_rewrite("prsm_core.testing.store_contract")
+pytest.register_assert_rewrite("prsm_core.testing.store_contract", "prsm_core.testing.state_rules")
 
 
 @pytest.fixture

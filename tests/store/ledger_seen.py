@@ -21,6 +21,7 @@ async def look(store: Store, session: str = "s1") -> dict[str, Any]:
     """Return everything that a store tells of a session."""
     agents = await store.agents(session)
     return {
+        "state": await store.state(session),
         "agents": agents,
         "inbox": await store.inbox(session),
         "requests": await store.open_requests(session),

@@ -93,4 +93,6 @@ class State:
     turns: dict[str, Turn] = field(default_factory=dict)
     letters: dict[str, Letter] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
-    effects: dict[tuple[str, str, str], str | None] = field(default_factory=dict)  # turn, call, name
+    effects: dict[tuple[str, str, str], str | None] = field(
+        default_factory=dict
+    )  # turn, call, name

@@ -45,7 +45,7 @@ KINDS = [kind.__name__ for kind in vars(writes).values() if isinstance(kind, typ
 
 
 async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
-    """Leave w1 in its first turn with an open call, an open request, a read and an unread message."""
+    """Leave w1 in its first turn with an open call, an open request, mail read and unread."""
     turn = team.turn("w1")
     sent = team.message("master", "w1", MessageType.ANSWER, message_id="answer")
     read = team.message("master", "w1", MessageType.ANSWER, message_id="read")
@@ -69,7 +69,9 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     effect = Effect(turn_id=turn.turn_id, call_id="c1", name="child", ref="w9", data={"n": 1})
     spent = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
     write: Write = {
-        "RunStarted": RunStarted(task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}),
+        "RunStarted": RunStarted(
+            task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}
+        ),
         "RunResumed": RunResumed(epoch=2, engine=("boot", 3, 4)),
         "RunFinished": RunFinished(status="failed", summary="s", error="e", used=used),
         "Told": team.told("three"),

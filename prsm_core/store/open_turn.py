@@ -1,0 +1,151 @@
+"""A turn that nobody has closed: what the log tells of it, beside the rows of its calls.
+
+Stores of every kind build it so. Messages, and calls of the vendor's own, become rows only when
+their turn is closed: until then the log has them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from prsm_core.domain.sessions import CallState, TurnState
+from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.domain.rows import Values
+
+TOLD = ("message_completed", "tool_call_started", "tool_call_finished")  # what is taken
+_COUNTS = TokenUsage.__struct_fields__
+
+
+class ToldTurn:
+    """What the events of an agent tell, from the one that began its turn: taken in their order."""
+
+    def __init__(self, turn_id: str) -> None:
+        self._turn_id = turn_id
+        self._messages: list[AgentMessage] = []
+        self._began: dict[tuple[str, bool], AgentToolCall] = {}  # id, and whether it is ours
+        self._answered: dict[tuple[str, bool], int] = {}
+        self._last_heard = 0
+
+    def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
+        """Take the next event: one of `TOLD`."""
+        match kind:
+            case "message_completed":
+                self._message(seq, at, data)
+            case "tool_call_started":
+                self._call_began(seq, at, data)
+            case "tool_call_finished":
+                self._call_ended(seq, at, data)
+
+    def build(self, row: Values, ours: Mapping[str, CallState]) -> TurnState:
+        """Return the turn of a row; `ours` are its orchestration calls, by their ids."""
+        calls = []
+        for number, ((call_id, is_ours), told) in enumerate(self._began.items(), 1):
+            known = ours[call_id] if is_ours else CallState(call=told)
+            calls.append(
+                replace(
+                    known,
+                    call=replace(known.call, sequence=number),
+                    answered_at=self._answered.get((call_id, is_ours)),
+                )
+            )
+        return TurnState(
+            turn_id=row["id"],
+            number=row["turn_no"],
+            parent_turn_id=row["parent_turn_id"],
+            started_at=row["started_at"],
+            messages=tuple(self._messages),
+            calls=tuple(calls),
+            spent=read_spent(row),
+            last_heard=self._last_heard,
+        )
+
+    def _message(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
+        if data["turn"] != self._turn_id:
+            return
+        message = AgentMessage(
+            id=data.get("id") or f"{self._turn_id}:{seq}",  # older ledgers told none
+            role=data["role"],
+            content=data["text"],
+            sequence=len(self._messages) + 1,
+            created_at=_ms(at),
+            thinking=data.get("thinking"),
+        )
+        self._messages.append(message)
+        if message.role == "assistant":
+            self._last_heard = seq
+
+    def _call_began(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
+        self._last_heard = seq
+        key = data["call"], bool(data.get("orchestration"))
+        self._answered.pop(key, None)
+        self._began.pop(key, None)  # an id may come again: then the last one counts
+        self._began[key] = AgentToolCall(
+            id=data["call"],
+            tool_name=data["tool"],
+            params=data["arguments"],
+            status="running",
+            started_at=_ms(at),
+            sequence=0,
+        )
+
+    def _call_ended(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
+        for key in ((data["call"], False), (data["call"], True)):
+            call = self._began.get(key)
+            if call is None or key in self._answered:
+                continue
+            self._answered[key] = seq
+            status, error = data["status"], data.get("error")
+            self._began[key] = replace(
+                call,
+                status="completed" if status == "completed" else "failed",
+                result=data.get("result"),
+                error=error or ("denied" if status == "denied" else None),
+                completed_at=_ms(at),
+            )
+            return
+
+
+def build_call(row: Values, effects: tuple[Effect, ...], consumed: tuple[str, ...]) -> CallState:
+    """Return an orchestration call of an open turn, from its row."""
+    call = AgentToolCall(
+        id=row["id"],
+        tool_name=row["tool_name"],
+        params=row["params"],
+        status=row["status"],
+        started_at=row["started_at"],
+        sequence=row["sequence"],
+        result=row["result"],
+        error=row["error"],
+        completed_at=row["completed_at"],
+        orchestration=True,
+        spawned_session_label=row["spawned_session_label"],
+    )
+    return CallState(call=call, effects=effects, consumed=consumed)
+
+
+def build_effect(row: Values) -> Effect:
+    """Return an effect from its row."""
+    return Effect(**{name: row[name] for name in Effect.__struct_fields__})
+
+
+def read_spent(row: Values) -> Spent | None:
+    """Return what the row of a turn says it used; None where nothing was told."""
+    if row["usage_provenance"] is None:
+        return None
+    return Spent.of_turn(
+        TokenUsage(**{name: row[name] for name in _COUNTS}),
+        row["cost_usd"],
+        Provenance(row["usage_provenance"]),
+        Provenance(row["cost_provenance"]),
+    )
+
+
+def _ms(at: float) -> int:
+    return int(at * 1000)

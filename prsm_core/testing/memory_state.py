@@ -1,0 +1,177 @@
+"""A session of a MemoryLedger as a resume adopts it, read by looking at every row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.sessions import AgentNow, AskedQuestion, SessionState, TurnEnd
+from prsm_core.domain.steps import HumanRequest
+from prsm_core.store.agent_rows import build_descriptor
+from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
+from prsm_core.store.state import asked_by, build_run, sum_up, unknown_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.domain.rows import Values
+    from prsm_core.domain.sessions import CallState, TurnState
+    from prsm_core.domain.turns import Effect
+    from prsm_core.testing.memory_ledger import MemoryLedger
+
+_REQUEST = HumanRequest.__struct_fields__
+_MESSAGE = RoutedMessage.__struct_fields__
+
+
+class MemoryState:
+    """Reads one session of a ledger."""
+
+    def __init__(self, ledger: MemoryLedger, session_id: str) -> None:
+        self._tables = ledger.tables
+        self._log = ledger.events[session_id]
+        self._session_id = session_id
+        self._ledger = ledger
+
+    def read(self) -> SessionState:
+        """Return the session. Raises StoreError where the ledger does not have it."""
+        session = self._tables["meta"].get(self._session_id)
+        if session is None:
+            raise unknown_session(self._session_id)
+        runs = self._own("runs")
+        agents = [self._agent(row, runs) for row in self._own("agents")]
+        return SessionState(
+            session_id=self._session_id,
+            position=self._ledger.position(self._session_id),
+            seq=len(self._log),
+            task=session["task"],
+            workspace=session["workspace"],
+            created_at=session["created_at"],
+            runs=tuple(build_run(_Known({**run, **self._engine(run)})) for run in runs),
+            agents=tuple(agents),
+            unread=tuple(self.unread()),
+            questions=tuple(self._questions(agents)),
+            requests=tuple(self.open_requests()),
+            grants=tuple(
+                {name: grant[name] for name in ("agent_id", "data", "created_at")}
+                for grant in self._own("grants")
+            ),
+        )
+
+    def unread(self) -> list[RoutedMessage]:
+        """Return the messages that the present incarnations have not consumed."""
+        agents = self._tables["agents"]
+        return [
+            build_message(row)
+            for row in self._own("inbox")
+            if row.get("consumed_by") is None
+            and row["incarnation"] == agents[row["target"]]["incarnation"]
+        ]
+
+    def open_requests(self) -> list[HumanRequest]:
+        """Return the requests nobody has answered, oldest first."""
+        return [
+            HumanRequest(**{name: row[name] for name in _REQUEST})
+            for row in self._own("requests")
+            if row["state"] == "open"
+        ]
+
+    def _own(self, table: str) -> list[dict[str, Any]]:
+        return [
+            row for row in self._tables[table].values() if row["session_id"] == self._session_id
+        ]
+
+    def _engine(self, run: Values) -> Values:
+        """Return the columns of a run's engine."""
+        number = run.get("engine_id")
+        return {} if number is None else self._tables.find("engines", {"engine_id": number})[0]
+
+    def _agent(self, row: Values, runs: list[dict[str, Any]]) -> AgentNow:
+        agent_id, known = row["agent_id"], _Known(row)
+        turns = [_Known(t) for t in self._tables["turns"].values() if t["agent_id"] == agent_id]
+        began = runs[-1]["started_at"] * 1000 if runs else 0
+        own = [turn for turn in turns if turn["started_at"] >= began]
+        running = [turn for turn in turns if turn["closed_by"] is None]
+        sessions = self._tables.find("sessions", {"agent_id": agent_id})
+        head = _Known(sessions[0])["thread_id"]
+        result = known["result"]
+        return AgentNow(
+            agent=build_descriptor({**row, **self._tables["agent_specs"][agent_id]}),
+            waiting_on=known["waiting_on"],
+            result=None if result is None else AgentResult.from_dict(result),
+            resume_token=known["resume_token"],
+            next_turn=row.get("next_turn", 1),
+            head_turn_id=head,
+            open_turn=self._open_turn(running[-1]) if running else None,
+            last_turn=None if head is None else self._turn_end(self._tables["turns"][head]),
+            turns=len(own),
+            spent=sum_up(own),
+            ended_at=known["ended_at"],
+        )
+
+    def _open_turn(self, turn: Values) -> TurnState:
+        told, has_begun = ToldTurn(turn["id"]), False
+        for event in self._log:
+            if event.agent != turn["agent_id"]:
+                continue
+            has_begun |= event.type == "turn_started" and event.data["turn"] == turn["id"]
+            if has_begun:
+                told.take(event.seq or 0, event.type, event.ts, event.data)
+        return told.build(turn, self._calls(turn))
+
+    def _calls(self, turn: Values) -> dict[str, CallState]:
+        effects = defaultdict[str, list["Effect"]](list)
+        for row in self._tables["effects"].values():
+            if row["turn_id"] == turn["id"]:
+                effects[row["call_id"]].append(build_effect(row))
+        return {
+            row["id"]: build_call(
+                _Known(row), tuple(effects[row["id"]]), self._consumed(turn["agent_id"], row["id"])
+            )
+            for row in self._tables.find("tool_calls", {"turn_id": turn["id"]})
+            if row["orchestration"]
+        }
+
+    def _consumed(self, agent_id: str, call_id: str) -> tuple[str, ...]:
+        return tuple(
+            row["message_id"]
+            for row in self._tables.find("inbox", {"target": agent_id})
+            if row.get("consumed_by") == call_id
+        )
+
+    def _turn_end(self, turn: Values) -> TurnEnd:
+        said = [
+            row["content"]
+            for row in self._tables["messages"].values()
+            if row["turn_id"] == turn["id"] and row["role"] == "assistant"
+        ]
+        return TurnEnd(
+            turn_id=turn["id"],
+            stop_reason=turn["stop_reason"],
+            error=turn["error"],
+            last_text=next((text for text in reversed(said) if text.strip()), ""),
+        )
+
+    def _questions(self, agents: Iterable[AgentNow]) -> Iterable[AskedQuestion]:
+        asked, mail = asked_by(agents), self._own("inbox")
+        answered = {row["correlation_id"] for row in mail if row["type"] == "answer"}
+        for row in mail:
+            about = row["source"], row["correlation_id"]
+            if row["type"] == "question" and about in asked and about[1] not in answered:
+                is_read = row.get("consumed_by") is not None
+                yield AskedQuestion(message=build_message(row), is_read=is_read)
+
+
+def build_message(row: Values) -> RoutedMessage:
+    """Return a message from its columns."""
+    return RoutedMessage(
+        **{**{name: row[name] for name in _MESSAGE}, "type": MessageType(row["type"])}
+    )
+
+
+class _Known(dict[str, Any]):
+    """A row in which columns that were never written hold nothing."""
+
+    def __missing__(self, name: str) -> None:
+        return None

@@ -60,7 +60,7 @@ def _assigned(package: ModuleType, name: str) -> Any:
 
 
 def _homes(package: ModuleType) -> dict[str, str]:
-    homes = _assigned(package, "_HOMES")
+    homes = vars(package)["_HOMES"]
     return {name: module for module, names in homes.items() for name in names}
 
 

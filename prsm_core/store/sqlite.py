@@ -13,7 +13,6 @@ from prsm_core.store.apply import apply_step
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
-from prsm_core.store.state import read_state, unknown_session
 from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
 
@@ -138,6 +137,8 @@ class SqliteStore(Store):
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         """Return the session as it was after the commit `at`, else as it is."""
+        from prsm_core.store.state import read_state, unknown_session  # few runs need it
+
         found = await self._read(read_state, session_id, at)
         if not found:
             raise unknown_session(session_id)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.builtin.script.place import Shelf
 from prsm_core.builtin.script.playback import Player
 from prsm_core.builtin.script.reading import SCRIPT_KEYS, check_keys
 from prsm_core.builtin.script.scenario import Scenario
@@ -24,13 +25,24 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
 DEMO = "builtin:demo"
+_LEVELS = ("call", "native", "rebuild")
 _BUNDLED = {DEMO: Path(__file__).parent / "demo" / "scenario.yaml"}
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> ScriptProvider:
-    """Build the provider from its section; `scenario` is a file, `builtin:demo`, or a mapping."""
-    check_keys(settings, ("scenario",), "providers.script")
-    return ScriptProvider(partial(open_player, settings.get("scenario")), services)
+    """Build the provider from its section.
+
+    `scenario` is a file, `builtin:demo`, or a mapping; `resume` is how an agent goes on after the
+    engine's death: call, native or rebuild.
+    """
+    check_keys(settings, ("scenario", "resume"), "providers.script")
+    resume = settings.get("resume", _LEVELS[0])
+    if resume not in _LEVELS:
+        raise ConfigError(
+            f"providers.script.resume: {resume!r} is no level", hint=f"One of {', '.join(_LEVELS)}."
+        )
+    load = partial(open_player, settings.get("scenario"))
+    return ScriptProvider(load, services, resume=resume)
 
 
 def open_player(source: object) -> Player:
@@ -49,17 +61,19 @@ def open_player(source: object) -> Player:
 
 
 class ScriptProvider(Provider):
-    """Plays one scenario; its place in it is lost with the process."""
+    """Plays one scenario; its place in it outlives the process, at the levels call and native."""
 
-    capabilities = ProviderCapabilities(
-        enforcement="approval", resume="none", shell_reads=True, tokens_told="step"
-    )
-
-    def __init__(self, load: Callable[[], Player], services: ProviderServices) -> None:
+    def __init__(
+        self, load: Callable[[], Player], services: ProviderServices, *, resume: str = "call"
+    ) -> None:
         self._load = load
         self._services = services
         self._player: Player | None = None
         self._sessions: set[ScriptSession] = set()
+        self._shelf = None if resume == "rebuild" else Shelf(services.state_dir / "threads")
+        self.capabilities = ProviderCapabilities(
+            enforcement="approval", resume=resume, shell_reads=True, tokens_told="step"
+        )
 
     @asynccontextmanager
     async def open_session(
@@ -72,13 +86,22 @@ class ScriptProvider(Provider):
             raise ProviderNotAvailableError(
                 f"script: {error.message}", hint=error.hint or "Mend the scenario."
             ) from error
-        session = ScriptSession(request, host, player, self._services)
+        session = self._session(request, host, player)
         self._sessions.add(session)
         try:
             yield session
         finally:
             self._sessions.discard(session)
             await session.close()
+
+    def _session(self, request: SessionRequest, host: AgentHost, player: Player) -> ScriptSession:
+        shelf = self._shelf
+        if shelf is not None and request.resume_token is not None:
+            player.join(shelf.join(request.resume_token))
+        takes_answers = self.capabilities.resume == "call"
+        return ScriptSession(
+            request, host, player, self._services, shelf=shelf, takes_answers=takes_answers
+        )
 
     async def probe(self) -> ProviderStatus:
         """Look whether the scenario can be played; see Provider."""

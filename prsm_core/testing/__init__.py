@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         reason,
         streaming,
     )
+    from prsm_core.testing.resume_contract import ResumeContract
     from prsm_core.testing.rush_clock import RushClock
     from prsm_core.testing.samples import (
         later_events,
@@ -91,6 +92,7 @@ __all__ = [
     "ProviderContract",
     "RecordedCall",
     "RecordingHost",
+    "ResumeContract",
     "RushClock",
     "Scene",
     "ScriptedApp",
@@ -170,6 +172,7 @@ _HOMES = {
         "reason",
         "streaming",
     ),
+    "prsm_core.testing.resume_contract": ("ResumeContract",),
     "prsm_core.testing.rush_clock": ("RushClock",),
     "prsm_core.testing.samples": (
         "later_events",

@@ -62,6 +62,7 @@ from prsm_core.testing.provider_scene import (
     reason,
     streaming,
 )
+from prsm_core.testing.resume_contract import ResumeContract
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -80,7 +81,7 @@ COMMAND = "echo hi > made.txt && cat made.txt"
 
 
 @bounded
-class ProviderContract(MeteringContract, ABC):
+class ProviderContract(MeteringContract, ResumeContract, ABC):
     """What every Provider does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 180.0  # for a test in all; one that hangs fails, and says where

@@ -19,18 +19,28 @@ class Request:
     conversation: Conversation
 
 
-class WatchedPlayer(Player):
-    """A player that keeps what it is asked."""
+class Watch:
+    """A model made of players, one for each provider: what all of them are asked."""
 
     def __init__(self, scenario):
-        super().__init__(scenario)
-        self.requests = []
+        self._scenario = Scenario.from_mapping(scenario, keys=SCRIPT_KEYS)
+        self._players = []
         self._asked = asyncio.Event()
+        self.requests = []
 
-    def answer(self, conversation):
+    @property
+    def failures(self):
+        return [failure for player in self._players for failure in player.failures]
+
+    def player(self):
+        """Return a player that knows of no other, as in a process of its own."""
+        player = WatchedPlayer(self._scenario, self)
+        self._players.append(player)
+        return player
+
+    def ask(self, conversation):
         self.requests.append(Request(conversation))
         self._asked.set()
-        return super().answer(conversation)
 
     async def wait_for_requests(self, count):
         async with asyncio.timeout(10):
@@ -39,21 +49,39 @@ class WatchedPlayer(Player):
                 await self._asked.wait()
 
 
+class WatchedPlayer(Player):
+    def __init__(self, scenario, watch):
+        super().__init__(scenario)
+        self._watch = watch
+
+    def answer(self, conversation):
+        self._watch.ask(conversation)
+        return super().answer(conversation)
+
+
 QUESTION = {"ask_user": {"question": "A or B?", "options": ["A", "B"]}}
 
 
 class TestScriptProvider(HarmlessContract):
     question_step = QUESTION
+    gives_again = True
+    resume = "call"
 
     def build(self, settings, services):
-        if "player" in settings:
-            return ScriptProvider(lambda: settings["player"], services)
+        if "watch" in settings:
+            return ScriptProvider(settings["watch"].player, services, resume=self.resume)
         return build(settings, services)
 
     @asynccontextmanager
     async def play(self, scenario):
-        player = WatchedPlayer(Scenario.from_mapping(scenario, keys=SCRIPT_KEYS))
-        yield Stage(model=player, settings={"player": player})
+        watch = Watch(scenario)
+        yield Stage(model=watch, settings={"watch": watch})
 
     def without_program(self, settings):
         return {"scenario": "no-such-scenario.yaml"}
+
+
+class TestScriptThatKeepsItsThread(TestScriptProvider):
+    """… and nothing else: what its calls were answered is told by a prompt."""
+
+    resume = "native"

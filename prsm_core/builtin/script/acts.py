@@ -9,10 +9,10 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.builtin.script.place import Outcome
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
 from prsm_core.domain.turns import RESULT_LIMIT, ToolCallFinished, ToolCallStarted
 from prsm_core.errors import PrsmError
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     )
 
 _BASH = ("bash", "--noprofile", "--norc", "-c", "--")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of a call; `text` is what later steps can copy from."""
-
-    text: str
-    status: str = "completed"  # completed | failed | denied
-    result: str | None = None  # of a native tool, for people
-    reason: str | None = None  # why it is not completed
-    ends_turn: bool = False
-    exit_code: int | None = None  # of a command
 
 
 def _outcome(

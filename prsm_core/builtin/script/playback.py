@@ -6,13 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from prsm_core.builtin.script.place import KeptThread, LanePlace
+from prsm_core.builtin.script.retold import steps_done
 from prsm_core.builtin.script.steps import Call, Failure, HttpError, Lane, Step
 from prsm_core.builtin.script.templates import TemplateError, as_text, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core.builtin.script.scenario import Scenario
+    from prsm_core.domain.turns import AgentMessage
 
 _SCRIPTED_ID = re.compile(r"call_(?P<id>[\w-]+)__\d+")
 _MAX_PIECES = 32  # a text is streamed in at most so many deltas
@@ -36,6 +39,7 @@ class Reply:
     step: Step
     number: int = 0  # of the reply; ids on the wire are made of it
     lane: str | None = None
+    place: int = 0  # of the step in its lane
     error: HttpError | None = None
     failure: Failure | None = None
     call_ids: tuple[str, ...] = ()
@@ -124,8 +128,9 @@ class Player:
             if at.errors == trouble.times and not (step.say or step.calls):
                 at.advance()
             return Reply(step=step, error=step.error, failure=step.fail)
+        place = at.step
         at.advance()
-        return self._play(step, where, at.outputs, conversation)
+        return replace(self._play(step, where, at.outputs, conversation), place=place)
 
     def _play(
         self, step: Step, where: str, outputs: Mapping[str, str], conversation: Conversation
@@ -140,6 +145,52 @@ class Player:
             return self._refuse(f"{where}: {error}")
         step = replace(step, calls=calls, say=say if say is None else as_text(say))
         return Reply(step=step, call_ids=tuple(self._call_id(call) for call in calls))
+
+    def place(self, conversation: Conversation) -> LanePlace | None:
+        """Return how far the lane of a conversation was played; None where it has no lane."""
+        at = self._find(conversation)
+        if at is None:
+            return None
+        return LanePlace(
+            lane=at.lane.name,
+            step=at.step,
+            errors=at.errors,
+            was_late=at.was_late,
+            outputs=dict(at.outputs),
+        )
+
+    def join(self, threads: Iterable[KeptThread]) -> None:
+        """Be as far as all these threads, which may have played the same lanes."""
+        joined = sorted(threads, key=lambda kept: kept.calls)
+        for kept in joined:
+            self._replies = max(self._replies, kept.replies)
+            self._calls = max(self._calls, kept.calls)  # no number is given twice
+            at = self._positions.get(kept.place.lane) if kept.place is not None else None
+            if at is None or kept.place is None:
+                continue  # it was never asked, or of another scenario
+            at.outputs |= kept.place.outputs
+            if (at.step, at.errors) < (kept.place.step, kept.place.errors):
+                at.step, at.errors = kept.place.step, kept.place.errors
+                at.was_late = kept.place.was_late
+
+    def skip(self, conversation: Conversation, history: Sequence[AgentMessage]) -> None:
+        """Pass over what a rebuilt history shows as done, in a lane that was never played here."""
+        at = self._find(conversation)
+        if at is None or at.step or at.errors:
+            return
+        at.step, answered = steps_done(at.lane.steps, history)
+        for call, text in answered:
+            at.outputs |= {name: text for name in (call.tool or call.kind, call.id) if name}
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many replies were given, and how many calls they had."""
+        return self._replies, self._calls
+
+    def step_at(self, lane: str, place: int) -> Step | None:
+        """Return a step as the scenario has it; None where there is no such place."""
+        at = self._positions.get(lane)
+        return at.lane.steps[place] if at and 0 <= place < len(at.lane.steps) else None
 
     def _find(self, conversation: Conversation) -> _Position | None:
         for text in (*conversation.user, *conversation.system):

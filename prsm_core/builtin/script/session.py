@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.script.acts import Acts
+from prsm_core.builtin.script.going_on import GoingOn, reply_of, unanswered
 from prsm_core.builtin.script.playback import pieces
 from prsm_core.builtin.script.steps import FOREVER
 from prsm_core.builtin.script.stream import EventStream
@@ -26,9 +27,9 @@ from prsm_core.interfaces.provider import ProviderSession
 from prsm_core.kit.terminal import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from prsm_core.builtin.script.acts import Outcome
+    from prsm_core.builtin.script.place import Outcome, Shelf
     from prsm_core.builtin.script.playback import Player, Reply
     from prsm_core.builtin.script.steps import Call, HttpError, Step
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
@@ -49,22 +50,85 @@ class ScriptCrashError(RuntimeError):
 
 
 class ScriptSession(ProviderSession):
-    """One agent's session; the player knows its lane and how far that was played."""
+    """One agent's session; the player knows its lane and how far that was played.
+
+    With a `shelf` its thread is kept on disk; see `place`. Its pending calls can then be answered
+    later, if it `takes_answers`; else they are told by the next prompt.
+    """
 
     def __init__(
-        self, request: SessionRequest, host: AgentHost, player: Player, services: ProviderServices
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        player: Player,
+        services: ProviderServices,
+        *,
+        shelf: Shelf | None = None,
+        takes_answers: bool = True,
     ) -> None:
         self._name = request.name
         self._player = player
         self._services = services
-        self._thread = Thread(request)
+        self._shelf = shelf
         self._acts = Acts(request, host, services)
         self._turn: _Turn | None = None
+        self._thread = Thread(request)
+        self._going_on: GoingOn | None = None  # until the turn has
+        if shelf is not None:
+            self._open(request, shelf, takes_answers=takes_answers)
+
+    def _open(self, request: SessionRequest, shelf: Shelf, *, takes_answers: bool) -> None:
+        """Begin a thread, or go on with one.
+
+        Raises ProviderNotAvailableError where that is lost, or cannot be kept.
+        """
+        if request.resume_token is None:
+            self.resume_token = shelf.new_token()
+        else:
+            self.resume_token = request.resume_token
+            self._thread = Thread(request, shelf.read(request.resume_token))
+            if request.carried is not None:
+                self._going_on = GoingOn(request.carried)
+                if takes_answers:
+                    self._learn(self._going_on)
+                self.taken = self._thread.held & self._going_on.ids
+        self._keep()
+
+    def _learn(self, going_on: GoingOn) -> None:
+        """Take in the answers that the calls of the newest response have got."""
+        response = self._thread.response
+        reply = None if response is None else reply_of(response, self._player)
+        if response is None or reply is None:
+            return
+        for call_id, call in unanswered(reply, response):
+            answer = going_on.answer(call_id)
+            if answer is not None:
+                self._thread.learn(call_id, call.tool or call.kind, answer)
+
+    def _keep(self) -> None:
+        if self._shelf is not None and self.resume_token is not None:
+            self._shelf.write(self.resume_token, self._thread.kept(self._player))
+
+    def _hear(self, context: AssembledContext) -> GoingOn | None:
+        """Take in what a turn begins with; return what it goes on from, if it does."""
+        going_on, self._going_on = self._going_on, None
+        if going_on is None:
+            self._thread.forget_response()
+        elif context.current_message is not None:
+            self._learn(going_on)  # the prompt tells the answers that were not taken
+        self._thread.hear(context)
+        if context.history:
+            self._player.skip(self._thread.conversation(), context.history)
+        self._keep()
+        return going_on
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Play steps until one ends the turn; see ProviderSession."""
-        self._thread.hear(context)
-        turn = self._turn = _Turn(self._player, self._thread, self._acts, self._services)
+        going_on = self._hear(context)
+        turn = _Turn(self._player, self._thread, self._acts, self._services, self._keep)
+        self._turn = turn
+        if going_on is not None:
+            turn.go_on_from(going_on, has_prompt=context.current_message is not None)
         turn.work = self._services.start_soon(turn.play, name=f"script of {self._name}")
         try:
             async for event in turn.stream.read():
@@ -88,7 +152,12 @@ class _Turn:
     """Plays one turn."""
 
     def __init__(
-        self, player: Player, thread: Thread, acts: Acts, services: ProviderServices
+        self,
+        player: Player,
+        thread: Thread,
+        acts: Acts,
+        services: ProviderServices,
+        keep: Callable[[], None],
     ) -> None:
         self.stream = EventStream()
         self.work: BackgroundTask | None = None
@@ -96,8 +165,15 @@ class _Turn:
         self._thread = thread
         self._acts = acts
         self._clock = services.clock
+        self._keep = keep
+        self._going_on: GoingOn | None = None
+        self._has_prompt = False
         self._began = False
         self._over = asyncio.Event()
+
+    def go_on_from(self, going_on: GoingOn, *, has_prompt: bool) -> None:
+        """Begin with what the thread's newest response has left, or had to be told of it."""
+        self._going_on, self._has_prompt = going_on, has_prompt
 
     async def play(self) -> None:
         """Play to the end, which the stream tells; what breaks is raised to its reader."""
@@ -124,14 +200,32 @@ class _Turn:
             await self._over.wait()
 
     async def _steps(self) -> TurnEnded:
-        end: TurnEnded | None = None
+        end = await self._rest()
         while end is None:
             reply = self._player.answer(self._thread.conversation())
             end = _refusal(reply)
             if end is None:
-                await self._speak(reply.step)
-                end = _end(reply.step, await self._call_all(reply))
+                self._thread.respond(reply)
+            self._keep()
+            if end is None:
+                end = await self._give(reply)
         return end
+
+    async def _rest(self) -> TurnEnded | None:
+        """Give what a turn that goes on has not given of its newest response."""
+        response, going_on = self._thread.response, self._going_on
+        if response is None or going_on is None:
+            return None
+        reply = reply_of(response, self._player)
+        if reply is None:
+            raise ScriptCrashError(f"lane {response.lane} is another one than it was")
+        end = await self._give(reply, is_known=going_on.knows(response))
+        return None if self._has_prompt and not reply.step.calls else end
+
+    async def _give(self, reply: Reply, *, is_known: bool = False) -> TurnEnded | None:
+        if not is_known:
+            await self._speak(reply.step)
+        return _end(reply.step, await self._call_all(reply))
 
     async def _speak(self, step: Step) -> None:
         await self._clock.sleep(step.delay)
@@ -157,28 +251,32 @@ class _Turn:
         await self._clock.sleep(seconds)
 
     async def _call_all(self, reply: Reply) -> Sequence[Outcome]:
-        """Begin all calls of a step together and wait for every answer."""
-        calls = tuple(zip(reply.step.calls, reply.call_ids, strict=True))
-        for call, call_id in calls:
+        """Begin all calls of a step together and wait for every answer that it has not got."""
+        response = self._thread.response
+        if response is None:
+            raise RuntimeError("calls are of a response")
+        calls = unanswered(reply, response)
+        for call_id, call in calls:
             started = self._acts.started(call, call_id)
             if started is not None:
                 await self.stream.tell(started)
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._call(*call)) for call in calls]
+                for call_id, call in calls:
+                    group.create_task(self._call(call, call_id))
                 await asyncio.sleep(0)  # in its first step each call reaches the host
                 await self.stream.tell(StepEnded())
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        return [task.result() for task in tasks]
+        return [response.outcomes[call_id] for call_id in reply.call_ids]
 
-    async def _call(self, call: Call, call_id: str) -> Outcome:
+    async def _call(self, call: Call, call_id: str) -> None:
         outcome = await self._acts.carry_out(call, call_id)
-        self._thread.learn(call_id, call.tool or call.kind, outcome.text)
+        self._thread.learn(call_id, call.tool or call.kind, outcome)
+        self._keep()
         finished = self._acts.finished(call, call_id, outcome)
         if finished is not None:
             await self.stream.tell(finished)
-        return outcome
 
 
 def _refusal(reply: Reply) -> TurnEnded | None:

@@ -30,6 +30,15 @@ def fill(value: Any, outputs: Mapping[str, str], text: str) -> Any:
     return _TEMPLATE.sub(lambda match: as_text(_value(match, outputs, text)), value)
 
 
+def plain_parts(text: str) -> list[str]:
+    """Return what stands between the templates of a text, and before and behind them."""
+    parts, position = [], 0
+    for template in _TEMPLATE.finditer(text):
+        parts.append(text[position : template.start()])
+        position = template.end()
+    return [*parts, text[position:]]
+
+
 def as_text(value: Any) -> str:
     """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

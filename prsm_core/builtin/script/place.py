@@ -1,0 +1,164 @@
+"""A script's place, kept on disk: how far a thread is, so that another engine goes on from there.
+
+A thread is a file. It is replaced as a whole, and before anybody is told of what it says next:
+
+    prompt heard     before anything is said to it
+    response chosen  before the first event of it, with the ids and arguments of its calls
+    call answered    before its end is told, and before the next response is chosen
+
+So an engine can be killed at any point, and the file lacks what was said or answered between two
+of these only, which is what the ledger may have and carries (`SessionRequest.carried`):
+
+- The prompt is in the ledger, and not in the file: it is not in `taken`, and the engine tells it.
+- The prompt is in the file, and no response: one is chosen for it.
+- The response is in the file, and the ledger has not heard of it, or not of all its calls: what it
+  answers is carried, and it is said again, with the same ids. Where the ledger has heard of it, by
+  a call of it, or since what it answers is carried no more, it is not said again, but calls that
+  the ledger never saw are made, by their ids.
+- A call's answer is in the ledger, and not in the file: it is carried, and put into the thread. A
+  command has its end in the file before the ledger can: one that nobody saw the end of may have
+  run, and is not run again.
+- A call's answer is in the file: it is in `taken`, and not told.
+
+A file that is torn or missing is a thread that is lost: its conversation is rebuilt. The thread is
+safe from the death of the engine, not from that of the machine: nothing is flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prsm_core.domain.record import Record
+from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.kit.homes import make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+class LanePlace(Record, frozen=True, kw_only=True):
+    """How far a lane was played."""
+
+    lane: str
+    step: int
+    errors: int
+    was_late: bool
+    outputs: dict[str, str]
+
+
+class Outcome(Record, frozen=True, kw_only=True):
+    """What became of a call; `text` is what later steps can copy from."""
+
+    text: str
+    status: str = "completed"  # completed | failed | denied
+    result: str | None = None  # of a native tool, for people
+    reason: str | None = None  # why it is not completed
+    ends_turn: bool = False
+    exit_code: int | None = None  # of a command
+
+
+class KeptResponse(Record, frozen=True, kw_only=True):
+    """The newest response: a step of the thread's lane, as its templates were filled in.
+
+    `answers` are the ids of the prompts and calls that it is an answer to.
+    """
+
+    lane: str
+    step: int
+    number: int
+    say: str | None
+    calls: tuple[tuple[str, dict[str, Any]], ...]  # ids and arguments
+    answers: tuple[str, ...]
+    outcomes: dict[str, Outcome]  # by id of the call
+
+
+class KeptThread(Record, frozen=True, kw_only=True):
+    """All that a thread is."""
+
+    calls: int = 0  # numbers given to calls so far
+    replies: int = 0
+    place: LanePlace | None = None  # None: nothing was asked yet
+    texts: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    prompt_ids: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, str, str], ...] = ()
+    unanswered: tuple[str, ...] = ()  # ids of prompts and calls that no response answers yet
+    response: KeptResponse | None = None
+
+
+class Shelf:
+    """The files of a provider's threads: a folder for each play, a file for each thread of it.
+
+    A play is what one engine began, and others went on with. Its threads share its lanes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._play: str | None = None
+        self._known: set[str] = set()
+
+    def new_token(self) -> str:
+        """Return the token of a thread that is about to begin."""
+        self._play = self._play or secrets.token_hex(8)
+        self._known.add(self._play)
+        return f"{self._play}/{secrets.token_hex(8)}"
+
+    def join(self, token: str) -> Iterator[KeptThread]:
+        """Yield the threads of a token's play, unless it has been joined before."""
+        play = token.partition("/")[0]
+        if play in self._known or not _is_word(play):
+            return
+        self._known.add(play)
+        self._play = self._play or play
+        for file in sorted((self._folder / play).glob("*.json")):
+            kept = _read(file)
+            if kept is not None:
+                yield kept
+
+    def read(self, token: str) -> KeptThread:
+        """Return a thread; raise ProviderNotAvailableError, `resume_failed`, where it is lost."""
+        kept = _read(self._file(token)) if all(map(_is_word, token.split("/"))) else None
+        if kept is None:
+            raise ProviderNotAvailableError(
+                f"script: there is no thread {token}, or its file is torn",
+                hint="Its conversation can be rebuilt.",
+                code="resume_failed",
+            )
+        return kept
+
+    def write(self, token: str, kept: KeptThread) -> None:
+        """Replace a thread's file; raise ProviderNotAvailableError where that is not possible.
+
+        There is no await in this: it is whole before anything else happens.
+        """
+        file = self._file(token)
+        beside = file.with_suffix(".new")
+        try:
+            make_private(file.parent)
+            beside.write_text(json.dumps(msgspec.to_builtins(kept)), encoding="ascii")
+            beside.replace(file)
+        except OSError as error:
+            raise ProviderNotAvailableError(
+                f"script: {file} cannot be written: {error.strerror or error}",
+                hint="Look at the disk and the rights of the folder.",
+            ) from error
+
+    def _file(self, token: str) -> Path:
+        return self._folder / f"{token}.json"
+
+
+def _is_word(name: str) -> bool:
+    return name.isascii() and name.isalnum()
+
+
+def _read(file: Path) -> KeptThread | None:
+    try:
+        told: Mapping[str, Any] = json.loads(file.read_bytes())
+        return msgspec.convert(told, KeptThread)
+    except (OSError, ValueError, RecursionError):
+        return None

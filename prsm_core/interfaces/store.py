@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.errors import StoreError
 
@@ -33,8 +34,7 @@ class SessionInfo:
     last_seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRow:
+class AgentRow(Record, frozen=True, gc=False, kw_only=True):
     """An agent as the ledger knows it now."""
 
     descriptor: AgentDescriptor  # with its present state and incarnation
@@ -67,8 +67,7 @@ class AgentRow:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCall:
+class OpenCall(Record, frozen=True, gc=False, kw_only=True):
     """A tool call that has not ended."""
 
     call: str
@@ -76,8 +75,7 @@ class OpenCall:
     since: float  # Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTurn:
+class OpenTurn(Record, frozen=True, gc=False, kw_only=True):
     """A turn that runs."""
 
     agent_id: str

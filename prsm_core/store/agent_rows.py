@@ -21,7 +21,7 @@ from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 # sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
 # certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
@@ -130,11 +130,17 @@ def _agent_row(row: dict[str, Any]) -> AgentRow:
 
 def read_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
     """Return an agent from its columns as SQLite has them."""
-    return build_descriptor({**row, **_decoded(row)})
+    grant = _known_grant(row["grant_tools"], row["grant_mode"], row["grant_limits"])
+    texts = {"tools": _known_names(row["tools"]), "mcp_servers": _known(row["mcp_servers"])}
+    return _descriptor({**row, **texts}, grant)
 
 
 def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
     """Return an agent from its columns, those of JSON decoded."""
+    return _descriptor(row, _grant(row["grant_tools"], row["grant_mode"], row["grant_limits"]))
+
+
+def _descriptor(row: Mapping[str, Any], grant: Grant) -> AgentDescriptor:
     return AgentDescriptor(
         agent_id=row["agent_id"],
         name=row["name"],
@@ -147,7 +153,7 @@ def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
         system_prompt=row["system_prompt"],
         cwd=row["cwd"],
         tools=frozenset(row["tools"]),
-        grant=_grant(row),
+        grant=grant,
         mode=PermissionMode(row["mode"]),
         parent_id=row["parent_id"],
         depth=row["depth"],
@@ -159,29 +165,36 @@ def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
     )
 
 
-def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: row[name] for name in ("tools", "grant_tools", "mcp_servers", "grant_limits")}
-    return {name: None if text is None else _known(text) for name, text in texts.items()}
-
-
-@lru_cache(maxsize=256)
-def _known(text: str) -> Any:
-    """Return a JSON value that nobody changes; most agents of a run have the same few."""
-    return decode(text)
-
-
-def _grant(row: Mapping[str, Any]) -> Grant:
-    limits = row["grant_limits"] or {}
+def _grant(tools: Iterable[str], mode: str, limits: Mapping[str, Any] | None) -> Grant:
+    limits = limits or {}
     models, region = limits.get("models"), limits.get("region")
     return Grant(
-        tools=frozenset(row["grant_tools"]),
-        mode=PermissionMode(row["grant_mode"]),
+        tools=frozenset(tools),
+        mode=PermissionMode(mode),
         models=None if models is None else frozenset(models),
         depth=limits.get("depth"),
         budget=Budget(**limits.get("budget", {})),
         model=limits.get("model"),
         region=None if region is None else tuple(region),
     )
+
+
+# Nobody changes these, and most agents of a run have the same few.
+
+
+@lru_cache(maxsize=256)
+def _known(text: str) -> Any:
+    return decode(text)
+
+
+@lru_cache(maxsize=256)
+def _known_names(text: str) -> frozenset[str]:
+    return frozenset(decode(text))
+
+
+@lru_cache(maxsize=256)
+def _known_grant(tools: str, mode: str, limits: str | None) -> Grant:
+    return _grant(_known_names(tools), mode, None if limits is None else decode(limits))
 
 
 def _mcp_servers(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, McpServer]:

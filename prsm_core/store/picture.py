@@ -6,6 +6,7 @@ for each of them once. After that the log is read on from where it was left.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.interfaces.store import OpenCall, OpenTurn, Picture, RunRow
@@ -20,16 +21,15 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.store import AgentRow
 
+_BEGIN = re.compile(r'\{"call":"([^"\\]*)"').match  # of a call's event, where its id has no escape
 TAIL = 5_000  # events since the last look, beyond which each agent is looked at anew
 
 _LAST_END = (
     "SELECT data FROM events WHERE session_id = ? AND agent_id = ? AND type = 'turn_finished'"
     " ORDER BY seq DESC LIMIT 1"
 )
-_BACKWARDS = (
-    "SELECT type, ts, json_extract(data, '$.call'),"
-    " CASE type WHEN 'tool_call_started' THEN json_extract(data, '$.tool') END FROM events"
-    " WHERE session_id = ? AND agent_id = ?"
+_BACKWARDS = (  # without JSON functions: they read the whole of each row, arguments and results
+    "SELECT type, ts, data FROM events WHERE session_id = ? AND agent_id = ?"
     " AND type IN ('turn_started', 'tool_call_started', 'tool_call_finished') ORDER BY seq DESC"
 )
 _LATER = (
@@ -42,6 +42,25 @@ _TURNS = (
     "SELECT t.agent_id, t.id, t.turn_no FROM agents AS a"
     " JOIN turns AS t ON t.agent_id = a.agent_id AND t.turn_no = a.next_turn - 1"
     " WHERE a.session_id = ? AND t.status = 'running' ORDER BY a.rowid"
+)
+# Until a turn ends, only calls of orchestration have rows: how many, how many of them are open,
+# and how many calls the log tells of an agent's first turn.
+_ROWS = (
+    "SELECT t.agent_id, (SELECT count(*) FROM tool_calls WHERE turn_id = t.id),"
+    " (SELECT count(*) FROM tool_calls WHERE turn_id = t.id AND completed_at IS NULL),"
+    " CASE t.turn_no WHEN 1 THEN (SELECT count(*) FROM events AS e WHERE e.agent_id = a.agent_id"
+    " AND e.session_id = a.session_id AND e.type = 'tool_call_started') END FROM agents AS a"
+    " JOIN turns AS t ON t.agent_id = a.agent_id AND t.turn_no = a.next_turn - 1"
+    " WHERE a.session_id = ? AND t.status = 'running'"
+)
+_HAS_NO_OTHERS = (  # the turn began before the newest so many calls, and after any other
+    "SELECT 1 FROM events WHERE session_id = :session AND agent_id = :agent"
+    " AND type = 'turn_started' AND seq < (SELECT seq FROM events WHERE session_id = :session"
+    " AND agent_id = :agent AND type = 'tool_call_started' ORDER BY seq DESC"
+    " LIMIT 1 OFFSET :rows - 1)"
+    " AND seq > coalesce((SELECT seq FROM events WHERE session_id = :session"
+    " AND agent_id = :agent AND type = 'tool_call_started' ORDER BY seq DESC"
+    " LIMIT 1 OFFSET :rows), 0) LIMIT 1"
 )
 
 
@@ -59,7 +78,7 @@ class Pictures:
         agents = read_agents(conn, session_id)
         turns = conn.execute(_TURNS, (session_id,)).fetchall()
         log = self._read_log(conn, session_id, seq or 0)
-        log.complete(conn, agents, [turn[0] for turn in turns])
+        log.complete(conn, agents, [agent for agent, *_ in turns])
         return [
             Picture(
                 seq=seq or 0,
@@ -119,24 +138,55 @@ class _Log:
         self, conn: sqlite3.Connection, agents: Sequence[AgentRow], in_turn: Sequence[str]
     ) -> None:
         """Look at those agents that nobody has looked at yet."""
-        for agent in in_turn:
-            if agent not in self._calls:
-                self._calls[agent] = _open_calls(conn, self.session_id, agent)
+        if any(agent not in self._calls for agent in in_turn):
+            cursor = conn.cursor()
+            cursor.row_factory = None  # tuples: nothing is looked for by name
+            for agent, *rows in cursor.execute(_ROWS, (self.session_id,)).fetchall():
+                if agent not in self._calls:
+                    most = _most_open(cursor, self.session_id, agent, *rows)
+                    self._calls[agent] = _open_calls(cursor, self.session_id, agent, most)
         for row in agents:
             agent = row.descriptor.agent_id
             if row.head_turn_id is not None and agent not in self.contexts:
                 self.contexts[agent] = _read_context(conn, self.session_id, agent)
 
 
-def _open_calls(conn: sqlite3.Connection, session_id: str, agent: str) -> dict[str, OpenCall]:
-    """Return the calls of an agent's last turn that are open, read from the log's end."""
+def _most_open(
+    cursor: sqlite3.Cursor, session_id: str, agent: str, rows: int, open_rows: int, told: int | None
+) -> int | None:
+    """Return how many calls of an agent's last turn may be open; None where only the log tells.
+
+    A call that has a row ends in the commit that closes the row. So where each call of the turn
+    has one, no more are open than the rows that are.
+    """
+    if told == rows:
+        return open_rows
+    turn = {"session": session_id, "agent": agent, "rows": rows}
+    if rows and cursor.execute(_HAS_NO_OTHERS, turn).fetchone() is not None:
+        return open_rows
+    return None
+
+
+def _open_calls(
+    cursor: sqlite3.Cursor, session_id: str, agent: str, most: int | None
+) -> dict[str, OpenCall]:
+    """Return the calls of an agent's last turn that are open, read from the log's end.
+
+    It is read to the turn's begin, or until the `most` that may be open are found.
+    """
     calls: dict[str, OpenCall] = {}
+    if most == 0:
+        return calls
     known: set[str] = set()  # an id may come again: what was told of it last counts
-    for kind, ts, call, tool in conn.execute(_BACKWARDS, (session_id, agent)):
+    for kind, ts, data in cursor.execute(_BACKWARDS, (session_id, agent)):
         if kind == "turn_started":
             break
+        begin = _BEGIN(data)
+        call = decode(data)["call"] if begin is None else begin[1]
         if kind == "tool_call_started" and call not in known:
-            calls[call] = OpenCall(call=call, tool=tool, since=ts)
+            calls[call] = OpenCall(call=call, tool=decode(data)["tool"], since=ts)
+            if len(calls) == most:
+                break
         known.add(call)
     return dict(reversed(calls.items()))
 

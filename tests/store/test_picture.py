@@ -14,6 +14,7 @@ from prsm_core.store.picture import TAIL, Pictures
 from prsm_core.testing.store_contract import Steps
 
 AGENTS = ("master", "w1", "w2")
+ROW_IDS = ("a", "x", 'say "x", \\ and é', "b", "y", "\\", "z", '"', "c")  # some as others' calls
 
 
 def said(steps, name, kind, **data):
@@ -23,15 +24,18 @@ def said(steps, name, kind, **data):
 
 
 class Session:
-    """A session in which things happen by chance."""
+    """A session in which things happen by chance; some part of the calls are of orchestration."""
 
-    def __init__(self, store, chance):
+    def __init__(self, store, chance, orchestrated=0.0):
         self._store = store
         self._chance = chance
         self.steps = Steps()
         self._turns = {}
         self._numbers = dict.fromkeys(AGENTS, 0)
         self._closed = {}
+        self._open = {}  # calls of orchestration, by agent
+        self._begun = {}  # how many of them, by agent
+        self._orchestrated = orchestrated
 
     async def begin(self):
         await self._store.commit(self.steps.run_started())
@@ -42,23 +46,57 @@ class Session:
     async def go_on(self):
         name = self._chance.choice(AGENTS)
         if name not in self._turns:
-            await self._open(name)
+            await self._begin_turn(name)
         elif self._chance.random() < 0.15:
             await self._close(name)
+        elif self._chance.random() < self._orchestrated:
+            await self._orchestrate(name)
         else:
             await self._call(name)
 
-    async def _open(self, name):
+    async def turn_of_calls(self, name, count):
+        """A turn, the agent's next, with so many calls that have ended and one that has not."""
+        if name in self._turns:
+            await self._close(name)
+        await self._begin_turn(name)
+        turn = self._turns[name]
+        for number in range(count + 1):
+            call = f"call-{number}"
+            if self._orchestrated:
+                await self._store.commit(self.steps.open_call(turn, self.steps.call(call), name))
+            else:
+                begun = {"call": call, "tool": "Bash", "arguments": {}}
+                told = said(self.steps, name, "tool_call_started", **begun)
+                await self._store.append([told])
+            if number < count and self._orchestrated:
+                await self._store.commit(self.steps.close_call(turn, call, name))
+            elif number < count:
+                ended = {"call": call, "status": "completed", "result": "x"}
+                told = said(self.steps, name, "tool_call_finished", **ended)
+                await self._store.append([told])
+
+    async def _begin_turn(self, name):
         self._numbers[name] += 1
         turn = self.steps.turn(name, self._numbers[name], parent_turn_id=self._closed.get(name))
         await self._store.commit(self.steps.step(name, turn))
-        self._turns[name] = turn
+        self._turns[name], self._open[name], self._begun[name] = turn, [], 0
 
     async def _close(self, name):
         turn = self._turns.pop(name)
         window = self._chance.choice([None, {"used": 5, "window": 10}])
         await self._store.commit(self.steps.step(name, self.steps.close(turn, window=window)))
         self._closed[name] = turn.turn_id
+
+    async def _orchestrate(self, name):
+        turn, calls = self._turns[name], self._open[name]
+        if calls and self._chance.random() < 0.5:
+            call = calls.pop(self._chance.randrange(len(calls)))
+            await self._store.commit(self.steps.close_call(turn, call, name))
+        elif self._begun[name] < len(ROW_IDS):
+            call = self.steps.call(ROW_IDS[self._begun[name]], tool_name="ask_parent")
+            self._begun[name] += 1
+            calls.append(call.id)
+            await self._store.commit(self.steps.open_call(turn, call, name))
 
     async def _call(self, name):
         call = self._chance.choice(("a", "b", "c"))  # ids come again
@@ -70,11 +108,12 @@ class Session:
 
 
 @pytest.mark.requirement("D3")
+@pytest.mark.parametrize("orchestrated", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_picture_is_what_the_whole_log_tells(tmp_path, seed):
+async def test_a_picture_is_what_the_whole_log_tells(tmp_path, seed, orchestrated):
     chance = random.Random(seed)
     async with await SqliteStore.open(tmp_path / "ledger.db") as store:
-        session = Session(store, chance)
+        session = Session(store, chance, orchestrated)
         await session.begin()
         for _ in range(60):
             for _ in range(chance.choice((1, 1, 2, 7))):
@@ -109,12 +148,33 @@ async def test_a_second_picture_reads_only_what_came_since(tmp_path):
         await session.begin()
         for _ in range(2000):
             await session.go_on()
+    pictures = Pictures()
+    first = instructions(path, pictures)
+    assert instructions(path, pictures) < first
+
+
+def instructions(path, pictures):
+    """Return how many tens of its instructions SQLite needs for a picture."""
     steps = itertools.count()
     with closing(sqlite3.connect(path)) as conn:
         conn.row_factory = sqlite3.Row
         conn.set_progress_handler(lambda: next(steps) < 0, 10)
-        pictures = Pictures()
         pictures.read(conn, "s1")
-        first = next(steps)
-        pictures.read(conn, "s1")
-        assert next(steps) - first < first
+    return next(steps)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_a_log_is_not_read_for_calls_whose_rows_are_closed(tmp_path, turns):
+    costs = []
+    for orchestrated in (0.0, 1.0):
+        path = tmp_path / f"{orchestrated}.db"
+        async with await SqliteStore.open(path) as store:
+            session = Session(store, random.Random(3), orchestrated)
+            await session.begin()
+            for number in range(1, turns + 1):
+                await session.turn_of_calls("w1", 300 if number == turns else 3)
+            known = await store.picture("s1")
+            assert known == await Store.picture(store, "s1")
+            assert len(known.turns[0].calls) == 1
+        costs.append(instructions(path, Pictures()))
+    assert costs[1] < costs[0]

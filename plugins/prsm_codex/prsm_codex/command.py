@@ -44,7 +44,11 @@ _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does t
 
 def app_server_argv(config: CodexConfig, features: Features) -> tuple[str, ...]:
     """Return the command line of the app-server; there is never a key in it."""
-    settings = {**_settings(config, features), "features.default_mode_request_user_input": True}
+    settings = {
+        **_settings(config, features),
+        "features.default_mode_request_user_input": True,
+        "tools.update_plan.enabled": True,  # a model that Codex does not know has no such tool
+    }
     return (*config.command, "app-server", *_flags(features), *_overrides(settings))
 
 

@@ -53,10 +53,11 @@ COMMON = (
     "features.tool_suggest=false",
 )
 QUESTIONS = ("-c", "features.default_mode_request_user_input=true")
+PLANS = ("-c", "tools.update_plan.enabled=true")
 
 
 def test_the_command_line_with_a_login():
-    assert command.app_server_argv(CodexConfig(), ASKING) == (*COMMON, *QUESTIONS)
+    assert command.app_server_argv(CodexConfig(), ASKING) == (*COMMON, *QUESTIONS, *PLANS)
 
 
 def test_the_hook_stands_on_the_command_line_and_terminals_are_off():
@@ -82,12 +83,13 @@ def test_the_command_line_with_a_server_of_its_own():
         'wire_api = "responses", request_max_retries = 0, stream_max_retries = 0, '
         'env_key = "THE_KEY" }',
         *QUESTIONS,
+        *PLANS,
     )
 
 
 def test_a_key_alone_means_openais_server():
     argv = command.app_server_argv(CodexConfig(api_key_env="K"), ASKING)
-    assert 'base_url = "https://api.openai.com/v1"' in argv[-3]
+    assert 'base_url = "https://api.openai.com/v1"' in argv[-5]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f"))

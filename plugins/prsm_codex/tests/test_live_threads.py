@@ -77,7 +77,7 @@ async def test_a_thread_is_resumed_by_its_token_with_its_tools_and_its_settings(
             assert session.resume_token == token
     assert live.outputs("n") == ["noted"]
     assert live.prompts() == ["one", "two"]
-    assert live.tools() == {"request_user_input", "note"}
+    assert live.tools() == {"request_user_input", "update_plan", "note"}
     assert [e.usage.total_tokens for e in only(UsageReported, events)] == [110, 110]
 
 

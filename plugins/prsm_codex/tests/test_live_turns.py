@@ -146,7 +146,7 @@ async def test_an_agent_without_tools_is_offered_no_shell(codex):
         live.session(RecordingHost(task_complete=completes), native_tools=frozenset()) as session,
     ):
         await run_turn(session, "hi")
-    assert live.tools() == {"request_user_input", "task_complete"}
+    assert live.tools() == {"request_user_input", "update_plan", "task_complete"}
 
 
 def http(status, code=None, message="m"):

@@ -26,6 +26,10 @@ COMMANDS = {
     "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.events:events", "Print the events of a session."),
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
+    "sessions": (
+        "prsm_core.cli.sessions.commands:sessions",
+        "List, show, rename and delete sessions.",
+    ),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),

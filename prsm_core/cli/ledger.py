@@ -12,11 +12,11 @@ from prsm_core.store import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import SessionInfo
 
 
 @asynccontextmanager
-async def open_ledger(workspace: str) -> AsyncIterator[Store]:
+async def open_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
     """Open the repository's ledger for reading.
 
     Raises:
@@ -36,7 +36,7 @@ async def open_ledger(workspace: str) -> AsyncIterator[Store]:
 @asynccontextmanager
 async def open_session(
     workspace: str, prefix: str | None
-) -> AsyncIterator[tuple[Store, SessionInfo]]:
+) -> AsyncIterator[tuple[SqliteStore, SessionInfo]]:
     """Open the repository's ledger for reading, and find a session in it.
 
     Raises:
@@ -47,7 +47,7 @@ async def open_session(
 
 
 def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
-    """Return the newest session, or the one whose id is or begins with `prefix`.
+    """Return the newest session, or the one whose id is or begins with `prefix`, or is named so.
 
     Raises:
         StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
@@ -57,12 +57,14 @@ def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> Sessi
     exact = [s for s in found if s.session_id == prefix]
     if exact or (found and prefix is None):
         return (exact or found)[0]
+    if not found:
+        found = [s for s in sessions if s.name is not None and s.name.lower() == start]
     if len(found) == 1:
         return found[0]
     listed = ", ".join(s.session_id for s in (found or sessions)[:5])
     if found:
         raise StoreError(
-            f"{prefix!r} is the beginning of {len(found)} sessions",
+            f"{prefix!r} is the beginning, or the name, of {len(found)} sessions",
             hint=f"give more of the id: {listed}",
             code="ambiguous_session",
         )

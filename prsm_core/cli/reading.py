@@ -18,6 +18,7 @@ from prsm_core.cli.table import print_table
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import ConversationStore, build_tree, walk_tree
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
@@ -55,19 +56,32 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
         if tree is None:
             rows = await store.agents(info.session_id)
             asked = await store.open_requests(info.session_id)
-            run, is_over = info.run_id, owner is None
-            tree = build_tree(info.session_id, run, rows, now, interrupted=is_over, requests=asked)
+            lost = lost_agents(rows, await store.runs(info.session_id), Owning(owner, bool(owner)))
+            tree = build_tree(
+                info.session_id,
+                info.run_id,
+                rows,
+                now,
+                interrupted=owner is None,
+                lost=lost,
+                requests=asked,
+            )
     if as_json:
         click.echo(json.dumps(tree, indent=2))
         return
-    status = "interrupted" if owner is None and info.status == "running" else info.status
+    status = Owning(owner, bool(owner)).status(info.status, info.engine)
     say(f"session {info.session_id} ({status}): {first_line(info.task)}", err=True)
+    print_agents(tree, now)
+    say(_so_far(tree, owner, is_over=status not in {"interrupted", "running", None}), err=True)
+
+
+def print_agents(tree: Mapping[str, Any], now: float) -> None:
+    """Print the agents of a tree as a table, and below it what waits for a person."""
     nodes = list(walk_tree(tree["agents"]))
     print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
     for node in nodes:
         for line in _waiting(node, now):
             say(line)
-    say(_so_far(tree, owner, is_over=status not in {"interrupted", "running", None}), err=True)
 
 
 async def _live_tree(workspace: str, session: str) -> Mapping[str, Any] | None:

@@ -208,9 +208,10 @@ class AppHandle(Protocol):
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
         """Return the sessions of this repository's ledger, newest first.
 
-        Each has `session`, `run` and `status` (of its newest run: running, completed, failed,
-        killed, or interrupted, which is also one that nobody runs any more), `task`, `workspace`,
-        `started_at` in Unix seconds, `last_seq`, and `pid`, the process that owns it, or None.
+        Each has `session`, `name` (that a person gave it, or None), `run` and `status` (of its
+        newest run: running, completed, failed, killed, or interrupted, which is also one that
+        nobody runs any more), `task`, `workspace`, `started_at` in Unix seconds, `last_seq`, and
+        `pid`, the process that owns it, or None.
         """
         ...
 

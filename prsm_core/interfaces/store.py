@@ -32,6 +32,10 @@ class SessionInfo:
     workspace: str
     started_at: float
     last_seq: int
+    name: str | None = None  # that a person gave it
+    engine: tuple[str, int, Any] | None = None  # of its newest run: boot id, pid, start of the
+    # process; None where that is not known
+    last_at: float | None = None  # of its newest event, Unix seconds
 
 
 class AgentRow(Record, frozen=True, gc=False, kw_only=True):

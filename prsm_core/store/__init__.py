@@ -9,6 +9,7 @@ codec       JSON                              inspection  a look that changes no
 tables      rows as SQL                       event_log   the log, and what each step told
 picture     a session as of one event           state       a session with all that a resume needs
 open_turn   what the log tells of a turn that runs
+removal     a session is taken out              session_rows  which rows are a session's
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.sessions import SessionState
+    from prsm_core.domain.sessions import RunNow, SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
 P = ParamSpec("P")
@@ -147,6 +147,10 @@ class SqliteStore(Store):
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         return await self._read(runs.read_sessions)
+
+    async def runs(self, session_id: str) -> Sequence[RunNow]:
+        """Return the session's runs, oldest first."""
+        return await self._read(runs.read_runs, session_id)
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""

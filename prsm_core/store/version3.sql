@@ -1,5 +1,6 @@
 -- From version 2 to 3: what calls have done, and how a run is gone on with.
 
+ALTER TABLE meta ADD COLUMN name TEXT;                          -- by a person; NULL: by its task
 ALTER TABLE runs ADD COLUMN options TEXT;                       -- JSON; NULL: not known
 ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;   -- one more with each resume
 

@@ -365,6 +365,7 @@ class ScriptedApp:
                 "task": begun[0].data["task"] if begun else "",
                 "workspace": self.options.workspace,
                 "started_at": begun[0].ts if begun else 0.0,
+                "name": None,
                 "last_seq": self._seq,
                 "pid": os.getpid(),
             }

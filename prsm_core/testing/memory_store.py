@@ -107,6 +107,8 @@ class MemoryStore(Store):
                 workspace=session["workspace"],
                 started_at=session["created_at"],
                 last_seq=len(self.ledger.events[session_id]),
+                name=session.get("name"),
+                last_at=self.ledger.events[session_id][-1].ts,
             )
             for session_id, session in tables["meta"].items()
         ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write
 
 OF_RUN = {
-    *("AgentSpawned", "MessageSent", "Granted", "Told"),
+    *("AgentSpawned", "MessageSent", "Granted", "SessionNamed", "Told"),
     *("RunStarted", "RunResumed", "RunFinished"),
 }
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
@@ -86,7 +86,12 @@ class LedgerModel:
                 [_told_call(turn, call) for turn in agent.turns for call in _in_order(turn)]
                 for agent in state.agents.values()
             ],
-            "session": (list(state.runs)[-1], list(state.runs.values())[-1], len(self.events))
+            "session": (
+                list(state.runs)[-1],
+                list(state.runs.values())[-1],
+                len(self.events),
+                state.name,
+            )
             if state.runs
             else None,
         }
@@ -199,6 +204,12 @@ class _Act:
         self.state.runs[self.step.run_id] = write.status
         said = {"status": write.status, "summary": write.summary, "error": write.error}
         self.tell("run_finished", **said, **write.used)
+
+    def SessionNamed(self, write: Any) -> None:  # noqa: N802
+        """Name the session, of which nothing is told."""
+        if not self.state.runs:
+            self.wrong.add("StoreError unknown_session")
+        self.state.name = write.name
 
     def Told(self, write: Any) -> None:  # noqa: N802
         """Tell what stands for itself."""

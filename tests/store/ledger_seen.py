@@ -47,7 +47,8 @@ def seen(looked: dict[str, Any]) -> dict[str, Any]:
             for calls in looked["calls"]
         ],
         "session": next(
-            ((info.run_id, info.status, info.last_seq) for info in looked["sessions"]), None
+            ((info.run_id, info.status, info.last_seq, info.name) for info in looked["sessions"]),
+            None,
         ),
     }
 

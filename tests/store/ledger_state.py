@@ -89,6 +89,7 @@ class State:
     runs: dict[str, str] = field(default_factory=dict)  # each one's status
     epochs: dict[str, int] = field(default_factory=dict)  # of those that were gone on with
     task: str | None = None
+    name: str | None = None
     agents: dict[str, Agent] = field(default_factory=dict)
     turns: dict[str, Turn] = field(default_factory=dict)
     letters: dict[str, Letter] = field(default_factory=dict)

@@ -40,6 +40,7 @@ from prsm_core.domain.writes import (
     ResultClaimed,
     RunFinished,
     RunResumed,
+    SessionNamed,
     ThreadKept,
     TurnMetered,
     TurnOpened,
@@ -266,6 +267,10 @@ class Ledgers(RuleBasedStateMachine):
             status = data.draw(st.sampled_from(["completed", "interrupted"]))
             finished = RunFinished(status=status, summary="done", used={"duration_s": 1.0})
             self.commit(self.steps.step(None, finished, run_id=run))
+
+    @rule(name=st.sampled_from([None, "a name", "another"]))
+    def call_it(self, name):
+        self.commit(self.steps.step(None, SessionNamed(name=name)))
 
     @rule(data=st.data(), name=NAMES, to=st.sampled_from([*ENDS, AgentState.RUNNING]))
     def end(self, data, name, to):

@@ -27,6 +27,7 @@ from prsm_core.domain.writes import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SessionNamed,
     ThreadKept,
     TurnMetered,
 )
@@ -91,6 +92,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RequestOpened": RequestOpened(request=team.request("w1")),
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
+        "SessionNamed": SessionNamed(name="a name"),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
         "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
         "TurnClosed": team.close(turn, result=closing),

@@ -1,6 +1,6 @@
 """Writes: every kind of fact that a step can hold, each with its rows and its events.
 
-runs      a run's start and end, and what is only told
+runs      a run's start and end, a session's name, and what is only told
 agents    an agent's birth, states, lives and end
 messages  sent and consumed
 turns     opened and closed
@@ -20,7 +20,7 @@ from prsm_core.domain.writes.agents import (
 from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent, MessagesUndone
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
-from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, Told
+from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
 from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "RunFinished",
     "RunResumed",
     "RunStarted",
+    "SessionNamed",
     "StateChanged",
     "ThreadKept",
     "Told",

@@ -1,4 +1,4 @@
-"""A run's start and end, and events that change no row."""
+"""A run's start and end, the name of its session, and events that change no row."""
 
 from __future__ import annotations
 
@@ -118,6 +118,25 @@ class RunResumed(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `run_resumed`."""
         return step.telling("run_resumed", {"epoch": self.epoch})
+
+
+class SessionNamed(Write, frozen=True, kw_only=True):
+    """The name that a person gives a session; None takes it away. Nothing is told of it."""
+
+    texts = ("name",)
+    is_of_run = True
+
+    name: str | None
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the session's name. Raises StoreError where there is no such session."""
+
+        def refuse(_: Ledger) -> StoreError:
+            return StoreError(f"there is no session {step.session_id}", code="unknown_session")
+
+        return (
+            Update("meta", {"session_id": step.session_id}, {"name": self.name}, refusal=refuse),
+        )
 
 
 def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of | Count]]:

@@ -18,7 +18,7 @@ from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.domain.events import Event
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
-    from prsm_core.interfaces.store import Store
+    from prsm_core.interfaces.store import AgentRow, Store
 
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
@@ -251,7 +251,20 @@ class LocalApp:
         rows = await self._store.agents(self._session)
         requests = await self._store.open_requests(self._session)
         run, now = engine.journal.run_id, engine.clock.time()
-        return build_tree(self._session, run, rows, now, requests=requests, unwritten=unwritten)
+        return build_tree(
+            self._session,
+            run,
+            rows,
+            now,
+            lost=self._lost(rows),
+            requests=requests,
+            unwritten=unwritten,
+        )
+
+    def _lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
+        """Return the agents that an earlier process left, and this one has not taken over."""
+        known = {record.agent_id for record in self._engine.manager.roster.records()}
+        return {row.descriptor.agent_id for row in rows} - known
 
     async def view(self) -> Mapping[str, Any]:
         """Return one picture of the session at one of its events."""
@@ -267,6 +280,7 @@ class LocalApp:
                 picture,
                 spoken,
                 engine.clock.time(),
+                lost=self._lost(picture.agents),
                 unwritten=unwritten,
                 redact=engine.journal.redact,
                 mode=self.options.mode.value,

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.registry import build_model_registry
-from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.domain.record import Record
+from prsm_core.engine.control.session_lock import Owner, find_owner
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, ModelInfo
+    from prsm_core.domain.sessions import RunNow
     from prsm_core.engine.providers.survey import ProviderReport
-    from prsm_core.interfaces.store import SessionInfo
+    from prsm_core.interfaces.store import AgentRow, SessionInfo
 
 
 def provider_values(name: str, report: ProviderReport) -> dict[str, Any]:
@@ -109,12 +111,15 @@ def session_rows(
 
 def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
     """Return a session as it is listed; one that nobody runs any more was interrupted."""
-    pid, is_owned = _owner_of(info.session_id, state_dir)
-    is_left = state_dir is not None and info.status == "running" and not is_owned
+    status, pid = info.status, None
+    if state_dir is not None:
+        owning = Owning.look(state_dir, info.session_id)
+        status, pid = owning.status(info.status, info.engine), owning.pid
     return {
         "session": info.session_id,
+        "name": info.name,
         "run": info.run_id,
-        "status": "interrupted" if is_left else info.status,
+        "status": status,
         "task": info.task,
         "workspace": info.workspace,
         "started_at": info.started_at,
@@ -123,10 +128,43 @@ def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
     }
 
 
-def _owner_of(session: str, state_dir: Path | None) -> tuple[int | None, bool]:
-    """Return the process that owns a session, as far as it says, and whether one does."""
-    try:
-        owner = None if state_dir is None else find_owner(state_dir, session)
-    except ControlError:  # it is held by one that does not say who it is
-        return None, True
-    return (None, False) if owner is None else (owner.process.pid, True)
+def lost_agents(
+    rows: Iterable[AgentRow], runs: Iterable[RunNow], owning: Owning
+) -> Collection[str]:
+    """Return the agents of runs whose engine died, though somebody may own the session."""
+    dead = {run.run_id for run in runs if owning.status(run.status, run.engine) == "interrupted"}
+    return {row.descriptor.agent_id for row in rows if row.descriptor.run_id in dead}
+
+
+class Owning(Record, frozen=True):
+    """Who owns a session: a process, one that does not say who it is, or nobody."""
+
+    owner: Owner | None
+    is_owned: bool
+
+    @classmethod
+    def look(cls, state_dir: Path, session: str) -> Owning:
+        """Look at the session's lock."""
+        try:
+            owner = find_owner(state_dir, session)
+        except ControlError:  # it is held by one that does not say who it is
+            return cls(None, True)
+        return cls(owner, owner is not None)
+
+    @property
+    def pid(self) -> int | None:
+        """The process, as far as it says."""
+        return None if self.owner is None else self.owner.process.pid
+
+    def status(self, status: str | None, engine: tuple[str, int, Any] | None) -> str | None:
+        """Return the status of a run whose engine is known; one whose engine died was interrupted.
+
+        It died if nobody owns the session, or another process does.
+        """
+        if status != "running":
+            return status
+        if self.owner is None or engine is None:
+            return status if self.is_owned else "interrupted"
+        process = self.owner.process
+        is_its = engine == (process.boot_id, process.pid, process.start_time)
+        return status if is_its else "interrupted"

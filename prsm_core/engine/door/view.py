@@ -8,7 +8,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.engine.journal.views import build_tree, walk_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.engine.journal.spoken import Spoken
@@ -24,6 +24,7 @@ def build_view(
     spoken: Spoken,
     now: float,
     *,
+    lost: Collection[str] = (),
     unwritten: Sequence[UsedByTurn],
     redact: Redact,
     **rest: Any,
@@ -35,6 +36,7 @@ def build_view(
         None if run is None else run.run_id,
         picture.agents,
         now,
+        lost=lost,
         requests=picture.requests,
         unwritten=unwritten,
     )

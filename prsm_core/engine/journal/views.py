@@ -10,7 +10,15 @@ from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import MessageRoutingError, ToolInputError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterable,
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.steps import HumanRequest
@@ -40,6 +48,7 @@ def build_tree(
     now: float,
     *,
     interrupted: bool = False,
+    lost: Collection[str] = (),
     requests: Sequence[HumanRequest] = (),
     unwritten: Sequence[UsedByTurn] | None = None,
 ) -> dict[str, Any]:
@@ -52,6 +61,7 @@ def build_tree(
         now: Unix seconds; `elapsed_s` of a live agent and `silent_s` count up to it.
         interrupted: nobody owns the session, so an agent that has not ended shows the state
             `interrupted` (derived, never stored), and nothing waits for a person.
+        lost: agents of which the same holds though somebody owns the session: their engine died.
         requests: what of the session waits for a person.
         unwritten: what turns that run, or have just ended, have used, told before the rows were
             read; None where only another process knows, so that turns count once they have ended.
@@ -66,12 +76,13 @@ def build_tree(
         `paths`, `reason`, `question` and `options`.
     """
     own = _own(rows, unwritten or ())
+    cut = own if interrupted else lost
     nodes = {
-        row.descriptor.agent_id: _node(row, own[row.descriptor.agent_id], now, interrupted)
-        for row in rows
+        agent: _node(row, own[agent], now, interrupted=agent in cut)
+        for agent, row in zip(own, rows, strict=True)
     }
-    for request in () if interrupted else requests:
-        if request.agent_id in nodes:
+    for request in requests:
+        if request.agent_id in nodes and request.agent_id not in cut:
             nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
     roots = _nested(rows, nodes)
     _roll_up(roots, own)
@@ -113,7 +124,7 @@ def walk_tree(agents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]
         stack.extend(reversed(node["children"]))
 
 
-def _node(row: AgentRow, spent: Spent, now: float, interrupted: bool) -> dict[str, Any]:
+def _node(row: AgentRow, spent: Spent, now: float, *, interrupted: bool) -> dict[str, Any]:
     agent = row.descriptor
     ended = agent.state.is_terminal
     return {

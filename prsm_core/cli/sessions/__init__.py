@@ -1,0 +1,5 @@
+"""`prsm sessions`: what a person does with sessions that were run.
+
+commands      the command line of it       listing       all of a repository, one a line
+showing       one: runs, tree, talk        changing      its name, and its removal
+"""

@@ -1,0 +1,109 @@
+"""Changes a session as a whole: its name, and its removal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+
+import click
+
+from prsm_core.cli.ledger import open_session
+from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.saying import say
+from prsm_core.cli.sessions.listing import name_of
+from prsm_core.domain.ids import Ids
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import SessionNamed
+from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.errors import ConfigError, SessionOwnedError
+from prsm_core.kit.text import escape_exact
+from prsm_core.store import SqliteStore
+from prsm_core.store.removal import remove_session
+
+LONGEST = 120  # characters of a name
+
+
+async def rename_session(workspace: str, prefix: str, name: str, *, as_json: bool) -> None:
+    """Give a session a name, or none where it is blank.
+
+    Raises:
+        PrsmError: the name is none, there is no such session, or the ledger cannot be written.
+    """
+    new = _checked(name)
+    async with open_session(workspace, prefix) as (_, info):
+        session, run, task = info.session_id, info.run_id or "", info.task
+    async with await SqliteStore.open(workspace_ledger(workspace)) as store:
+        named = SessionNamed(name=new)
+        step_id = f"{session}:name:{Ids(time.time).ulid()}"
+        await store.commit(
+            Step(
+                step_id=step_id,
+                session_id=session,
+                run_id=run,
+                agent_id=None,
+                at=time.time(),
+                writes=(named,),
+            )
+        )
+    if as_json:
+        click.echo(json.dumps({"session": session, "name": new}))
+    else:
+        say(f"session {session} is called {name_of(new, task)!r}")
+
+
+def _checked(name: str) -> str | None:
+    """Return a name without the space around it; None for a blank one."""
+    text = " ".join(name.split())
+    if len(text) > LONGEST:
+        raise ConfigError(
+            f"a name of {len(text)} characters is too long", hint=f"use {LONGEST} at most"
+        )
+    if text != escape_exact(text):
+        raise ConfigError(
+            f"the name {escape_exact(text)!r} has characters that act on a terminal",
+            hint="leave them out",
+        )
+    return text or None
+
+
+async def delete_session(workspace: str, prefix: str, *, is_sure: bool, as_json: bool) -> None:
+    """Delete a session for good, once the person says so.
+
+    Raises:
+        PrsmError: there is no such session, a process owns it, others go on from it, or nobody
+            can be asked.
+    """
+    async with open_session(workspace, prefix) as (store, info):
+        session, agents = info.session_id, len(await store.agents(info.session_id))
+    what = (
+        f"session {session} ({name_of(info.name, info.task)!r}: "
+        f"agents: {agents}, events: {info.last_seq})"
+    )
+    state = workspace_paths(workspace).state
+    try:
+        with SessionLock.take(state, session, since=time.time()):
+            if not is_sure:
+                _confirm(what)
+            path = workspace_ledger(workspace)
+            counts = await asyncio.to_thread(remove_session, path, session)
+    except SessionOwnedError as error:
+        raise SessionOwnedError(
+            f"{error.message}; it is not deleted",
+            hint="end it first: prsm kill master, or Ctrl-C where it runs",
+        ) from error
+    if as_json:
+        click.echo(json.dumps({"session": session, "deleted": counts}))
+    else:
+        say(f"deleted {what}")
+
+
+def _confirm(what: str) -> None:
+    """Ask the person; raises ConfigError where nobody is there, Abort for a no."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(
+            f"nobody can be asked whether {what} is to be deleted",
+            hint="give --yes: what is deleted does not come back",
+        )
+    click.confirm(f"delete {what} for good?", abort=True, err=True)

@@ -1,0 +1,95 @@
+"""`prsm sessions`: list, show, rename and delete the sessions of a repository."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import json_option, text_argument, workspace_option
+
+MESSAGES = 6  # of a session that is shown
+LISTED = 20  # sessions
+
+
+@click.group(short_help="List, show, rename and delete sessions.")
+def sessions() -> None:
+    """List, show, rename and delete the sessions of this repository.
+
+    SESSION is an id, the beginning of one, or a name, as long as it fits one session only.
+    """
+
+
+@sessions.command("list", short_help="List the sessions, newest first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LISTED,
+    show_default=True,
+    metavar="N",
+    help="At most so many; older ones are counted.",
+)
+@workspace_option
+@json_option
+def list_sessions(limit: int, workspace: str, as_json: bool) -> None:
+    """List the sessions of this repository, newest first.
+
+    A session whose process is dead is `interrupted`. One that has no name is called by its task.
+    """
+    from prsm_core.cli.sessions.listing import print_sessions
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(print_sessions(workspace, limit, as_json=as_json))
+
+
+@sessions.command(short_help="Show runs, agents, last messages and what is open.")
+@click.argument("session", required=False)
+@click.option(
+    "--messages",
+    type=click.IntRange(min=0),
+    default=MESSAGES,
+    show_default=True,
+    metavar="N",
+    help="How many of the last messages.",
+)
+@workspace_option
+@json_option
+def show(session: str | None, messages: int, workspace: str, as_json: bool) -> None:
+    """Show one session, by default the newest: its runs, its agents, what was said last.
+
+    Then what of it is open, and can be resumed.
+    """
+    from prsm_core.cli.sessions.showing import print_session
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(print_session(workspace, session, messages, as_json=as_json))
+
+
+@sessions.command(short_help="Give a session a name.")
+@click.argument("session")
+@text_argument("name", "NAME")
+@workspace_option
+@json_option
+def rename(session: str, name: str, workspace: str, as_json: bool) -> None:
+    """Call SESSION NAME from now on; a blank NAME takes its name away.
+
+    Commands that take a session find it by its name, too.
+    """
+    from prsm_core.cli.sessions.changing import rename_session
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(rename_session(workspace, session, name, as_json=as_json))
+
+
+@sessions.command(short_help="Delete a session for good.")
+@click.argument("session")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@workspace_option
+@json_option
+def delete(session: str, yes: bool, workspace: str, as_json: bool) -> None:
+    """Delete all that the ledger holds of SESSION: its runs, agents, messages, calls, events.
+
+    Files that its agents wrote stay. A session that a process owns is not deleted.
+    """
+    from prsm_core.cli.sessions.changing import delete_session
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(delete_session(workspace, session, is_sure=yes, as_json=as_json))

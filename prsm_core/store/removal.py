@@ -1,0 +1,91 @@
+"""Takes a session out of a ledger: all of its rows, in one transaction, and nothing else.
+
+The ledger is kept valid by what is asked here, not by SQLite: that looks through a whole table for
+each row that is deleted, since few columns that refer to others have an index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import StoreError
+from prsm_core.store.connection import LedgerLock, open_writer, require_file, to_store_error
+from prsm_core.store.limits import StoreLimits
+from prsm_core.store.session_rows import SHARED, TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_FORKS = (
+    "SELECT DISTINCT a.session_id FROM turns AS t JOIN agents AS a USING (agent_id)"
+    " WHERE a.session_id <> :session AND t.parent_turn_id IN ("
+    " SELECT id FROM turns JOIN agents USING (agent_id) WHERE session_id = :session)"
+)
+_UNUSED = (
+    "DELETE FROM engines WHERE engine_id NOT IN"
+    " (SELECT engine_id FROM runs WHERE engine_id NOT NULL)"
+)
+
+
+def remove_session(
+    path: Path, session_id: str, limits: StoreLimits | None = None
+) -> Mapping[str, int]:
+    """Delete a session of the ledger at `path`; return how many rows went, by table.
+
+    Its caller owns the session, so that nobody writes to it. What is deleted is overwritten.
+
+    Raises:
+        StoreError: there is no such ledger or session (code `unknown_session`), other sessions go
+            on from turns of this one (`has_forks`), or the ledger cannot be written.
+    """
+    require_file(path)
+    wait_s = (limits or StoreLimits()).lock_timeout_s
+    try:
+        with LedgerLock(path, threading.Event(), wait_s) as lock:
+            conn = open_writer(path, lock)
+            with lock.held(), closing(conn):
+                conn.execute("PRAGMA foreign_keys = OFF")
+                conn.execute("PRAGMA secure_delete = ON")
+                counts = _remove(conn, session_id)
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return counts
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"nothing was deleted from the ledger {path}") from error
+
+
+def _remove(conn: sqlite3.Connection, session_id: str) -> Mapping[str, int]:
+    """Delete the rows in a transaction."""
+    wanted = {"session": session_id}
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        _check(conn, wanted)
+        counts = {}
+        for table, condition in reversed(TABLES.items()):
+            if table not in SHARED:
+                sql = f"DELETE FROM {table} WHERE {condition}"  # noqa: S608 - names of ours
+                counts[table] = conn.execute(sql, wanted).rowcount
+        conn.execute(_UNUSED)
+        conn.execute("COMMIT")
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+    return counts
+
+
+def _check(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
+    """Raise StoreError where the session is not there, or others need rows of it."""
+    session = wanted["session"]
+    if conn.execute("SELECT 1 FROM meta WHERE session_id = :session", wanted).fetchone() is None:
+        raise StoreError(f"there is no session {session}", code="unknown_session")
+    forks = [fork for (fork,) in conn.execute(_FORKS, wanted)]
+    if forks:
+        raise StoreError(
+            f"session {session} cannot be deleted: {', '.join(forks[:5])} goes on from its turns",
+            hint="delete what was forked from it first: prsm sessions delete " + forks[0],
+            code="has_forks",
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.sessions import RunNow
 from prsm_core.interfaces.store import SessionInfo
 from prsm_core.store.codec import decode
 
@@ -62,44 +61,6 @@ def _info(
         last_seq=seq or 0,
         last_at=last_at,
         name=name,
-        engine=_engine(engine),
-    )
-
-
-def read_runs(conn: sqlite3.Connection, session_id: str) -> list[RunNow]:
-    """Return the session's runs, oldest first."""
-    rows = conn.execute(
-        "SELECT r.run_id, r.task, r.workspace, r.status, r.epoch, r.started_at, r.finished_at,"
-        " r.options, r.outcome, e.boot_id, e.pid, e.start"
-        " FROM runs AS r LEFT JOIN engines AS e USING (engine_id)"
-        " WHERE r.session_id = ? ORDER BY r.rowid",
-        (session_id,),
-    )
-    return [_run(*row) for row in rows]
-
-
-def _run(
-    run_id: str,
-    task: str,
-    workspace: str,
-    status: str,
-    epoch: int,
-    started_at: float,
-    finished_at: float | None,
-    options: str | None,
-    outcome: str | None,
-    *engine: Any,
-) -> RunNow:
-    return RunNow(
-        run_id=run_id,
-        task=task,
-        workspace=workspace,
-        status=status,
-        epoch=epoch,
-        started_at=started_at,
-        finished_at=finished_at,
-        options={} if options is None else decode(options),
-        outcome=None if outcome is None else decode(outcome),
         engine=_engine(engine),
     )
 

@@ -150,7 +150,9 @@ class SqliteStore(Store):
 
     async def runs(self, session_id: str) -> Sequence[RunNow]:
         """Return the session's runs, oldest first."""
-        return await self._read(runs.read_runs, session_id)
+        from prsm_core.store.state import read_runs  # no run needs it
+
+        return await self._read(read_runs, session_id)
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""

@@ -88,8 +88,8 @@ class _Reading:
         conn, own = self._conn, (self._session_id,)
         (seq,) = conn.execute("SELECT max(seq) FROM events WHERE session_id = ?", own).fetchone()
         (count,) = conn.execute("SELECT count(*) FROM steps WHERE session_id = ?", own).fetchone()
-        runs = [dict(row) for row in conn.execute(_RUNS, own)]
-        agents = self._agents(runs[-1]["started_at"] if runs else 0.0)
+        runs = read_runs(conn, self._session_id)
+        agents = self._agents(runs[-1].started_at if runs else 0.0)
         return SessionState(
             session_id=self._session_id,
             position=count,
@@ -97,7 +97,7 @@ class _Reading:
             task=task,
             workspace=workspace,
             created_at=created_at,
-            runs=tuple(build_run({**run, **_decoded(run, "options", "outcome")}) for run in runs),
+            runs=tuple(runs),
             agents=tuple(agents),
             unread=tuple(read_unconsumed(conn, self._session_id)),
             questions=tuple(self._questions(agents)),
@@ -182,6 +182,12 @@ class _Reading:
             question = to_message(tuple(message))
             if (question.source, question.correlation_id) in asked:
                 yield AskedQuestion(message=question, is_read=bool(is_read))
+
+
+def read_runs(conn: sqlite3.Connection, session_id: str) -> list[RunNow]:
+    """Return the session's runs, oldest first."""
+    rows = conn.execute(_RUNS, (session_id,)).fetchall()
+    return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in map(dict, rows)]
 
 
 def build_run(row: Mapping[str, Any]) -> RunNow:

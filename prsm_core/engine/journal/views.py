@@ -81,9 +81,7 @@ def build_tree(
         agent: _node(row, own[agent], now, interrupted=agent in cut)
         for agent, row in zip(own, rows, strict=True)
     }
-    for request in requests:
-        if request.agent_id in nodes and request.agent_id not in cut:
-            nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
+    _ask([request for request in requests if request.agent_id not in cut], nodes)
     roots = _nested(rows, nodes)
     _roll_up(roots, own)
     return {
@@ -93,6 +91,13 @@ def build_tree(
         "spent": total(own.values()).to_dict(),
         "agents": roots,
     }
+
+
+def _ask(requests: Iterable[HumanRequest], nodes: Mapping[str, dict[str, Any]]) -> None:
+    """Tell at the node of each agent what it asks a person."""
+    for request in requests:
+        if request.agent_id in nodes:
+            nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
 
 
 def _nested(rows: Sequence[AgentRow], nodes: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.store.ledger_seen import CALL
-from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn
+from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -364,7 +364,7 @@ class _Act:
             self.wrong.add("StoreError turn_closed")
         if call.id in turn.calls:
             self.wrong.add(CONFLICT)
-        turn.calls[call.id] = _call(call, is_ours=True)
+        turn.calls[call.id] = call_of(call, is_ours=True)
         data = {"call": call.id, "tool": call.tool_name, "arguments": dict(call.params)}
         self.tell("tool_call_started", orchestration=True, **data)
 
@@ -419,7 +419,7 @@ class _Act:
         turn.tokens, turn.cost = result.usage.total_tokens, result.cost_usd
         for told in result.tool_calls:
             there = turn.calls.get(told.id)
-            told_call = _call(told, is_ours=told.orchestration)
+            told_call = call_of(told, is_ours=told.orchestration)
             if there is None:
                 turn.calls[told.id] = told_call
             else:  # what was stored before the agent saw it is the truth
@@ -471,20 +471,6 @@ def name_of(write: Write) -> str:
     """Return the kind of a write; one with a mistake planted into it is of the kind it spoils."""
     return next(
         kind.__name__ for kind in type(write).__mro__ if kind.__module__.startswith("prsm_core.")
-    )
-
-
-def _call(call: Any, *, is_ours: bool) -> Call:
-    return Call(
-        id=call.id,
-        tool=call.tool_name,
-        arguments=dict(call.params),
-        status=call.status,
-        result=call.result,
-        error=call.error,
-        sequence=call.sequence,
-        is_ours=is_ours,
-        is_answered=call.completed_at is not None,
     )
 
 

@@ -64,6 +64,21 @@ class Call:
     is_answered: bool
 
 
+def call_of(call: Any, *, is_ours: bool) -> Call:
+    """Return a call as somebody who reads the ledger would describe it."""
+    return Call(
+        id=call.id,
+        tool=call.tool_name,
+        arguments=dict(call.params),
+        status=call.status,
+        result=call.result,
+        error=call.error,
+        sequence=call.sequence,
+        is_ours=is_ours,
+        is_answered=call.completed_at is not None,
+    )
+
+
 @dataclass
 class Letter:
     """A message, the life it is for, and whether it was read."""

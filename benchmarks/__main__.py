@@ -34,6 +34,7 @@ NAMES = (
     "beside",
     "policy",
     "door",
+    "replay",
 )
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
         "prsm_core.cli.sessions.commands:sessions",
         "List, show, rename and delete sessions.",
     ),
+    "replay": ("prsm_core.cli.replay:replay", "Show a session again, from its log."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),

@@ -2,4 +2,5 @@
 
 commands      the command line of it       listing       all of a repository, one a line
 showing       one: runs, tree, talk        changing      its name, and its removal
+replaying     one, event by event
 """

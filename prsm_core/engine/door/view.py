@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.journal.views import build_tree, walk_tree
@@ -11,17 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from prsm_core.domain.steps import HumanRequest
-    from prsm_core.engine.journal.spoken import Spoken
     from prsm_core.engine.state import UsedByTurn
     from prsm_core.interfaces.store import OpenTurn, Picture, RunRow
 
     Redact = Callable[[Any], Any]
 
 
+class Speaking(Protocol):
+    """What knows the text that no event has yet: Spoken."""
+
+    def since(self, agent: str, turn_id: str, seq: int, redact: Redact) -> dict[str, Any]:
+        """Return what a turn has said beyond event `seq`."""
+        ...
+
+
 def build_view(
     session: str,
     picture: Picture,
-    spoken: Spoken,
+    spoken: Speaking,
     now: float,
     *,
     lost: Collection[str] = (),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import command, hooks, native
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
+from prsm_codex.stuck import unstick
 from prsm_core import (
     ProviderNotAvailableError,
     deadline,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_codex.features import Features
     from prsm_core import (
         HookGate,
+        Notice,
         Process,
         ProviderServices,
     )
@@ -78,11 +80,14 @@ class AppServer:
         services: ProviderServices,
         threads: Threads,
         dismiss: Callable[[], None],
+        home: Path,
     ) -> None:
+        self.home = home
         self._process = process
         self._services = services
         self._dismiss = dismiss
         self._threads = threads
+        self._news: list[Notice] = []
         self._ended = asyncio.Event()
         self.rpc = Rpc(process, services, self)
 
@@ -108,9 +113,11 @@ class AppServer:
                 gate.dismiss(threads)
 
         try:
+            notice = await unstick(home, services)
             argv = native.unwrapped(command.app_server_argv(config, features))
             process = await services.start_process(argv, name="codex", cwd=str(home), env=env)
-            server = cls(process, services, threads, dismiss)
+            server = cls(process, services, threads, dismiss, home)
+            server._news = [] if notice is None else [notice]
             server.rpc.start()
             await server._greet(hooked=gate is not None)
         except BaseException:
@@ -152,6 +159,11 @@ class AppServer:
     async def _hook(self) -> Mapping[str, Any] | None:
         folders = {"cwds": [str(self._services.state_dir)]}
         return hooks.find_own(await self.rpc.request("hooks/list", folders))
+
+    def take_news(self) -> list[Notice]:
+        """Return what is to be told of the start, once."""
+        news, self._news = self._news, []
+        return news
 
     @property
     def closed(self) -> bool:

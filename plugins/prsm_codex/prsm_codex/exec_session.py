@@ -12,6 +12,7 @@ from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
 from prsm_codex.exec_events import ExecTranslator, allowed_key
 from prsm_codex.prompt import prompt_of, turn_text
+from prsm_codex.stuck import unstick
 from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
@@ -124,6 +125,8 @@ class ExecSession(TurnSession[CodexTurn]):
         if self._features.too_old:
             await turn.put([Notice("warning", self._features.too_old_text)])
         home, env = child_home(self._config, self.services)
+        if (notice := await unstick(home, self.services)) is not None:
+            await turn.put([notice])
         with self._layer(home) as profile:
             process = self._process = await self._start(home, env, profile)
             try:

@@ -202,7 +202,7 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
     keeps = config.backend == "app-server"
     return ProviderCapabilities(
         enforcement=features.enforcement,
-        resume="native" if keeps else "rebuild",
+        resume="call" if keeps else "rebuild",
         steer=keeps,
         streams=keeps,
         shell_reads=True,

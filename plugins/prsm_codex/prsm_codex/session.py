@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import command, hooks
+from prsm_codex import command, going_on, hooks, rollout
 from prsm_codex.deciding import ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
@@ -15,6 +16,7 @@ from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
 from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
+    AssistantMessage,
     ErrorKind,
     Notice,
     ProviderEvent,
@@ -27,6 +29,7 @@ from prsm_core.kit import TurnSession, as_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core import (
         AgentHost,
         AssembledContext,
+        Carried,
         ProviderServices,
         SessionRequest,
     )
@@ -69,7 +73,9 @@ class CodexSession(TurnSession[CodexTurn]):
         self._translator = Translator()
         self._unsent: tuple[str, str] | None = None  # text and id of a prompt that may be lost
         self._kept = request.resume_token is not None  # the thread is known to be on disk
+        self._last_word: str | None = None  # of the turn that goes on; None: it has not ended
         self._completed_before = False  # the last turn was ended by task_complete
+        self._news: list[Notice] = []  # to be told with the next turn
         self._told: set[ProviderEvent] = set()
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
         self._decider = ToolDecider(
@@ -97,13 +103,17 @@ class CodexSession(TurnSession[CodexTurn]):
         the thread any more.
         """
         server = await self._open_server()
+        self._news += server.take_news()
         try:
             if self.resume_token is None:
                 await self._start_thread(server)
             else:
                 await self._resume_thread(server, self.resume_token)
+                if self._request.carried is not None:
+                    await self._go_on(server, self._request.carried)
         except RpcError as error:
-            code = "resume_failed" if self.resume_token else None
+            is_lost = self.resume_token is not None and not isinstance(error, RpcClosedError)
+            code = "resume_failed" if is_lost else None
             raise ProviderNotAvailableError(
                 f"codex could not open a thread: {error.message}",
                 hint=error.hint or "Look at the model, its server and the MCP servers.",
@@ -128,6 +138,26 @@ class CodexSession(TurnSession[CodexTurn]):
         self.resume_token = _id_of(result, "thread")
         self._server = server
         server.attach(self.resume_token, self)
+
+    async def _go_on(self, server: AppServer, carried: Carried) -> None:
+        """Put into the thread what it lacks of the turn that goes on; take note of what it holds.
+
+        What cannot be put there the engine tells by a prompt. Raises RpcError where it cannot be
+        read.
+        """
+        held = await asyncio.to_thread(_read, server.home, self.resume_token or "")
+        items = going_on.outputs(carried, held, self._host.is_orchestration)
+        if items:
+            given = {"threadId": self.resume_token, "items": items}
+            try:
+                await server.rpc.request("thread/inject_items", given)
+            except RpcClosedError:
+                raise
+            except RpcError as error:  # a Codex that does not know it
+                self._news.append(Notice("warning", f"codex: {error.message}"))
+                items = []
+        self.taken = going_on.taken(carried, held, items)
+        self._last_word = going_on.last_word(carried, held)
 
     async def _resume_thread(self, server: AppServer, thread_id: str) -> None:
         params = command.thread_resume(thread_id, self._request, self._config, self._features)
@@ -174,10 +204,16 @@ class CodexSession(TurnSession[CodexTurn]):
     async def begin(self, turn: CodexTurn, context: AssembledContext) -> None:
         """Start the turn; see TurnSession."""
         if self._features.too_old:
-            notice = Notice("warning", self._features.too_old_text)
-            await turn.put([notice] if self._is_news(notice) else [])
+            self._news.append(Notice("warning", self._features.too_old_text))
+        await turn.put(notice for notice in self._news if self._is_news(notice))
+        self._news.clear()
+        word, self._last_word = self._last_word, None
+        if word is not None and context.current_message is None:
+            said = [AssistantMessage(word)] if word else []
+            await turn.put([*said, TurnEnded(StopReason.END_TURN)])
+            return
         server = await self._ready()  # a resume tells whether the last prompt has arrived
-        text, message_id = self._prompt(context), str(uuid.uuid4())
+        text, message_id = self._prompt(context), self._message_id(context)
         self._unsent = (text, message_id) if text else None
         params = command.turn_start(
             self.resume_token or "", text, self._request, message_id, self._config
@@ -195,6 +231,12 @@ class CodexSession(TurnSession[CodexTurn]):
             kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}", retryable=not self.reusable
         )
         await turn.put([TurnEnded(StopReason.ERROR, why)])
+
+    def _message_id(self, context: AssembledContext) -> str:
+        """Return the id by which the thread can be asked for a prompt: the ledger's, if it has."""
+        if context.current_message is not None:
+            return context.current_message.id
+        return self._unsent[1] if self._unsent else str(uuid.uuid4())
 
     def _prompt(self, context: AssembledContext) -> str | None:
         """Return the text to send: a prompt that was lost in a crash comes first."""
@@ -360,6 +402,17 @@ class CodexSession(TurnSession[CodexTurn]):
     async def on_request(self, request: ServerRequest) -> None:
         """Answer a request of the thread."""
         await self._responder.respond(self.turn, request)
+
+
+def _read(home: Path, thread_id: str) -> rollout.Rollout:
+    """Return what a thread holds; raise RpcError where that cannot be read."""
+    file = rollout.find(home, thread_id)
+    if file is None:
+        raise RpcError(f"the thread {thread_id} has no rollout in {home}")
+    try:
+        return rollout.read(file)
+    except OSError as error:
+        raise RpcError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _turn_of(method: str, params: Mapping[str, Any]) -> object:

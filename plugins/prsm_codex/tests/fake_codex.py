@@ -20,10 +20,15 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 VERSION = "codex-cli 0.169.0"
 _HERE = Path(__file__)
+if TYPE_CHECKING:
+    from plugins.prsm_codex.tests.fake_thread import Thread, output_of
+else:  # run alone, it has no package
+    _KEPT = runpy.run_path(str(_HERE.with_name("fake_thread.py")))
+    Thread, output_of = _KEPT["Thread"], _KEPT["output_of"]
 _ENV_KEY = re.compile(r'env_key = "([^"]*)"')
 _BASE_URL = re.compile(r'base_url = "http://([^:/]+):(\d+)([^"]*)"')
 _BEFORE_NEXT_REQUEST = 0.1  # seconds in which an interrupt still comes before it
@@ -75,26 +80,6 @@ class Wire:
             answer.append(message.get("result") or {})
 
 
-class Thread:
-    """A conversation, kept on disk once it has begun."""
-
-    def __init__(self, path: Path, state: dict) -> None:
-        self.path = path
-        self.state = state
-        self.turn: Turn | None = None
-
-    @property
-    def id(self) -> str:
-        return self.path.stem
-
-    def add(self, *items: dict) -> None:
-        self.state["items"] += items
-        self.save()
-
-    def save(self) -> None:
-        self.path.write_text(json.dumps(self.state))
-
-
 class Turn:
     """One turn of a thread; it runs in a thread of its own."""
 
@@ -105,6 +90,7 @@ class Turn:
         self.id = f"turn-{len(thread.state['turns'])}"
         self.interrupted = threading.Event()
         self.steered: list[dict] = []
+        self.said: str | None = None
         self.connection: socket.socket | None = None
         self.record: dict = {"id": self.id, "status": "inProgress", "items": []}
 
@@ -138,6 +124,8 @@ class Turn:
         self.record["status"] = status
         self.thread.turn = None
         self.thread.save()
+        ended = "turn_aborted" if status == "interrupted" else "task_complete"
+        self.thread.write("event_msg", {"type": ended, "last_agent_message": self.said})
         self.tell_turn("turn/completed", status, error)
 
     def interrupt(self) -> None:
@@ -177,6 +165,7 @@ class Turn:
                 calls += [item] if item["type"] == "function_call" else []
             elif kind == "response.completed":
                 usage = event["response"]["usage"]
+                self.thread.write("token_usage_record", {"usage": usage})
                 self.tell("rawResponse/completed", responseId=event["response"]["id"])
         if usage is not None:
             total = self.thread.state["usage"]
@@ -189,7 +178,7 @@ class Turn:
     def _item(self, item: dict) -> None:
         self.thread.add(item)
         if item["type"] == "message":
-            text = item["content"][0]["text"]
+            text = self.said = item["content"][0]["text"]
             told = {"type": "agentMessage", "id": item["id"], "text": text}
             self.tell("item/completed", item=told)
         self.tell("rawResponseItem/completed", item=item)
@@ -207,7 +196,7 @@ class Turn:
         for call in calls:
             call_id = call["call_id"]
             output = outputs.get(call_id, "cancelled before receiving a response")
-            item = {"type": "function_call_output", "call_id": call_id, "output": output}
+            item = output_of(call_id, output)
             self.thread.add(item)
             self.tell("rawResponseItem/completed", item=item)
         if calls:
@@ -288,7 +277,7 @@ class Turn:
             {
                 "model": state.get("model") or "scripted",
                 "instructions": state["instructions"],
-                "input": state["items"],
+                "input": self.thread.told(),
                 "tools": state["tools"],
                 "stream": True,
             }
@@ -409,6 +398,7 @@ class Server:
         if not path.exists():
             raise RefusedError(f"no rollout found for thread id {params['threadId']}")
         thread = self.threads[path.stem] = Thread(path, json.loads(path.read_text()))
+        thread.resume()
         thread.state["policy"] = params["approvalPolicy"]
         usage = {"total": _total(thread.state["usage"])}
         told = {"threadId": thread.id, "turnId": None, "tokenUsage": usage}
@@ -425,8 +415,18 @@ class Server:
         if texts:
             turn.record["items"].append({"clientId": params["clientUserMessageId"]})
         thread.state["turns"].append(turn.record)
+        thread.write("event_msg", {"type": "task_started"})
         thread.add(*(_message(text) for text in texts))
+        for text in texts:
+            content = [{"type": "text", "text": text}]
+            said = {"type": "UserMessage", "client_id": params["clientUserMessageId"]}
+            item = {"type": "item_completed", "item": {**said, "content": content}}
+            thread.write("event_msg", item)
         return {"turn": {"id": turn.id}}
+
+    def thread_inject_items(self, params: dict) -> dict:
+        self._thread(params).add(*params["items"])
+        return {}
 
     def turn_steer(self, params: dict) -> dict:
         turn = self._thread(params).turn

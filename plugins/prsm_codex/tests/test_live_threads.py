@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,19 @@ async def test_codex_lists_its_models_and_tells_its_version(binary, state_dir):
     assert all(model.reasoning_efforts for model in models)
     assert str(status.version).startswith("0.")
     assert len(status.gaps) == 2
+
+
+async def test_codex_starts_over_a_database_that_a_kill_has_left_stuck(codex, state_dir):
+    """By itself it would not, for a quarter of an hour; its threads are there all the same."""
+    async with codex({"say": "first"}, {"say": "second"}) as live:
+        async with live.session() as session:
+            await run_turn(session, "one")
+        await live.provider.aclose()
+        home = state_dir / "codex-home"
+        with closing(sqlite3.connect(home / "state_5.sqlite")) as database:
+            database.execute("UPDATE backfill_state SET status = 'running'")
+            database.commit()
+        async with live.session(resume_token=session.resume_token) as session:
+            events = await run_turn(session, "two")
+    assert live.prompts() == ["one", "two"]
+    assert ["set aside" in notice.text for notice in only(Notice, events)].count(True) == 1

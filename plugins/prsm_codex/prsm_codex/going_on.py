@@ -1,0 +1,61 @@
+"""How a thread goes on with a turn that was cut off: what is put into it, what it holds; pure.
+
+A call that has its answer gets it as its output, at its place: the model does not learn that
+anything happened. One that nobody saw is told to have had no effect; what Codex runs itself may
+have run. So each call of the thread has exactly one output before the model is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_codex.rollout import PendingCall, Rollout
+    from prsm_core import Carried
+
+_NO_EFFECT = "This call was lost and had no effect. Make it again."
+_MAY_HAVE_RUN = "This call was cut off: it may have run. Look first, before you make it again."
+
+
+def outputs(
+    carried: Carried, held: Rollout, is_orchestration: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    """Return an output for each call of the thread that has none."""
+    given = {call.call_id: call.outcome for call in carried.calls}
+
+    def text(call: PendingCall) -> str:
+        outcome = given.get(call.call_id)
+        if outcome is not None:
+            return outcome.text
+        return _NO_EFFECT if is_orchestration(call.tool) else _MAY_HAVE_RUN
+
+    return [
+        {"type": call.output, "call_id": call.call_id, "output": text(call)}
+        for call in held.pending.values()
+    ]
+
+
+def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> frozenset[str]:
+    """Return what of the carried the thread holds, now that these outputs were given.
+
+    A text that was put into the running turn had no id: it is known by its words.
+    """
+    calls = held.answered | {str(item["call_id"]) for item in given}
+    prompts = {
+        name
+        for name, text in carried.prompts.items()
+        if name in held.prompt_ids or text in held.prompts
+    }
+    return frozenset(prompts | {c.call_id for c in carried.calls if c.call_id in calls})
+
+
+def last_word(carried: Carried, held: Rollout) -> str | None:
+    """Return what the model said in the end, which nobody has heard; blank if it was heard.
+
+    None: it has not come to its end. What it answers is carried no more once it was heard.
+    """
+    if held.said is None or held.pending:
+        return None
+    return held.said if carried.prompts or carried.calls else ""

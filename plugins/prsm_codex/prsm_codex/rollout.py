@@ -1,0 +1,129 @@
+"""A thread as Codex keeps it on disk: the file that a resume is made from, line by line.
+
+What `thread/resume` tells of a thread is less: an answer that was put into it does not show there,
+and one that the client gave may show though Codex had not written it down for the model yet. The
+model is told what the lines of the type `response_item` hold, and `aborted` for a call without an
+output. A line that is torn, since Codex was killed while it wrote it, is none; the next Codex ends
+it before it writes another.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.kit import as_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_CALLS = {  # what a call is, and what its output
+    "function_call": "function_call_output",
+    "local_shell_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
+_OUTPUTS = frozenset(_CALLS.values())
+_TURN_ENDS = frozenset({"task_complete", "turn_aborted"})
+# What Codex writes itself for a call that got no answer.
+_CUT_OFF = ("aborted", "dynamic tool call was cancelled before receiving a response")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCall:
+    """A call of the model that has no output."""
+
+    call_id: str
+    tool: str
+    output: str  # the type of what answers it
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What a thread holds.
+
+    prompt_ids: The ids of all prompts that the client gave one.
+    prompts: The texts of those since the last turn that came to its end.
+    answered: The ids of all calls with an output that somebody gave.
+    pending: The calls since then that have none, by id, in order.
+    said: The last message, if with it the turn has come to its end, or is about to.
+    """
+
+    prompt_ids: set[str] = field(default_factory=set)
+    prompts: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+    pending: dict[str, PendingCall] = field(default_factory=dict)
+    said: str | None = None
+    _message: str | None = None  # the newest of the response that is under way
+
+    def add(self, line: bytes) -> None:
+        """Take in a line; what is torn, or not known, tells nothing."""
+        try:
+            record = as_object(json.loads(line))
+        except (ValueError, RecursionError):
+            return
+        payload = as_object(record.get("payload"))
+        match record.get("type"):
+            case "response_item":
+                self._item(payload)
+            case "event_msg":
+                self._event(payload)
+            case "token_usage_record" if not self.pending:
+                self.said = self._message  # a response without a call ends the turn
+            case "compacted":
+                self.pending.clear()
+
+    def _item(self, item: Mapping[str, Any]) -> None:
+        kind, call_id = str(item.get("type")), str(item.get("call_id"))
+        is_said = kind == "message" and item.get("role") == "assistant"
+        self._message = _text(item) if is_said else None
+        self.said = None
+        if kind in _CALLS:
+            tool = str(item.get("name") or kind)
+            self.pending[call_id] = PendingCall(call_id=call_id, tool=tool, output=_CALLS[kind])
+        elif kind in _OUTPUTS:
+            self.pending.pop(call_id, None)
+            if not _is_cut_off(item.get("output")):
+                self.answered.add(call_id)
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("type")
+        if kind in _TURN_ENDS:
+            self.prompts.clear()
+            self.pending.clear()
+            said = event.get("last_agent_message")
+            self.said = said if isinstance(said, str) and kind == "task_complete" else None
+        elif kind == "task_started":
+            self.said = None
+        elif kind == "item_completed":
+            item = as_object(event.get("item"))
+            if item.get("type") == "UserMessage":
+                self.prompt_ids.add(str(item.get("client_id")))
+                self.prompts.add(_text(item))
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    parts = item.get("content")
+    texts = [as_object(one).get("text") for one in parts] if isinstance(parts, list) else []
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _is_cut_off(output: Any) -> bool:
+    return isinstance(output, str) and (output in _CUT_OFF or output.startswith("aborted by user"))
+
+
+def find(home: Path, thread_id: str) -> Path | None:
+    """Return the file of a thread; None where there is none."""
+    if not thread_id.replace("-", "").isalnum():
+        return None
+    return next((home / "sessions").rglob(f"rollout-*-{thread_id}.jsonl"), None)
+
+
+def read(file: Path) -> Rollout:
+    """Return what a thread holds; raise OSError where its file cannot be read."""
+    found = Rollout()
+    with file.open("rb") as lines:
+        for line in lines:
+            found.add(line)
+    return found

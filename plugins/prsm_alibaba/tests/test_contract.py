@@ -44,6 +44,7 @@ class TestRealCodex(AlibabaContract):
 @pytest.mark.live
 class TestRealCodingPlan(AlibabaContract):
     speaks_responses = False
+    answers_after_kills = False
 
     @pytest.fixture(autouse=True)
     def _real(self, claude, tmp_path):

@@ -22,6 +22,7 @@ class ClaudeContract(HarmlessContract):
     command: ClassVar[list[str]] = FAKE
     env: ClassVar[dict[str, str]] = {}
     question_step = STEP
+    answers_after_kills = False  # Claude Code itself says of such a call that its end is unknown
 
     @pytest.fixture(autouse=True)
     def _home(self, tmp_path):

@@ -44,6 +44,7 @@ class TestRealCodex(MinimaxContract):
 @pytest.mark.live
 class TestRealClaude(MinimaxContract):
     speaks_responses = False
+    answers_after_kills = False
 
     @pytest.fixture(autouse=True)
     def _real(self, claude, tmp_path):

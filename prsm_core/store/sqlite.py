@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from prsm_core.config import private_dir
@@ -147,6 +148,23 @@ class SqliteStore(Store):
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         return await self._read(runs.read_sessions)
+
+    async def copy(self, session_id: str) -> Mapping[str, Any]:
+        """Return all rows of a session by table, as JSON values; see store.copies."""
+        from prsm_core.store.copies import read_copy  # no run needs it
+
+        found = await self._read(read_copy, session_id)
+        return found[0] if found else {}
+
+    async def put_copy(self, copy: Mapping[str, Any], new_id: Callable[[str], str]) -> str:
+        """Write the session of a copy in one transaction, and return its id.
+
+        Where one of its ids is taken all get new ones by `new_id`, which is given their table.
+        Raises StoreError (code `bad_copy`) for what is no session.
+        """
+        from prsm_core.store.copies import write_copy  # no run needs it
+
+        return await (await self._writer()).submit(partial(write_copy, new_id=new_id), copy)
 
     async def runs(self, session_id: str) -> Sequence[RunNow]:
         """Return the session's runs, oldest first."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Computed, Given, Ledger, Row, Values
     from prsm_core.store.known import WritingConnection
 
-_JSON = {
+JSON = {
     "runs": frozenset({"outcome", "options"}),
     "effects": frozenset({"data"}),
     "agents": frozenset({"result"}),
@@ -233,7 +233,7 @@ def _all_kept(rows: Many, json: Sequence[int]) -> Many:
 @lru_cache(maxsize=256)
 def _plan(table: str, names: tuple[str, ...]) -> tuple[Columns, tuple[int, ...]]:
     """Return columns for values that are given, and the places of those that are JSON."""
-    json = _JSON.get(table, _NONE)
+    json = JSON.get(table, _NONE)
     places = tuple(place for place, name in enumerate(names) if name in json)
     return tuple((name, "?") for name in names), places
 

@@ -2,5 +2,7 @@
 
 commands      the command line of it       listing       all of a repository, one a line
 showing       one: runs, tree, talk        changing      its name, and its removal
-replaying     one, event by event
+replaying     one, event by event          page          one, as HTML
+exporting     one, to a file               importing     one, from a file
+comparing     what differs between two     diffing       that, for a person
 """

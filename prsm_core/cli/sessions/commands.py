@@ -1,4 +1,4 @@
-"""`prsm sessions`: list, show, rename and delete the sessions of a repository."""
+"""`prsm sessions`: what can be done with the sessions of a repository."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MESSAGES = 6  # of a session that is shown
 LISTED = 20  # sessions
 
 
-@click.group(short_help="List, show, rename and delete sessions.")
+@click.group(short_help="List, show, rename, delete, export, import.")
 def sessions() -> None:
-    """List, show, rename and delete the sessions of this repository.
+    """List, show, rename, delete, export and import the sessions of this repository.
 
     SESSION is an id, the beginning of one, or a name, as long as it fits one session only.
     """
@@ -93,3 +93,45 @@ def delete(session: str, yes: bool, workspace: str, as_json: bool) -> None:
     from prsm_core.loop.run import run_to_end
 
     run_to_end(delete_session(workspace, session, is_sure=yes, as_json=as_json))
+
+
+@sessions.command(short_help="Write a session to a file.")
+@click.argument("session", required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "jsonl", "html"]),
+    default="json",
+    show_default=True,
+    help="All of it, its events, or a page to read.",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="A file, or a folder to put it in; stdout if not given."
+)
+@workspace_option
+def export(session: str | None, form: str, output: str | None, workspace: str) -> None:
+    """Write SESSION, by default the newest, to a file or to stdout.
+
+    json is what `prsm sessions import` takes back: all that the ledger has of it. jsonl has one
+    event a line. html is one page for any browser, which loads nothing and runs nothing.
+    """
+    from prsm_core.cli.sessions.exporting import export_session
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(export_session(workspace, session, form, output))
+
+
+@sessions.command("import", short_help="Take in a session that was exported.")
+@click.argument("file")
+@workspace_option
+@json_option
+def import_(file: str, workspace: str, as_json: bool) -> None:
+    """Take the session of FILE into the ledger of this repository; "-" is stdin.
+
+    FILE is what `prsm export` wrote. Where the session is there already, or one of its ids, it
+    gets new ids.
+    """
+    from prsm_core.cli.sessions.importing import import_session
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(import_session(workspace, file, as_json=as_json))

@@ -36,14 +36,14 @@ async def print_session(
     now = time.time()
     async with open_session(workspace, prefix) as (store, info):
         owning = Owning.look(workspace_paths(workspace).state, info.session_id)
-        shown = await _look(store, info, owning, messages, now)
+        shown = await look_at(store, info, owning, messages, now)
     if as_json:
         click.echo(json.dumps(shown, indent=2))
     else:
         _print(shown, now)
 
 
-async def _look(
+async def look_at(
     store: SqliteStore, info: SessionInfo, owning: Owning, messages: int, now: float
 ) -> dict[str, Any]:
     """Return what is shown, as JSON values."""

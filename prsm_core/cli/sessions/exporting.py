@@ -1,0 +1,99 @@
+"""Writes a session out: as JSON that can be imported, as JSONL of its events, as a page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.cli.ledger import open_session
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.saying import say
+from prsm_core.cli.sessions.page import render_page
+from prsm_core.cli.sessions.showing import look_at
+from prsm_core.config.atomic import replace_file
+from prsm_core.engine.door.offers import Owning
+from prsm_core.engine.journal.views import ConversationStore, walk_tree
+from prsm_core.errors import ConfigError
+from prsm_core.store.migrations import load_migrations
+from prsm_core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from prsm_core.interfaces.store import SessionInfo
+    from prsm_core.store import SqliteStore
+
+FORMAT = "prsm-session"
+VERSION = 1
+
+
+async def export_session(workspace: str, prefix: str | None, form: str, output: str | None) -> None:
+    """Write a session to a file or to stdout.
+
+    Raises:
+        PrsmError: there is no such session, or the file cannot be written.
+    """
+    async with open_session(workspace, prefix) as (store, info):
+        owning = Owning.look(workspace_paths(workspace).state, info.session_id)
+        pieces = {"json": _json, "jsonl": _jsonl, "html": _html}[form](store, info, owning)
+        if output is None or output == "-":
+            async for piece in pieces:
+                click.echo(piece, nl=False)
+            return
+        data = "".join([piece async for piece in pieces]).encode()
+    path = await asyncio.to_thread(_write, Path(output), f"{info.session_id}.{form}", data)
+    say(f"session {info.session_id} is written to {path} ({len(data):,} bytes)", err=True)
+
+
+def _write(path: Path, name: str, data: bytes) -> Path:
+    """Write a file, or one of this name in a folder; return it."""
+    if path.is_dir():
+        path = path / name
+    try:
+        replace_file(path, data)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be written: {error.strerror}", hint="choose another file with -o"
+        ) from error
+    return path
+
+
+async def _json(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
+    """Yield the session as JSON: what it is, then the rows of its tables."""
+    copy = await store.copy(info.session_id)
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "ledger": len(load_migrations()),
+        "prsm": __version__,
+        "session": {
+            "id": info.session_id,
+            "name": info.name,
+            "task": info.task,
+            "workspace": info.workspace,
+            "status": owning.status(info.status, info.engine),
+            "created_at": info.started_at,
+        },
+    }
+    yield json.dumps({**head, **copy}, indent=1, ensure_ascii=False) + "\n"
+
+
+async def _jsonl(store: SqliteStore, info: SessionInfo, _: Owning) -> AsyncIterator[str]:
+    """Yield one event envelope a line, as `prsm events --json` prints them."""
+    async for event in store.events(info.session_id):
+        yield json.dumps(event.to_dict()) + "\n"
+
+
+async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
+    """Yield one page that needs nothing beside it."""
+    shown = await look_at(store, info, owning, 0, time.time())
+    talks = ConversationStore(store, info.session_id)
+    yield render_page(
+        shown,
+        {node["id"]: await talks.get_history(node["id"]) for node in walk_tree(shown["agents"])},
+    )

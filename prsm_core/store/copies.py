@@ -1,0 +1,192 @@
+"""Copies of a session: all its rows as JSON values, and back into a ledger.
+
+What numbers rows of the whole ledger is left out: a copy has them in their order, and whoever
+takes it in numbers them anew. So a copy of a copy equals it.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.events import Event
+from prsm_core.errors import StoreError
+from prsm_core.store.agent_rows import read_agents
+from prsm_core.store.codec import decode, encode, encode_canonical, hash_text
+from prsm_core.store.session_rows import TABLES
+from prsm_core.store.tables import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prsm_core.store.known import WritingConnection
+
+Rows = dict[str, list[dict[str, Any]]]
+
+_JSON = {**JSON, "tool_calls": {"params"}, "events": {"data"}}  # which others write by hand
+
+_NUMBERS = {"engines": "engine_id", "inbox": "position", "grants": "grant_id"}  # of this ledger
+_ORDER = {
+    "engines": "engine_id",
+    "threads": "depth, turn_id",
+    "steps": "first_seq, step_id",
+    "inbox": "position",
+    "events": "seq",
+}
+_CANONICAL = {("tool_calls", "params")}  # of which the ledger keeps a hash, too
+_HASHES = {("tool_calls", "arguments_hash")}
+# What is an id of this session alone, by table: all of them get new ones where one is taken.
+_IDS = {
+    "meta": ("session_id",),
+    "runs": ("run_id",),
+    "agents": ("agent_id",),
+    "turns": ("id",),
+    "inbox": ("message_id",),
+    "requests": ("request_id",),
+}
+# An id in a text, such as the answer of a tool: a model that was told it may use it again.
+_ID = re.compile(r"[0-9A-Za-z]{26,32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
+    """Return the session's rows by table, JSON decoded; a list of one, as all queries give."""
+    wanted = {"session": session_id}
+    copy: Rows = {}
+    for table, condition in TABLES.items():
+        order = _ORDER.get(table, "rowid")
+        sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"  # noqa: S608 - ours
+        copy[table] = [_told(table, dict(row)) for row in conn.execute(sql, wanted)]
+    _refer_by_place(copy)
+    return [copy]
+
+
+def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON values."""
+    for name, value in row.items():
+        if value is not None and name in _JSON.get(table, ()):
+            row[name] = decode(value)
+    return {name: value for name, value in row.items() if (table, name) not in _HASHES}
+
+
+def _refer_by_place(copy: Rows) -> None:
+    """Let runs name their engines by their places, and leave out what numbers rows."""
+    places = {row["engine_id"]: place for place, row in enumerate(copy["engines"])}
+    for run in copy["runs"]:
+        run["engine_id"] = places.get(run["engine_id"])
+    for table, number in _NUMBERS.items():
+        for row in copy[table]:
+            del row[number]
+
+
+def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]) -> str:
+    """Write a session's rows, and return its id; ids that are taken are new ones.
+
+    Raises StoreError (code `bad_copy`) where the rows are no session that this ledger could have.
+    """
+    try:
+        if _is_taken(conn, copy):
+            copy = _renamed(copy, new_id)
+        session = str(copy["meta"][0]["session_id"])
+        engines = [_engine_id(conn, row) for row in copy["engines"]]
+        for table in TABLES:
+            if table != "engines":
+                _insert(conn, table, copy[table], engines)
+        _check(conn, session, copy)
+    except (sqlite3.Error, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        text = f"this is no session that a ledger can hold: {type(error).__name__}: {error}"
+        # Its frames would keep a query open, and nothing could be taken back.
+        cause = error.with_traceback(None)
+        raise StoreError(text, hint="export it again", code="bad_copy") from cause
+    return session
+
+
+def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
+    """Return whether the ledger has one of the ids already."""
+    for table, columns in _IDS.items():
+        for column in columns:
+            sql = f"SELECT 1 FROM {table} WHERE {column} = ?"  # noqa: S608 - names of ours
+            for row in copy[table]:
+                if conn.execute(sql, (row[column],)).fetchone():
+                    return True
+    return False
+
+
+def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
+    """Return the rows with a new id for each of the session's own, wherever it stands."""
+    names = {
+        row[column]: new_id(table)
+        for table, columns in _IDS.items()
+        for column in columns
+        for row in copy[table]
+    }
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, str):
+            return names.get(value) or _ID.sub(lambda found: names.get(found[0], found[0]), value)
+        if isinstance(value, dict):
+            return {rename(key): rename(each) for key, each in value.items()}
+        return [rename(each) for each in value] if isinstance(value, list) else value
+
+    return {
+        table: [{name: rename(value) for name, value in row.items()} for row in rows]
+        for table, rows in copy.items()
+    }
+
+
+def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:
+    """Return the number of an engine in this ledger."""
+    values = (row["pid"], row["start"], row["boot_id"])
+    conn.execute(
+        "INSERT INTO engines (pid, start, boot_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values
+    )
+    (number,) = conn.execute(
+        "SELECT engine_id FROM engines WHERE pid = ? AND start = ? AND boot_id = ?", values
+    ).fetchone()
+    return int(number)
+
+
+def _insert(
+    conn: sqlite3.Connection,
+    table: str,
+    rows: Iterable[Mapping[str, Any]],
+    engines: Sequence[int],
+) -> None:
+    """Insert rows in their order; columns that they do not name have what is usual."""
+    known = {row[1] for row in conn.execute(f"PRAGMA table_info({table})")}
+    for row in rows:
+        kept = {name: _kept(table, name, value) for name, value in row.items()}
+        if table == "runs" and kept["engine_id"] is not None:
+            kept["engine_id"] = engines[kept["engine_id"]]
+        if table == "tool_calls":
+            kept["arguments_hash"] = hash_text(kept["params"])
+        if strange := sorted(kept.keys() - known):
+            raise ValueError(f"{table} has no column {', '.join(map(repr, strange))}")
+        names = ", ".join(f'"{name}"' for name in kept)
+        marks = ", ".join("?" * len(kept))
+        conn.execute(
+            f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
+            tuple(kept.values()),
+        )
+
+
+def _kept(table: str, name: str, value: Any) -> Any:
+    """Return a value as its column keeps it."""
+    if value is None or name not in _JSON.get(table, ()):
+        return value
+    return encode_canonical(value) if (table, name) in _CANONICAL else encode(value)
+
+
+def _check(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
+    """Raise ValueError unless the rows are all of one session, and can be read."""
+    for table in ("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "steps"):
+        if any(row["session_id"] != session for row in copy[table]):
+            raise ValueError(f"{table} has rows of another session")
+    if len(copy["meta"]) != 1 or not copy["runs"]:
+        raise ValueError("it is not one session with a run")
+    for seq, row in enumerate(copy["events"], 1):
+        if row["session_id"] != session or row["seq"] != seq:
+            raise ValueError(f"its event {seq} is missing")
+        Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
+    if len(read_agents(conn, session)) != len(copy["agents"]):
+        raise ValueError("an agent lacks a part of it")

@@ -14,6 +14,7 @@ In a test of a provider::
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ T = TypeVar("T")
 
 TURN_SECONDS = 30.0  # far above what a scripted turn takes
 _POLL_SECONDS = 0.01
+_numbers = itertools.count(1)  # of messages
 
 
 class LocalServices:
@@ -280,10 +282,10 @@ def session_request(cwd: Path | str, **changes: Any) -> SessionRequest:
 def turn_context(text: str | None, *history: tuple[str, str]) -> AssembledContext:
     """Return the context of a turn that begins with `text`; `history` is (role, content) pairs.
 
-    Without text the turn goes on where the last one stopped.
+    Without text the turn goes on where the last one stopped. No two messages have the same id.
     """
     messages = [
-        AgentMessage(id=str(n), role=role, content=content, sequence=n, created_at=0)
+        AgentMessage(id=f"m{next(_numbers)}", role=role, content=content, sequence=n, created_at=0)
         for n, (role, content) in enumerate((*history, ("user", text or "")))
     ]
     return AssembledContext(

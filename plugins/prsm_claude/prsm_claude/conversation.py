@@ -8,9 +8,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 from prsm_claude import command
-from prsm_claude.home import find_transcript, holds, read_transcript
+from prsm_claude.home import find_transcript, held, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
+from prsm_claude.turn import text_id
 from prsm_core import ProviderNotAvailableError, read_notes
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_claude.transport import ToolAnswer
     from prsm_claude.usage import UsageMeter
     from prsm_core import (
+        Carried,
         ProviderServices,
         SessionRequest,
     )
@@ -109,6 +111,19 @@ class Conversation:
         self._kept = True
         if self._unsure and self._unsure[1] in taken:
             self._unsure = None
+
+    async def taken(self, carried: Carried) -> frozenset[str]:
+        """Return which prompts and calls of a turn that goes on the transcript has.
+
+        A call that was let go of is answered, once the CLI asks about it.
+        """
+        prompts = {text_id(name): name for name in carried.prompts}
+        answered = {call.call_id for call in carried.calls if call.outcome is not None}
+        path = find_transcript(self._home, self.id)
+        wanted = (*prompts, *(call.call_id for call in carried.calls))
+        found = await held(path, wanted) if path is not None else frozenset()
+        let_go = answered & {self.deferred}
+        return frozenset(prompts.get(one, one) for one in found) | let_go
 
     def kill(self, why: str) -> None:
         """End the CLI at once, so that the conversation can be resumed as it is now."""

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.kit import link_login, make_private, require_key
+from prsm_core.kit import as_object, link_login, make_private, require_key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 
     from prsm_claude.config import ClaudeConfig
 
 _LOGIN = ".credentials.json"
 _BLOCK = 2**20  # bytes
+# What Claude Code says to the model of a call that has no answer.
+_CUT_OFF = ("[Tool call interrupted", "The user doesn't want to proceed")
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
@@ -94,6 +96,36 @@ async def holds(path: Path, message_id: str) -> bool:
     async for line in _lines(path):
         found = found or wanted in line
     return found
+
+
+async def held(path: Path, wanted: Collection[str]) -> frozenset[str]:
+    """Return those of the ids that the transcript has: of texts, and of calls with an answer.
+
+    What Claude Code writes by itself for a call that was cut off is none.
+    """
+    marks = [one.encode() for one in wanted]
+    found: set[str] = set()
+    async for line in _lines(path):
+        if any(mark in line for mark in marks):
+            found.update(_held(_decoded(line)))
+    return frozenset(found.intersection(wanted))
+
+
+def _held(entry: Mapping[str, Any]) -> Iterator[str]:
+    if entry.get("type") != "user":
+        return
+    yield str(entry.get("uuid"))
+    content = as_object(entry.get("message")).get("content")
+    for block in map(as_object, content if isinstance(content, list) else ()):
+        if block.get("type") == "tool_result" and not _is_cut_off(block):
+            yield str(block.get("tool_use_id"))
+
+
+def _is_cut_off(block: Mapping[str, Any]) -> bool:
+    content = block.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    said = "".join(str(as_object(part).get("text")) for part in parts)
+    return bool(block.get("is_error")) and said.startswith(_CUT_OFF)
 
 
 async def _lines(path: Path) -> AsyncIterator[bytes]:

@@ -74,10 +74,13 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
             verbatim_prompts=True,  # what other agents wrote is no command of the CLI
         )
         self.resume_token = request.resume_token
+        self._carried = request.carried if request.resume_token is not None else None
 
     async def open(self) -> None:
         """Start the CLI, or let it resume the conversation; see Conversation.start."""
         await self._ready()
+        if self._carried is not None:
+            self.taken = await self._conversation.taken(self._carried)
 
     async def close(self) -> None:
         """Interrupt what runs and end the CLI."""
@@ -117,7 +120,9 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         deferred, self._conversation.deferred = self._conversation.deferred, None
         if text is None and deferred is not None:
             return
-        await self._conversation.send(link, text or GO_ON, turn.new_text())
+        message = context.current_message
+        message_id = turn.new_text(None if message is None else message.id)
+        await self._conversation.send(link, text or GO_ON, message_id)
 
     async def refused(self, turn: ClaudeTurn, error: PrsmError) -> None:
         """End a turn that could not begin."""

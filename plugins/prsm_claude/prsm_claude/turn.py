@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def text_id(known_as: str) -> str:
+    """Return the id that a text of the ledger has in a transcript, where it must be a UUID."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, known_as))
+
+
 @dataclass(slots=True, eq=False)
 class _Waiting:
     """A hook that waits for the answer to a call."""
@@ -49,9 +54,12 @@ class ClaudeTurn(Turn):
         """Why it stopped, when the vendor does not say."""
         return StopReason.END_TURN if self.completing else StopReason.ABORTED
 
-    def new_text(self) -> str:
-        """Return the id of a text that is to be sent: the turn lasts until the model has it."""
-        message_id = str(uuid.uuid4())
+    def new_text(self, known_as: str | None = None) -> str:
+        """Return the id of a text that is to be sent: the turn lasts until the model has it.
+
+        It is made of what the text is `known_as` to the ledger, if it is.
+        """
+        message_id = str(uuid.uuid4()) if known_as is None else text_id(known_as)
         self.texts.add(message_id)
         return message_id
 

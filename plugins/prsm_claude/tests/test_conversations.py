@@ -18,11 +18,13 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.provider import Carried, CarriedCall
 from prsm_core.testing.doubles import (
     RecordingHost,
     answers,
     only,
     run_turn,
+    turn_context,
     until,
 )
 
@@ -201,3 +203,67 @@ async def test_a_permission_that_waits_is_not_let_go_of(claude):
         assert not await session.park()
         await session.interrupt()
         assert (await turn)[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_what_the_transcript_holds_is_taken_after_a_kill(claude):
+    """Its prompt, and the calls that were answered before; the one that waited is not."""
+    waiting = asyncio.Event()
+    steps = [{"call": call("note", "n")}, {"call": call("ask_parent", "q")}, {"say": "done"}]
+    host = RecordingHost(note=answers("noted"), ask_parent=forever(waiting))
+    context = turn_context("hi")
+    assert context.current_message is not None
+    prompt = context.current_message.id
+    async with claude(*steps) as stage:
+        async with stage.session(host) as session, asyncio.TaskGroup() as group:
+            turn = group.create_task(all_of(session.run_turn(context)))
+            await waiting.wait()
+            await until(lambda: any("noted" in path.read_text() for path in transcripts(stage)))
+            stage.services.processes[-1].kill()
+            await turn
+        told = carried_of(host, {prompt: "hi", "lost": "and this"})
+        note, question = (made.call_id for made in host.calls)
+        async with stage.session(host, resume_token=session.resume_token, carried=told) as again:
+            assert again.taken == {prompt, note}
+            await run_turn(again, "The answer to your question is 7.")
+            assert stage.outputs("n") == ["noted"]
+            assert [text for text in stage.prompts() if text == "hi"] == ["hi"]
+    assert question not in again.taken
+
+
+async def test_a_call_that_was_let_go_of_is_taken_with_its_answer(claude):
+    waiting = asyncio.Event()
+    step = {"call": call("wait_for_message", "wait", text="x")}
+    async with claude(step, {"say": "done"}) as stage:
+        host = RecordingHost(wait_for_message=forever(waiting))
+        async with stage.session(host) as session, asyncio.TaskGroup() as group:
+            group.create_task(run_turn(session, "hi"))
+            await waiting.wait()
+            assert await session.park()
+            token = session.resume_token
+        told = carried_of(host, {})
+        known = {made.call_id: made.outcome for made in told.calls}
+        resumed = {"resume_token": token, "carried": told, "answers": known}
+        async with stage.session(host, **resumed) as session:
+            assert session.taken == set(known)
+            await run_turn(session, None)
+            assert stage.outputs("wait") == ["known"]
+    assert len(host.calls) == 1
+
+
+async def all_of(stream):
+    return [event async for event in stream]
+
+
+def carried_of(host, prompts):
+    """Return what an engine carries that has answered all calls."""
+    calls = tuple(
+        CarriedCall(
+            call_id=made.call_id,
+            tool=made.name,
+            arguments=made.arguments,
+            orchestration=True,
+            outcome=ToolOutcome(text="known"),
+        )
+        for made in host.calls
+    )
+    return Carried(turn_id="t", prompts=prompts, calls=calls)

@@ -9,6 +9,7 @@ from prsm_claude.config import ClaudeConfig
 from prsm_claude.home import (
     Transcript,
     find_transcript,
+    held,
     holds,
     is_logged_in,
     prepare_home,
@@ -115,3 +116,31 @@ async def test_a_large_transcript_is_read_to_its_end(tmp_path):
     filler = {"type": "user", "message": "x" * 100_000}
     path = transcript(tmp_path, *[filler] * 50, cost(0.5))
     assert (await read_transcript(path)).spent_usd == 0.5
+
+
+def result(call_id, content, **fields):
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
+    return {"type": "user", "uuid": f"of-{call_id}", "message": {"content": [block]}}
+
+
+CUT_OFF = "[Tool call interrupted: the session ended before this call's result was recorded]"
+
+
+@pytest.mark.parametrize(
+    ("entries", "known"),
+    [
+        ([], set()),
+        ([{"type": "user", "uuid": "m1", "message": {"content": "hi"}}], {"m1"}),
+        ([{"type": "queue-operation", "uuid": "m1"}], set()),
+        ([result("c1", "yes")], {"c1"}),
+        ([result("c1", [{"type": "text", "text": "no such child"}], is_error=True)], {"c1"}),
+        ([result("c1", CUT_OFF, is_error=True)], set()),
+        ([result("c1", [{"type": "text", "text": CUT_OFF}], is_error=True)], set()),
+        ([result("c2", "c1")], set()),
+        ([{"type": "assistant", "uuid": "c1", "message": {"content": [{"id": "c1"}]}}], set()),
+        (['{"type": "user", "uuid": "m1", "mess', result("c1", "yes")], {"c1"}),
+        ([{"type": "user", "uuid": "m1", "message": "c1"}], {"m1"}),
+    ],
+)
+async def test_a_transcript_tells_what_it_holds_of_a_turn_that_goes_on(tmp_path, entries, known):
+    assert await held(transcript(tmp_path, *entries), ("m1", "c1")) == known

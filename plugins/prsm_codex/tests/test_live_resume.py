@@ -58,10 +58,15 @@ async def kill(live):
     await until(lambda: not live.services.live)
 
 
-async def killed_in(live, host, called, text="one"):
+async def read(session, context):
+    async for event in session.run_turn(context):
+        assert event is not None
+
+
+async def killed_in(live, host, called, context=None):
     """Run a turn until its call waits, and kill Codex there; return the session that was."""
     async with live.session(host) as session, asyncio.TaskGroup() as group:
-        turn = group.create_task(run_turn(session, text))
+        turn = group.create_task(read(session, context or turn_context("one")))
         await called.wait()
         await until(lambda: rollout_holds(live, host.calls[-1].call_id))
         await kill(live)
@@ -190,10 +195,13 @@ async def test_a_prompt_is_known_by_the_id_that_the_ledger_gave_it(codex, waitin
     """One that is not in the thread is not taken: the engine tells it."""
     host, called = waiting
     async with codex({"call": call("ask_parent", "q")}, {"say": "done"}) as live:
-        session = await killed_in(live, host, called)
-        prompts = {"0": "one", "lost": "never sent"}  # `run_turn` gives its message the id 0
+        context = turn_context("one")
+        session = await killed_in(live, host, called, context)
+        assert context.current_message is not None
+        known = context.current_message.id
+        prompts = {known: "one", "lost": "never sent"}
         async with live.session(host, **going_on(session, host, **prompts)) as session:
-            assert session.taken == {"0", host.calls[0].call_id}
+            assert session.taken == {known, host.calls[0].call_id}
             await run_turn(session, "never sent")
     assert live.prompts() == ["one", "never sent"]
     assert live.outputs("q") == [YES.text]

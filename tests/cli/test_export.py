@@ -117,11 +117,10 @@ BAD = {
     "no JSON": (lambda text: "hello", "is not JSON"),
     "JSON of others": (lambda text: '{"messages": []}', "JSON, but no session of prsm"),
     "another format": (lambda text: '{"format": "chat"}', "of the format 'chat'"),
-    "a log of Claude Code": (
-        lambda text: '{"sessionId": "a", "parentUuid": null}\n{}\n',
-        "a transcript of Claude Code",
+    "its events": (
+        lambda text: '{"seq": 1, "session": "a", "type": "notice"}\n{"seq": 2}\n',
+        "lack its rows",
     ),
-    "its events": (lambda text: '{"seq": 1, "session": "a"}\n{"seq": 2}\n', "lack its rows"),
     "a newer one": (lambda text: spoiled(text, lambda v: v.update(version=2)), "newer prsm"),
     "a newer ledger": (lambda text: spoiled(text, lambda v: v.update(ledger=99)), "newer prsm"),
     "a lost event": (lambda text: spoiled(text, lambda v: v["events"].pop(3)), "4 is missing"),

@@ -129,7 +129,8 @@ def import_(file: str, workspace: str, as_json: bool) -> None:
     """Take the session of FILE into the ledger of this repository; "-" is stdin.
 
     FILE is what `prsm export` wrote. Where the session is there already, or one of its ids, it
-    gets new ids.
+    gets new ids. It may also be a conversation as Claude Code or Codex keeps it (JSON lines),
+    which becomes a session of one agent that is over.
     """
     from prsm_core.cli.sessions.importing import import_session
     from prsm_core.loop.run import run_to_end

@@ -1,4 +1,4 @@
-"""Takes a session in that was exported: from a file into the ledger of a repository."""
+"""Takes a session in from a file: one that was exported, or a transcript of a vendor's agent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import click
 from prsm_core.cli.places import workspace_ledger
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.exporting import FORMAT, VERSION
+from prsm_core.cli.sessions.retelling import retell
+from prsm_core.cli.sessions.transcripts import Transcript, read_transcript
 from prsm_core.config import private_dir
 from prsm_core.domain.ids import Ids
 from prsm_core.errors import ConfigError
@@ -22,15 +24,10 @@ from prsm_core.store.migrations import load_migrations
 from prsm_core.store.session_rows import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _CURE = "export it with `prsm export SESSION --format json`"
 _ROLES = {"manager": "master", "unified": "master"}  # as the specification once called them
-_FOREIGN = {  # how the first line of a file of others is known
-    "a transcript of Claude Code": ("sessionId", "parentUuid"),
-    "a log of Codex": ("payload", "timestamp"),
-    "events of a session, which lack its rows": ("seq", "session"),
-}
 
 
 async def import_session(workspace: str, file: str, *, as_json: bool) -> None:
@@ -39,11 +36,13 @@ async def import_session(workspace: str, file: str, *, as_json: bool) -> None:
     Raises:
         PrsmError: the file cannot be read, is no export, or one that the ledger cannot hold.
     """
-    copy = _checked(await asyncio.to_thread(_read, file), file)
+    found, new_id = await asyncio.to_thread(_read, file), _new_ids()
+    is_foreign = isinstance(found, Transcript)
+    copy = await retell(found, new_id) if is_foreign else _checked(found, file)
     path = workspace_ledger(workspace)
     private_dir(path.parent)
     async with await SqliteStore.open(path) as store:
-        session = await store.put_copy(copy, _new_ids())
+        session = await store.put_copy(copy, new_id)
     if as_json:
         click.echo(json.dumps({"session": session, "was": copy["meta"][0]["session_id"]}))
         return
@@ -62,25 +61,34 @@ def _read(file: str) -> Any:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     try:
-        return json.loads(data)
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text", hint=_CURE, code="foreign") from error
-    except ValueError as error:
-        raise ConfigError(
-            f"{file}: is {_known(data)}: {error}", hint=_CURE, code="foreign"
-        ) from error
-
-
-def _known(data: bytes) -> str:
-    """Return what a file of several JSON lines is, by its first one."""
     try:
-        first = json.loads(data.split(b"\n", 1)[0])
-    except ValueError:
-        return "not JSON"
-    for what, names in _FOREIGN.items():
-        if isinstance(first, dict) and first.keys() >= set(names):
-            return what
-    return "more than one JSON value"
+        return json.loads(text)
+    except ValueError as error:
+        lines = _lines(text)
+        if (transcript := read_transcript(lines)) is not None:
+            return transcript
+        what = "events of a session, which lack its rows" if _are_events(lines) else "not JSON"
+        raise ConfigError(f"{file}: is {what}: {error}", hint=_CURE, code="foreign") from error
+
+
+def _lines(text: str) -> list[Mapping[str, Any]]:
+    """Return the JSON objects of a file that has one a line; a line that is torn is left out."""
+    found: list[Mapping[str, Any]] = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:  # the last one of a process that was killed
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _are_events(lines: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(lines) and lines[0].keys() >= {"seq", "session", "type"}
 
 
 def _checked(value: Any, file: str) -> Mapping[str, Any]:

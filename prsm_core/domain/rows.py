@@ -21,6 +21,16 @@ Values: TypeAlias = Mapping[str, Any]
 Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
 
 
+# Tables whose rows keep the position of the commit by which they `began`, and those whose rows keep
+# that by which they `ended`, with the column that then holds something.
+BEGINS = frozenset({"runs", "agents", "turns", "inbox", "requests", "grants", "effects"})
+ENDS: Mapping[str, str] = {
+    "turns": "closed_by",
+    "inbox": "consumed_by",
+    "requests": "resolved_by",
+}
+
+
 class Given(Record, frozen=True, gc=False):
     """A row that must be there."""
 

@@ -8,7 +8,7 @@ tail        followers of the event log        limits      bounds of queue, waits
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
 picture     a session as of one event           state       a session with all that a resume needs
-open_turn   what the log tells of a turn that runs
+open_turn   what the log tells of a turn        as_of       SQL of what was, after any commit
 removal     a session is taken out              session_rows  which rows are a session's
 copies      a session as JSON, and back
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.

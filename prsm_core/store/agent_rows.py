@@ -15,7 +15,7 @@ from prsm_core.domain.agents import (
 )
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.tools import McpServer
-from prsm_core.domain.usage import Provenance, TokenUsage
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.interfaces.store import AgentRow
 from prsm_core.store.codec import decode
 
@@ -26,18 +26,7 @@ if TYPE_CHECKING:
 # sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
 # certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
 # The total is summed as TokenUsage adds: of a turn that told none it is its input and output.
-_AGENTS = """
-SELECT a.*, p.*, s.thread_id, u.*,
-  (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
-   ORDER BY seq DESC LIMIT 1) AS last_event_at,
-  (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
-   AND e.agent_id = a.agent_id AND e.type = 'tool_call_started'
-   ORDER BY seq DESC LIMIT 1) AS last_tool
-FROM agents AS a
-JOIN agent_specs AS p USING (agent_id)
-JOIN sessions AS s USING (agent_id)
-LEFT JOIN (
-  SELECT t.agent_id, min(t.started_at) AS first_turn_at, sum(t.cost_usd) AS cost_usd,
+SUMS = """sum(t.cost_usd) AS cost_usd,
     sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
     sum(t.cached_input_tokens) AS cached_input_tokens,
     sum(t.cache_write_tokens) AS cache_write_tokens,
@@ -50,12 +39,24 @@ LEFT JOIN (
     sum(t.closed_by IS NOT NULL
         AND coalesce(t.total_tokens, t.input_tokens + t.output_tokens) IS NULL)
       AS turns_without_usage,
-    sum(t.closed_by IS NOT NULL AND t.cost_provenance = 'unknown') AS turns_without_cost
+    sum(t.closed_by IS NOT NULL AND t.cost_provenance = 'unknown') AS turns_without_cost"""
+_AGENTS = f"""
+SELECT a.*, p.*, s.thread_id, u.*,
+  (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
+   ORDER BY seq DESC LIMIT 1) AS last_event_at,
+  (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
+   AND e.agent_id = a.agent_id AND e.type = 'tool_call_started'
+   ORDER BY seq DESC LIMIT 1) AS last_tool
+FROM agents AS a
+JOIN agent_specs AS p USING (agent_id)
+JOIN sessions AS s USING (agent_id)
+LEFT JOIN (
+  SELECT t.agent_id, min(t.started_at) AS first_turn_at, {SUMS}
   FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
   GROUP BY t.agent_id
 ) AS u USING (agent_id)
 WHERE a.session_id = :session ORDER BY a.rowid
-"""
+"""  # noqa: S608 - names
 _CERTAINTY = (
     Provenance.UNKNOWN,
     Provenance.MEASURED,
@@ -106,25 +107,37 @@ def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
     return [] if row is None else cast("list[str]", decode(row["ancestry"]))
 
 
+def read_sums(row: Mapping[str, Any]) -> Spent:
+    """Return what turns used together, from their `SUMS`."""
+    return Spent(
+        usage=TokenUsage(**{name: row[name] for name in _COUNTS}),
+        cost_usd=None if row["cost_usd"] is None else round(row["cost_usd"], 9),
+        tokens_from=_CERTAINTY[row["tokens_from"] or 0],
+        cost_from=_CERTAINTY[row["cost_from"] or 0],
+        turns_without_tokens=row["turns_without_usage"] or 0,
+        turns_without_cost=row["turns_without_cost"] or 0,
+    )
+
+
 def _agent_row(row: dict[str, Any]) -> AgentRow:
-    first_turn_at = row["first_turn_at"]
+    first_turn_at, spent = row["first_turn_at"], read_sums(row)
     return AgentRow(
         descriptor=read_descriptor(row),
         waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
-        usage=TokenUsage(**{name: row[name] for name in _COUNTS}),
-        cost_usd=None if row["cost_usd"] is None else round(row["cost_usd"], 9),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
         next_turn=row["next_turn"],
         head_turn_id=row["thread_id"],
         started_at=None if first_turn_at is None else first_turn_at / 1000,
         ended_at=row["ended_at"],
         last_tool=row["last_tool"],
         last_event_at=row["last_event_at"],
-        usage_provenance=_CERTAINTY[row["tokens_from"] or 0],
-        cost_provenance=_CERTAINTY[row["cost_from"] or 0],
-        turns_without_usage=row["turns_without_usage"] or 0,
-        turns_without_cost=row["turns_without_cost"] or 0,
+        usage_provenance=spent.tokens_from,
+        cost_provenance=spent.cost_from,
+        turns_without_usage=spent.turns_without_tokens,
+        turns_without_cost=spent.turns_without_cost,
     )
 
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 def apply_step(conn: WritingConnection, step: Step) -> Committed:
     """Apply a step, or return its first result when it was applied before."""
-    events = events_of(step, event_log.last_seq(conn, step.session_id))
+    last = event_log.last_seq(conn, step.session_id)
+    events = events_of(step, last)
     kinds = made_of(step)
-    if not event_log.record(conn, step, kinds.names, events):
+    position = event_log.record(conn, step, kinds.names, events, last)
+    if position is None:
         return event_log.read_committed(conn, step)
     ledger = _Ledger(conn, step.session_id)
     try:
@@ -31,7 +33,7 @@ def apply_step(conn: WritingConnection, step: Step) -> Committed:
         event_log.unrecord(conn, step)
         return event_log.committed_by(conn, step, closed.step_id)
     write_rows(conn, rows_of(step), ledger)
-    event_log.insert(conn, events)
+    event_log.insert(conn, events, position)
     conn.known.fences.update(ledger.changed)
     return Committed(step_id=step.step_id, events=events)
 

@@ -26,6 +26,7 @@ C = TypeVar("C", bound=sqlite3.Connection)
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
 _BUSY_TIMEOUT_MS = 5000
 _STATEMENTS = 256
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OLDEST_SQLITE = (3, 37)
 
 
@@ -108,6 +109,9 @@ def to_store_error(error: Exception, doing: str) -> StoreError:
     text = f"{doing}: {error}"
     if isinstance(error, sqlite3.IntegrityError) and "NOT NULL" not in str(error):
         return StoreError(text, hint="an id is used twice or names nothing", code="conflict")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        hint = "`prsm doctor` says what is damaged; move the ledger aside, or put back a copy of it"
+        return StoreError(text, hint=hint, code="damaged")
     if isinstance(error, sqlite3.OperationalError | OSError):
         return StoreError(text, hint="check the disk: space, permissions, health")
     return StoreError(text, code="unfit")  # what was to be written is at fault, not the ledger

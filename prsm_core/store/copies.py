@@ -24,13 +24,26 @@ if TYPE_CHECKING:
 
 Rows = dict[str, list[dict[str, Any]]]
 
-_JSON = {**JSON, "tool_calls": {"params"}, "events": {"data"}}  # which others write by hand
+_JSON = {
+    **JSON,
+    "agents_past": {"result"},
+    "runs_past": {"outcome"},
+    "tool_calls": {"params"},
+    "events": {"data"},
+}  # which others write by hand
 
+# Where rows tell the positions of commits, which are numbers of this ledger, too.
+_POSITIONS = frozenset({"began", "ended", "until"})
 _NUMBERS = {"engines": "engine_id", "inbox": "position", "grants": "grant_id"}  # of this ledger
 _ORDER = {
     "engines": "engine_id",
     "threads": "depth, turn_id",
-    "steps": "first_seq, step_id",
+    "steps": "position",
+    "runs_past": "run_id, until",
+    "agents_past": "agent_id, until",
+    "agent_specs_past": "agent_id, until",
+    "turns_past": "turn_id, until",
+    "inbox_past": "message_id, until",
     "inbox": "position",
     "events": "seq",
 }
@@ -58,7 +71,19 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
         sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"  # noqa: S608 - ours
         copy[table] = [_told(table, dict(row)) for row in conn.execute(sql, wanted)]
     _refer_by_place(copy)
+    numbered = [row["position"] for row in copy["steps"]]
+    older = sum(position <= 0 for position in numbered)  # before commits were numbered
+    _move(copy, {position: n - older for n, position in enumerate(numbered, 1)})
     return [copy]
+
+
+def _move(copy: Rows, places: Mapping[int, int]) -> None:
+    """Give commits other positions, wherever rows tell them; others stay what they are."""
+    for table, rows in copy.items():
+        names = {"position"} if table in {"steps", "events"} else _POSITIONS
+        for row in rows:
+            for name in names & row.keys():
+                row[name] = places.get(row[name], row[name])
 
 
 def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +113,7 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
         if _is_taken(conn, copy):
             copy = _renamed(copy, new_id)
         session = str(copy["meta"][0]["session_id"])
+        _move(copy, _places(conn, copy))
         engines = [_engine_id(conn, row) for row in copy["engines"]]
         for table in TABLES:
             if table != "engines":
@@ -99,6 +125,14 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
         cause = error.with_traceback(None)
         raise StoreError(text, hint="export it again", code="bad_copy") from cause
     return session
+
+
+def _places(conn: sqlite3.Connection, copy: Rows) -> Mapping[int, int]:
+    """Return the positions that the commits of a copy get in this ledger."""
+    first, last = conn.execute("SELECT min(position), max(position) FROM steps").fetchone()
+    below, above = min(first or 1, 1) - 1, max(last or 0, 0)
+    numbers = [row["position"] for row in copy["steps"]]
+    return {number: number + (above if number > 0 else below) for number in numbers}
 
 
 def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:

@@ -21,8 +21,12 @@ PAGE = 256
 _AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
 
 _INSERT = (
-    "INSERT INTO events (session_id, seq, ts, run_id, agent_id, type, data)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO events (session_id, seq, ts, run_id, agent_id, type, data, position)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_RECORD = (
+    "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (step_id) WHERE step_id IS NOT NULL DO NOTHING"
 )
 _SELECT = "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events"
 
@@ -39,24 +43,27 @@ def last_seq(conn: WritingConnection, session_id: str) -> int:
 
 def append(conn: WritingConnection, events: Sequence[Event]) -> tuple[Event, ...]:
     """Number the events, each in its own session, and insert them."""
-    if not events:
-        return ()
     last = conn.known.last_seqs
+    by_session: dict[str, list[Event]] = {}
     numbered = []
     for event in events:
         if event.type in LIVE_TYPES:
             raise StoreError(f"{event.type} events are live only", code="live_event")
         seq = last_seq(conn, event.session) + 1
-        numbered.append(event.at(seq))
+        event = event.at(seq)
+        numbered.append(event)
+        by_session.setdefault(event.session, []).append(event)
         last[event.session] = seq
-    insert(conn, numbered)
+    for session_id, own in by_session.items():
+        told = (None, session_id, "", own[0].seq, len(own))
+        insert(conn, own, conn.own_cursor.execute(_RECORD, told).lastrowid)
     return tuple(numbered)
 
 
-def insert(conn: WritingConnection, events: Sequence[Event]) -> None:
-    """Insert events that have their numbers, all of one session or numbered one by one."""
+def insert(conn: WritingConnection, events: Sequence[Event], position: int | None) -> None:
+    """Insert events of one session that have their numbers, by the commit at `position`."""
     if events:
-        conn.own_cursor.executemany(_INSERT, [_to_row(event) for event in events])
+        conn.own_cursor.executemany(_INSERT, [_to_row(event, position) for event in events])
         last = events[-1]
         conn.known.last_seqs[last.session] = last.seq or 0
 
@@ -95,15 +102,16 @@ def read_last(
     return [_to_event(row) for row in rows][::-1]
 
 
-def record(conn: WritingConnection, step: Step, kind: str, events: Sequence[Event]) -> bool:
-    """Remember the step with where its events will stand; False when it was remembered before."""
-    first_seq = events[0].seq if events else 0
-    done = conn.own_cursor.execute(
-        "INSERT INTO steps (step_id, session_id, kind, first_seq, event_count)"
-        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (step_id) DO NOTHING",
-        (step.step_id, step.session_id, kind, first_seq, len(events)),
-    )
-    return bool(done.rowcount)
+def record(
+    conn: WritingConnection, step: Step, kind: str, events: Sequence[Event], last: int
+) -> int | None:
+    """Remember the step, whose events come after `last`; None when it was remembered before.
+
+    Returns its position: the number of the commit.
+    """
+    told = (step.step_id, step.session_id, kind, last + 1, len(events))
+    done = conn.own_cursor.execute(_RECORD, told)
+    return done.lastrowid if done.rowcount else None
 
 
 def unrecord(conn: sqlite3.Connection, step: Step) -> None:
@@ -146,9 +154,9 @@ def _stretch(
     return tuple(_to_event(row) for row in rows)
 
 
-def _to_row(event: Event) -> tuple[object, ...]:
+def _to_row(event: Event, position: int | None) -> tuple[object, ...]:
     data = encode(event.data) if event.data else "{}"
-    return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data)
+    return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data, position)
 
 
 def _to_event(row: tuple[Any, ...]) -> Event:

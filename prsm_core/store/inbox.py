@@ -23,8 +23,8 @@ def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMes
     What an agent left unread when it ended stays with the incarnation that ended.
     """
     rows = conn.execute(
-        f"SELECT {MESSAGE} FROM inbox AS m JOIN agents AS a ON a.agent_id = m.target"  # noqa: S608 - names
-        " WHERE m.session_id = ? AND m.consumed_by IS NULL AND m.incarnation = a.incarnation"
+        f"SELECT {MESSAGE} FROM agents AS a JOIN inbox AS m ON m.target = a.agent_id"  # noqa: S608 - names
+        " WHERE a.session_id = ? AND m.ended IS NULL AND m.incarnation = a.incarnation"
         " ORDER BY m.position",
         (session_id,),
     )

@@ -15,16 +15,17 @@ from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.domain.rows import Values
 
-TOLD = ("message_completed", "tool_call_started", "tool_call_finished")  # what is taken
+# The events that are taken.
+TOLD = ("turn_started", "message_completed", "tool_call_started", "tool_call_finished")
 _COUNTS = TokenUsage.__struct_fields__
 
 
 class ToldTurn:
-    """What the events of an agent tell, from the one that began its turn: taken in their order."""
+    """What the events of an agent tell of its turn, taken in their order."""
 
     def __init__(self, turn_id: str) -> None:
         self._turn_id = turn_id
@@ -32,10 +33,15 @@ class ToldTurn:
         self._began: dict[tuple[str, bool], AgentToolCall] = {}  # id, and whether it is ours
         self._answered: dict[tuple[str, bool], int] = {}
         self._last_heard = 0
+        self._has_begun = False
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
-        """Take the next event: one of `TOLD`."""
+        """Take the next event; those before the turn's own beginning are of others."""
         match kind:
+            case "turn_started":
+                self._has_begun |= data["turn"] == self._turn_id
+            case _ if not self._has_begun:
+                pass
             case "message_completed":
                 self._message(seq, at, data)
             case "tool_call_started":
@@ -43,18 +49,20 @@ class ToldTurn:
             case "tool_call_finished":
                 self._call_ended(seq, at, data)
 
+    def answers(self) -> dict[str, int]:
+        """Return the orchestration calls that have ended, and the number of the event of each."""
+        return {call_id: seq for (call_id, is_ours), seq in self._answered.items() if is_ours}
+
     def build(self, row: Values, ours: Mapping[str, CallState]) -> TurnState:
         """Return the turn of a row; `ours` are its orchestration calls, by their ids."""
-        calls = []
-        for number, ((call_id, is_ours), told) in enumerate(self._began.items(), 1):
-            known = ours[call_id] if is_ours else CallState(call=told)
-            calls.append(
-                replace(
-                    known,
-                    call=replace(known.call, sequence=number),
-                    answered_at=self._answered.get((call_id, is_ours)),
-                )
-            )
+        calls: list[CallState] = []
+        for key, told in self._began.items():
+            call_id, is_ours = key
+            known = ours.get(call_id) if is_ours else CallState(call=told)
+            if known is None:
+                continue  # of an earlier turn that is not closed either
+            call = replace(known.call, sequence=len(calls) + 1)
+            calls.append(replace(known, call=call, answered_at=self._answered.get(key)))
         return TurnState(
             turn_id=row["id"],
             number=row["turn_no"],
@@ -112,22 +120,26 @@ class ToldTurn:
             return
 
 
-def build_call(row: Values, effects: tuple[Effect, ...], consumed: tuple[str, ...]) -> CallState:
-    """Return an orchestration call of an open turn, from its row."""
+def build_call(
+    row: Values, effects: Iterable[Effect], consumed: Iterable[str], *, is_answered: bool
+) -> CallState:
+    """Return an orchestration call of an open turn, from its row.
+
+    That may tell already what came later. What the call spawned, its effects tell.
+    """
     call = AgentToolCall(
         id=row["id"],
         tool_name=row["tool_name"],
         params=row["params"],
-        status=row["status"],
+        status=row["status"] if is_answered else "running",
         started_at=row["started_at"],
-        sequence=row["sequence"],
-        result=row["result"],
-        error=row["error"],
-        completed_at=row["completed_at"],
+        sequence=0,
+        result=row["result"] if is_answered else None,
+        error=row["error"] if is_answered else None,
+        completed_at=row["completed_at"] if is_answered else None,
         orchestration=True,
-        spawned_session_label=row["spawned_session_label"],
     )
-    return CallState(call=call, effects=effects, consumed=consumed)
+    return CallState(call=call, effects=tuple(effects), consumed=tuple(consumed))
 
 
 def build_effect(row: Values) -> Effect:

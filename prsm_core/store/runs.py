@@ -18,10 +18,13 @@ def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, 
         "SELECT agent_id, data, created_at FROM grants WHERE session_id = ? ORDER BY grant_id",
         (session_id,),
     )
-    return [
-        {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
-        for agent_id, data, created_at in rows
-    ]
+    return [to_grant(row) for row in rows]
+
+
+def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
+    """Return a grant from its columns."""
+    agent_id, data, created_at = row
+    return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:

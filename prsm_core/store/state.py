@@ -1,4 +1,4 @@
-"""Reading a session as a resume adopts it: all in one snapshot of the ledger."""
+"""Reading a session as a resume adopts it: as it was after any commit, in one snapshot."""
 
 from __future__ import annotations
 
@@ -6,65 +6,34 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, RunNow, SessionState, TurnEnd
-from prsm_core.domain.usage import total
 from prsm_core.errors import StoreError
-from prsm_core.store.agent_rows import read_descriptor
-from prsm_core.store.codec import decode
-from prsm_core.store.inbox import MESSAGE, read_unconsumed, to_message
-from prsm_core.store.open_turn import TOLD, ToldTurn, build_call, build_effect, read_spent
-from prsm_core.store.requests import read_open
-from prsm_core.store.runs import read_grants
+from prsm_core.store import as_of
+from prsm_core.store.agent_rows import read_descriptor, read_sums
+from prsm_core.store.codec import decode, encode
+from prsm_core.store.inbox import to_message
+from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
+from prsm_core.store.requests import to_request
+from prsm_core.store.runs import to_grant
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prsm_core.domain.sessions import CallState, TurnState
     from prsm_core.domain.turns import Effect
-    from prsm_core.domain.usage import Spent
 
-_RUNS = (
-    "SELECT r.*, e.boot_id, e.pid, e.start FROM runs AS r LEFT JOIN engines AS e USING (engine_id)"
-    " WHERE r.session_id = ? ORDER BY r.rowid"
-)
-_AGENTS = (
-    "SELECT p.*, s.thread_id, a.* FROM agents AS a JOIN agent_specs AS p USING (agent_id)"
-    " JOIN sessions AS s USING (agent_id) WHERE a.session_id = ? ORDER BY a.rowid"
-)
-_TURNS = (
-    "SELECT t.* FROM agents AS a JOIN turns AS t USING (agent_id) WHERE a.session_id = ?"
-    " ORDER BY t.rowid"
-)
-_CALLS = "SELECT * FROM tool_calls WHERE turn_id = ? AND orchestration"
-_EFFECTS = "SELECT * FROM effects WHERE turn_id = ? ORDER BY rowid"
-_CONSUMED = (
-    "SELECT message_id FROM inbox WHERE session_id = ? AND target = ? AND consumed_by = ?"
-    " ORDER BY position"
-)
-_QUESTIONS = (
-    f"SELECT {MESSAGE}, m.consumed_by IS NOT NULL FROM inbox AS m WHERE m.session_id = ?"  # noqa: S608 - names
-    " AND m.type = 'question' AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE"
-    " r.session_id = m.session_id AND r.type = 'answer' AND r.correlation_id = m.correlation_id)"
-    " ORDER BY m.position"
-)
-_SAID = "SELECT content FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY rowid DESC"
-_TOLD = (
-    "SELECT seq, type, ts, data FROM events WHERE session_id = ? AND agent_id = ?"  # noqa: S608
-    f" AND type IN ({', '.join(repr(kind) for kind in TOLD)}, 'turn_started') ORDER BY seq DESC"
-)
+    Rows = Iterator[dict[str, Any]]
 
 
 def read_state(conn: sqlite3.Connection, session_id: str, at: int | None) -> list[SessionState]:
     """Return the session; a list of one, since a ledger may be yet to be made."""
-    if at is not None:
-        raise StoreError("this ledger tells its sessions as they are now only", code="no_state")
-    session = conn.execute(
-        "SELECT task, workspace, created_at FROM meta WHERE session_id = ?", (session_id,)
-    ).fetchone()
+    session = conn.execute(as_of.SESSION, {"session": session_id}).fetchone()
     if session is None:
         raise unknown_session(session_id)
-    return [_Reading(conn, session_id).read(*session)]
+    position, seq = _moment(conn, session_id, at)
+    return [_Reading(conn, session_id, position, seq).read(*session)]
 
 
 def unknown_session(session_id: str) -> StoreError:
@@ -76,118 +45,164 @@ def unknown_session(session_id: str) -> StoreError:
     )
 
 
-class _Reading:
-    """Reads one session, once."""
+def unknown_position(session_id: str, at: int, newest: int) -> StoreError:
+    """Return the error of a commit that a session does not have."""
+    hint = "give the position of one of its own commits"
+    if at <= 0:
+        hint = "commits are numbered from 1; what an older PRSM wrote can be read as it is now only"
+    return StoreError(
+        f"session {session_id} has no commit {at}; its newest is {newest}",
+        hint=hint,
+        code="unknown_position",
+    )
 
-    def __init__(self, conn: sqlite3.Connection, session_id: str) -> None:
+
+def _moment(conn: sqlite3.Connection, session_id: str, at: int | None) -> tuple[int, int]:
+    """Return the position of a commit, else of the newest, and the session's last event by then."""
+    own = {"session": session_id, "at": at}
+    (newest,) = conn.execute(as_of.NEWEST, own).fetchone()
+    if at is None or at == newest:
+        (seq,) = conn.execute(as_of.LAST_SEQ, own).fetchone()
+        return newest, seq or 0
+    found = conn.execute(as_of.SEQ_OF, own).fetchone() if at > 0 else None
+    if found is None:
+        raise unknown_position(session_id, at, newest)
+    return at, found[0]
+
+
+_AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
+
+
+class _Reading:
+    """Reads one session as it was after one commit, once."""
+
+    def __init__(self, conn: sqlite3.Connection, session_id: str, position: int, seq: int) -> None:
         self._conn = conn
         self._session_id = session_id
+        self._position = position
+        self._seq = seq
 
     def read(self, task: str, workspace: str, created_at: float) -> SessionState:
-        """Return the session."""
-        conn, own = self._conn, (self._session_id,)
-        (seq,) = conn.execute("SELECT max(seq) FROM events WHERE session_id = ?", own).fetchone()
-        (count,) = conn.execute("SELECT count(*) FROM steps WHERE session_id = ?", own).fetchone()
-        runs = read_runs(conn, self._session_id)
-        agents = self._agents(runs[-1].started_at if runs else 0.0)
+        """Return the session. Raises StoreError where it had not begun yet."""
+        runs = self.runs()
+        if not runs:
+            raise unknown_session(self._session_id)
+        agents = tuple(self._agents())
+        lives = {now.agent.agent_id: now.agent.incarnation for now in agents}
+        letters = (to_message(tuple(row)[:-1]) for row in self._ask(as_of.UNREAD))
         return SessionState(
             session_id=self._session_id,
-            position=count,
-            seq=seq or 0,
+            position=self._position,
+            seq=self._seq,
             task=task,
             workspace=workspace,
             created_at=created_at,
             runs=tuple(runs),
-            agents=tuple(agents),
-            unread=tuple(read_unconsumed(conn, self._session_id)),
+            agents=agents,
+            unread=tuple(one for one in letters if lives[one.target] == one.incarnation),
             questions=tuple(self._questions(agents)),
-            requests=tuple(read_open(conn, self._session_id)),
-            grants=tuple(read_grants(conn, self._session_id)),
+            requests=tuple(to_request(row) for row in self._ask(as_of.REQUESTS)),
+            grants=tuple(to_grant(row) for row in self._ask(as_of.GRANTS)),
         )
 
-    def _agents(self, run_began: float) -> list[AgentNow]:
-        conn, own = self._conn, (self._session_id,)
-        turns: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for turn in conn.execute(_TURNS, own):
-            turns[turn["agent_id"]].append(dict(turn))
-        return [
-            self._agent(dict(row), turns[row["agent_id"]], run_began)
-            for row in conn.execute(_AGENTS, own)
-        ]
+    def runs(self) -> list[RunNow]:
+        """Return the runs that had begun, oldest first."""
+        rows = self._rows(as_of.RUNS)
+        return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in rows]
 
-    def _agent(
-        self, row: dict[str, Any], turns: list[dict[str, Any]], run_began: float
-    ) -> AgentNow:
-        head = next((turn for turn in turns if turn["id"] == row["thread_id"]), None)
-        own = [turn for turn in turns if turn["started_at"] >= run_began * 1000]
-        running = [turn for turn in turns if turn["closed_by"] is None]
-        row |= _decoded(row, "result")
-        return AgentNow(
-            agent=read_descriptor(row),
-            waiting_on=row["waiting_on"],
-            result=None if row["result"] is None else AgentResult.from_dict(row["result"]),
-            resume_token=row["resume_token"],
-            next_turn=row["next_turn"],
-            head_turn_id=row["thread_id"],
-            open_turn=self._open_turn(running[-1]) if running else None,
-            last_turn=None if head is None else self._turn_end(head),
-            turns=len(own),
-            spent=sum_up(own),
-            ended_at=row["ended_at"],
-        )
+    def _ask(self, query: str, **more: Any) -> sqlite3.Cursor:
+        own = {"session": self._session_id, "at": self._position}
+        return self._conn.execute(query, {**own, **more})
 
-    def _open_turn(self, turn: dict[str, Any]) -> TurnState:
-        told, taken = ToldTurn(turn["id"]), []
-        for row in self._conn.execute(_TOLD, (self._session_id, turn["agent_id"])):
-            data = decode(row["data"])
-            if row["type"] != "turn_started":
-                taken.append((row["seq"], row["type"], row["ts"], data))
-            elif data["turn"] == turn["id"]:
-                break
-        for event in reversed(taken):
-            told.take(*event)
-        return told.build(turn, self._calls(turn))
+    def _rows(self, query: str, **more: Any) -> Rows:
+        """Return rows by the names of their columns; of those of one name the last counts."""
+        found = self._ask(query, **more)
+        names = [column[0] for column in found.description]
+        return (dict(zip(names, row, strict=True)) for row in found)
 
-    def _calls(self, turn: dict[str, Any]) -> dict[str, CallState]:
-        conn, effects = self._conn, defaultdict[str, list["Effect"]](list)
-        for row in conn.execute(_EFFECTS, (turn["id"],)):
-            effects[row["call_id"]].append(build_effect({**row, **_decoded(row, "data")}))
-        return {
-            row["id"]: build_call(
-                {**row, **_decoded(row, "params")},
-                tuple(effects[row["id"]]),
-                self._consumed(turn["agent_id"], row["id"]),
+    def _agents(self) -> Iterator[AgentNow]:
+        (run,) = self._ask(as_of.NEWEST_RUN).fetchone()
+        begun = {agent: counts for agent, *counts in self._ask(as_of.TURNS, run=run)}
+        ends = {agent: end for agent, *end in self._ask(as_of.ENDS)}
+        spent = {row["agent_id"]: read_sums(row) for row in self._rows(as_of.SPENT, run=run)}
+        running = {row["agent_id"]: row for row in self._rows(as_of.OPEN_TURNS)}  # the last counts
+        for row in self._rows(as_of.AGENTS):
+            agent_id, result = row["agent_id"], _decoded(row, "result")["result"]
+            newest_turn, turns = begun.get(agent_id, (0, 0))
+            last = self._turn_end(*ends[agent_id]) if agent_id in ends else None
+            yield AgentNow(
+                agent=read_descriptor(row),
+                waiting_on=row["waiting_on"],
+                result=None if result is None else AgentResult.from_dict(result),
+                resume_token=row["resume_token"],
+                next_turn=newest_turn + 1,
+                head_turn_id=None if last is None else last.turn_id,
+                open_turn=self._open_turn(running[agent_id]) if agent_id in running else None,
+                last_turn=last,
+                turns=turns,
+                spent=spent.get(agent_id),
+                ended_at=row["ended_at"],
             )
-            for row in conn.execute(_CALLS, (turn["id"],))
-        }
 
-    def _consumed(self, agent_id: str, call_id: str) -> tuple[str, ...]:
-        asked = self._session_id, agent_id, call_id
-        return tuple(message_id for (message_id,) in self._conn.execute(_CONSUMED, asked))
-
-    def _turn_end(self, turn: dict[str, Any]) -> TurnEnd:
-        said = self._conn.execute(_SAID, (turn["id"],))
+    def _turn_end(self, turn_id: str, stop_reason: str, error: str | None, _: int) -> TurnEnd:
+        said = self._conn.execute(as_of.SAID, (turn_id,))
         return TurnEnd(
-            turn_id=turn["id"],
-            stop_reason=turn["stop_reason"],
-            error=_decoded(turn, "error")["error"],
+            turn_id=turn_id,
+            stop_reason=stop_reason,
+            error=None if error is None else decode(error),
             last_text=next((text for (text,) in said if text.strip()), ""),
         )
 
-    def _questions(self, agents: Iterable[AgentNow]) -> Iterable[AskedQuestion]:
+    def _open_turn(self, turn: Mapping[str, Any]) -> TurnState:
+        told, positions = ToldTurn(turn["id"]), dict[int, int]()
+        since = {"agent": turn["agent_id"], "first": turn["first_seq"] or 0, "last": self._seq}
+        for seq, kind, ts, data, position in self._ask(as_of.TOLD_OF, **since):
+            told.take(seq, kind, ts, decode(data))
+            positions[seq] = position
+        answers = {call: positions[seq] for call, seq in told.answers().items()}
+        return told.build(turn, self._calls(turn, answers))
+
+    def _calls(self, turn: Mapping[str, Any], answers: Mapping[str, int]) -> dict[str, CallState]:
+        effects = defaultdict[str, list["Effect"]](list)
+        for row in self._conn.execute(as_of.EFFECTS, (turn["id"], self._position)):
+            effects[row["call_id"]].append(build_effect({**row, **_decoded(row, "data")}))
+        calls = {}
+        for row in self._conn.execute(as_of.CALLS, (turn["id"],)):
+            call_id, used = row["id"], ()
+            if call_id in answers:
+                by = {"agent": turn["agent_id"], "call": call_id, "answered": answers[call_id]}
+                used = tuple(message_id for (message_id,) in self._ask(as_of.CONSUMED, **by))
+            calls[call_id] = build_call(
+                {**row, **_decoded(row, "params")},
+                effects[call_id],
+                used,
+                is_answered=call_id in answers,
+            )
+        return calls
+
+    def _questions(self, agents: Iterable[AgentNow]) -> Iterator[AskedQuestion]:
         asked = asked_by(agents)
-        if not asked:
-            return
-        for *message, is_read in self._conn.execute(_QUESTIONS, (self._session_id,)):
-            question = to_message(tuple(message))
-            if (question.source, question.correlation_id) in asked:
-                yield AskedQuestion(message=question, is_read=bool(is_read))
+        about = encode([ref for _, ref in asked])
+        found = (
+            [(to_message(tuple(row)[:-1]), row[-1]) for row in self._ask(as_of.ABOUT, about=about)]
+            if asked
+            else []
+        )
+        answered = {
+            (message.target, message.correlation_id)
+            for message, _ in found
+            if message.type is MessageType.ANSWER
+        }
+        for message, ended in found:
+            of = message.source, message.correlation_id
+            if message.type is MessageType.QUESTION and of in asked - answered:
+                is_read = ended is not None and ended <= self._position
+                yield AskedQuestion(message=message, is_read=is_read)
 
 
 def read_runs(conn: sqlite3.Connection, session_id: str) -> list[RunNow]:
-    """Return the session's runs, oldest first."""
-    rows = conn.execute(_RUNS, (session_id,)).fetchall()
-    return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in map(dict, rows)]
+    """Return the session's runs as they are, oldest first."""
+    return _Reading(conn, session_id, _AFTER_ALL, 0).runs()
 
 
 def build_run(row: Mapping[str, Any]) -> RunNow:
@@ -218,12 +233,6 @@ def asked_by(agents: Iterable[AgentNow]) -> set[tuple[str | None, str | None]]:
         for effect in state.effects
         if effect.name == "question" and effect.ref is not None
     }
-
-
-def sum_up(turns: Iterable[Mapping[str, Any]]) -> Spent | None:
-    """Return what the closed ones of some turns used, from their rows; None without any."""
-    spent = [read_spent(turn) for turn in turns if turn["closed_by"] is not None]
-    return total(one for one in spent if one is not None) if spent else None
 
 
 def _decoded(row: Mapping[str, Any] | sqlite3.Row, *names: str) -> dict[str, Any]:

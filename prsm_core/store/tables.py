@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prsm_core.domain.rows import Insert, Merge, Of, Place, Several, Total, Update
+from prsm_core.domain.rows import BEGINS, ENDS, Insert, Merge, Of, Place, Several, Total, Update
 from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ _TOTAL = (  # of the whole line up to this turn, as far as it is known
     "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
     " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?"
 )
+_NOW = "(SELECT max(position) FROM steps)"  # the commit that is written
+_BEGAN = (("began", _NOW),)
+_ENDED = (("ended", _NOW),)
+_NOT_ENDED = (("ended", "NULL"),)
 Conditions = tuple[tuple[str, bool], ...]  # columns, and whether they hold nothing
 Columns = tuple[tuple[str, str], ...]  # with what stands for their values
 Plan = tuple[str, tuple[int, ...]]  # a statement, and which of its values are JSON
@@ -131,18 +135,22 @@ def look_up(
 
 def _update(row: Update) -> tuple[str, Sequence[Any]]:
     wanted = row.where.values()
+    last: Columns = ()
+    by = ENDS.get(row.table)
+    if by is not None and by in row.values:
+        last = _NOT_ENDED if row.values[by] is None else _ENDED
     if row.given is None and None not in wanted:
         new = _hashed(row.table, row.values)
         if row.computed is None:
-            sql, json = _update_plan(row.table, tuple(new), (), tuple(row.where))
+            sql, json = _update_plan(row.table, tuple(new), last, tuple(row.where))
             return sql, (*_kept(new, json), *wanted)
         more, asked = _computed(row.computed)
-        sql, json = _update_plan(row.table, tuple(new), more, tuple(row.where))
+        sql, json = _update_plan(row.table, tuple(new), more + last, tuple(row.where))
         return sql, (*_kept(new, json), *asked, *wanted)
     columns, values = _columns(row.table, row.values, row.computed)
     where, asked = _conditions(row.where)
     given, needed = _given(row.given)
-    sql = _update_sql(row.table, columns, where, given)
+    sql = _update_sql(row.table, columns + last, where, given)
     return sql, (*values, *asked, *needed)
 
 
@@ -333,6 +341,8 @@ def _update_sql(
 def _insert_sql(
     table: str, columns: Columns, given: tuple[str, Conditions] | None, *, keep: bool
 ) -> str:
+    if table in BEGINS:
+        columns += _BEGAN
     names = ", ".join(f'"{column}"' for column, _ in columns)
     values = ", ".join(value for _, value in columns)
     source = f"VALUES ({values})"

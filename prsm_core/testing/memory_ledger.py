@@ -6,21 +6,31 @@ It keeps the values it is given, neither copied nor encoded. A step that fails i
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.domain.projection import check_step, events_of, kind_of, made_of, rows_of
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
-from prsm_core.testing.memory_rows import Tables
+from prsm_core.testing.memory_rows import Tables, roll_back, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Fence, Values
     from prsm_core.domain.steps import Step
+    from prsm_core.testing.memory_rows import Changes
+
+
+class _Commit(NamedTuple):
+    """A commit: whose, the session's last event by then, and what takes it back."""
+
+    session_id: str
+    seq: int
+    changes: Changes
 
 
 class MemoryLedger:
@@ -29,6 +39,9 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.tables = Tables()
         self.events: defaultdict[str, list[Event]] = defaultdict(list)  # seq is the index + 1
+        self.positions: defaultdict[str, list[int]] = defaultdict(list)  # of the commits of these
+        self._commits: list[_Commit] = []  # their positions are the indexes + 1
+        self._newest: dict[str, int] = {}  # position of each session's newest commit
         self._steps: dict[str, tuple[str, str, tuple[Event, ...]]] = {}
         self._fences: dict[str, Fence] = {}  # agents, as the steps so far leave them
         self._session_id = ""  # of the step that is applied now
@@ -48,13 +61,14 @@ class MemoryLedger:
         except ClosedBeforeError as closed:
             _, _, events = self._steps[closed.step_id]
             return Committed(step_id=step.step_id, events=events, duplicate=True)
-        self.tables.begin()
+        changes = self.tables.begin(len(self._commits) + 1)
         try:
             self.tables.write(rows_of(step), self)
         except BaseException:
-            self.tables.roll_back()
+            roll_back(changes)
             raise
         log.extend(events)
+        self._commit(step.session_id, len(events), changes)
         self._fences.update(self._changed)
         self._steps[step.step_id] = (step.session_id, kinds.names, events)
         return Committed(step_id=step.step_id, events=events)
@@ -64,17 +78,38 @@ class MemoryLedger:
         for event in events:
             if event.type in LIVE_TYPES:
                 raise StoreError(f"{event.type} events are live only", code="live_event")
-        numbered = []
+        numbered, told = [], dict[str, int]()
         for event in events:
             log = self.events[event.session]
             event = event.at(len(log) + 1)
             log.append(event)
             numbered.append(event)
+            told[event.session] = told.get(event.session, 0) + 1
+        for session_id, count in told.items():
+            self._commit(session_id, count, ([], []))
         return tuple(numbered)
 
-    def position(self, session_id: str) -> int:
-        """Return the number of the session's newest commit."""
-        return sum(session == session_id for session, *_ in self._steps.values())
+    def _commit(self, session_id: str, count: int, changes: Changes) -> None:
+        """Number what has just been written, with so many events."""
+        seq = len(self.events[session_id])
+        self._commits.append(_Commit(session_id, seq, changes))
+        self._newest[session_id] = position = len(self._commits)
+        self.positions[session_id].extend([position] * count)
+
+    def newest(self, session_id: str) -> int:
+        """Return the position of the session's newest commit, 0 without any."""
+        return self._newest.get(session_id, 0)
+
+    def seq_at(self, session_id: str, position: int) -> int | None:
+        """Return the session's last event by a commit of its own; None where that is not one."""
+        if not 0 < position <= len(self._commits):
+            return None
+        commit = self._commits[position - 1]
+        return commit.seq if commit.session_id == session_id else None
+
+    def as_of(self, position: int) -> AbstractContextManager[None]:
+        """Have the tables as they were after a commit; meanwhile nothing may be written."""
+        return taken_back([commit.changes for commit in self._commits[position:]])
 
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as its writes so far leave it."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import Count, Insert, Merge, Several, Update
+from prsm_core.domain.rows import BEGINS, ENDS, Count, Insert, Merge, Several, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row, Values
+    from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row
 
+Values = Mapping[str, Any]
 Rows = dict[Any, dict[str, Any]]
 KeyOf = Callable[[Any], Any]  # of a row's values, what tells it from others
 
@@ -39,6 +41,11 @@ INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
 _NUMBERS = {"engines": "engine_id"}  # columns that a ledger counts by itself
 # A row of another table, as SQLite would ask for.
 _NEEDS = {"requests": ("agent_id", "agents"), "effects": ("turn_id", "turns")}
+
+
+Change = tuple[dict[str, Any], Values]  # a row, and what it said before
+# Of one commit: what it has added to which rows, and what it has changed, in order.
+Changes = tuple[list[tuple[Rows, Any]], list[Change]]
 
 
 class _Way(Record, frozen=True):
@@ -110,8 +117,9 @@ class Tables:
 
     def __init__(self) -> None:
         self._tables = _ByName()
+        self._position = 0  # of the commit that is written
         self._added: list[tuple[Rows, Any]] = []
-        self._changed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # a row, and as it was
+        self._changed: list[Change] = []
 
     def __getitem__(self, name: str) -> Rows:
         return self._tables[name].rows
@@ -120,18 +128,11 @@ class Tables:
         """Return the rows of a table that `where` tells."""
         return self._tables[table].find(where)
 
-    def begin(self) -> None:
-        """Begin a step: what came before stays."""
-        self._added.clear()
-        self._changed.clear()
-
-    def roll_back(self) -> None:
-        """Take the step back, the last change first."""
-        for row, before in reversed(self._changed):
-            row.clear()
-            row.update(before)
-        for rows, key in self._added:
-            del rows[key]
+    def begin(self, position: int) -> Changes:
+        """Begin a commit; return what takes it back."""
+        self._position = position
+        self._added, self._changed = [], []
+        return self._added, self._changed
 
     def write(self, rows: Iterable[Row], ledger: Ledger) -> None:
         """Write rows in order. Raises what a row's refusal says."""
@@ -164,6 +165,8 @@ class Tables:
             self._require(row)
         if row.computed is not None:
             new.update(self._compute(row.computed))
+        if row.table in BEGINS:
+            new["began"] = self._position
         if row.table in _NUMBERS:
             new[_NUMBERS[row.table]] = len(table.rows) + 1
         table.rows[key] = new
@@ -183,9 +186,11 @@ class Tables:
         if row.given is not None and not self._is_given(row.given):
             return False
         found = self._tables[row.table].find(row.where)
-        values = row.values
+        values, by = row.values, ENDS.get(row.table)
         if row.computed is not None:
             values = {**values, **self._compute(row.computed)}
+        if by is not None and by in values:
+            values = {**values, "ended": None if values[by] is None else self._position}
         for one in found:
             self._set(one, values)
         return bool(found)
@@ -205,7 +210,7 @@ class Tables:
             self._set(there, news)
 
     def _set(self, row: dict[str, Any], values: Values) -> None:
-        self._changed.append((row, row.copy()))
+        self._changed.append((row, _as_it_is(row, values)))
         row.update(values)
 
     def _is_given(self, given: Given) -> bool:
@@ -220,3 +225,38 @@ class Tables:
             return len({one["id"] for one in calls}.union(value.calls))
         found = self.find(value.table, value.where)
         return found[0].get(value.column) if found else None
+
+
+@contextmanager
+def taken_back(commits: Sequence[Changes]) -> Iterator[None]:
+    """Take commits back, the last one first, and make them again at the end."""
+    made = [_take_back(changes) for changes in reversed(commits)]
+    try:
+        yield
+    finally:
+        for added, changed in reversed(made):
+            for rows, key, row in added:
+                rows[key] = row
+            for row, after in changed:
+                row.update(after)
+
+
+def _take_back(changes: Changes) -> tuple[list[tuple[Rows, Any, Any]], list[Change]]:
+    """Take a commit back; return what makes it again."""
+    added, changed = changes
+    made: list[Change] = []
+    for row, before in reversed(changed):
+        made.append((row, _as_it_is(row, before)))
+        row.update(before)
+    taken = [(rows, key, rows.pop(key)) for rows, key in reversed(added)]
+    return taken[::-1], made[::-1]
+
+
+def roll_back(changes: Changes) -> None:
+    """Take a commit back that failed."""
+    _take_back(changes)
+
+
+def _as_it_is(row: Values, columns: Values) -> dict[str, Any]:
+    """Return what a row says in some columns."""
+    return dict(zip(columns, map(row.get, columns), strict=True))

@@ -9,41 +9,60 @@ from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, SessionState, TurnEnd
 from prsm_core.domain.steps import HumanRequest
+from prsm_core.domain.usage import total
 from prsm_core.store.agent_rows import build_descriptor
-from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
-from prsm_core.store.state import asked_by, build_run, sum_up, unknown_session
+from prsm_core.store.open_turn import ToldTurn, build_call, build_effect, read_spent
+from prsm_core.store.state import asked_by, build_run, unknown_position, unknown_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.domain.rows import Values
     from prsm_core.domain.sessions import CallState, TurnState
     from prsm_core.domain.turns import Effect
+    from prsm_core.domain.usage import Spent
     from prsm_core.testing.memory_ledger import MemoryLedger
 
 _REQUEST = HumanRequest.__struct_fields__
 _MESSAGE = RoutedMessage.__struct_fields__
 
 
-class MemoryState:
-    """Reads one session of a ledger."""
+def read_state(ledger: MemoryLedger, session_id: str, at: int | None) -> SessionState:
+    """Return a session as it was after a commit, else as it is."""
+    if session_id not in ledger.tables["meta"]:
+        raise unknown_session(session_id)
+    newest = ledger.newest(session_id)
+    position = newest if at is None else at
+    seq = ledger.seq_at(session_id, position)
+    if seq is None:
+        raise unknown_position(session_id, position, newest)
+    with ledger.as_of(position):
+        return MemoryState(ledger, session_id, position, seq).read()
 
-    def __init__(self, ledger: MemoryLedger, session_id: str) -> None:
-        self._tables = ledger.tables
-        self._log = ledger.events[session_id]
-        self._session_id = session_id
+
+class MemoryState:
+    """Reads one session as the tables of a ledger have it, with its log up to an event."""
+
+    def __init__(
+        self, ledger: MemoryLedger, session_id: str, position: int = 0, seq: int | None = None
+    ) -> None:
         self._ledger = ledger
+        self._tables = ledger.tables
+        log = ledger.events[session_id]
+        self._log = log if seq is None else log[:seq]
+        self._session_id = session_id
+        self._position = position
 
     def read(self) -> SessionState:
-        """Return the session. Raises StoreError where the ledger does not have it."""
+        """Return the session. Raises StoreError where it had not begun yet."""
         session = self._tables["meta"].get(self._session_id)
         if session is None:
             raise unknown_session(self._session_id)
         runs = self._own("runs")
-        agents = [self._agent(row, runs) for row in self._own("agents")]
+        agents = [self._agent(row, runs[-1]["began"]) for row in self._own("agents")]
         return SessionState(
             session_id=self._session_id,
-            position=self._ledger.position(self._session_id),
+            position=self._position,
             seq=len(self._log),
             task=session["task"],
             workspace=session["workspace"],
@@ -87,11 +106,10 @@ class MemoryState:
         number = run.get("engine_id")
         return {} if number is None else self._tables.find("engines", {"engine_id": number})[0]
 
-    def _agent(self, row: Values, runs: list[dict[str, Any]]) -> AgentNow:
+    def _agent(self, row: Values, run: int) -> AgentNow:
         agent_id, known = row["agent_id"], _Known(row)
         turns = [_Known(t) for t in self._tables["turns"].values() if t["agent_id"] == agent_id]
-        began = runs[-1]["started_at"] * 1000 if runs else 0
-        own = [turn for turn in turns if turn["started_at"] >= began]
+        own = [turn for turn in turns if turn["began"] >= run]
         running = [turn for turn in turns if turn["closed_by"] is None]
         sessions = self._tables.find("sessions", {"agent_id": agent_id})
         head = _Known(sessions[0])["thread_id"]
@@ -101,44 +119,48 @@ class MemoryState:
             waiting_on=known["waiting_on"],
             result=None if result is None else AgentResult.from_dict(result),
             resume_token=known["resume_token"],
-            next_turn=row.get("next_turn", 1),
+            next_turn=row["next_turn"],
             head_turn_id=head,
             open_turn=self._open_turn(running[-1]) if running else None,
             last_turn=None if head is None else self._turn_end(self._tables["turns"][head]),
             turns=len(own),
-            spent=sum_up(own),
+            spent=_sum_up(own),
             ended_at=known["ended_at"],
         )
 
     def _open_turn(self, turn: Values) -> TurnState:
-        told, has_begun = ToldTurn(turn["id"]), False
+        told = ToldTurn(turn["id"])
         for event in self._log:
-            if event.agent != turn["agent_id"]:
-                continue
-            has_begun |= event.type == "turn_started" and event.data["turn"] == turn["id"]
-            if has_begun:
+            if event.agent == turn["agent_id"]:
                 told.take(event.seq or 0, event.type, event.ts, event.data)
-        return told.build(turn, self._calls(turn))
+        return told.build(turn, self._calls(turn, told.answers()))
 
-    def _calls(self, turn: Values) -> dict[str, CallState]:
+    def _calls(self, turn: Values, answers: Mapping[str, int]) -> dict[str, CallState]:
         effects = defaultdict[str, list["Effect"]](list)
         for row in self._tables["effects"].values():
             if row["turn_id"] == turn["id"]:
                 effects[row["call_id"]].append(build_effect(row))
         return {
             row["id"]: build_call(
-                _Known(row), tuple(effects[row["id"]]), self._consumed(turn["agent_id"], row["id"])
+                _Known(row),
+                effects[row["id"]],
+                self._consumed(turn["agent_id"], row["id"], answers.get(row["id"])),
+                is_answered=row["id"] in answers,
             )
             for row in self._tables.find("tool_calls", {"turn_id": turn["id"]})
             if row["orchestration"]
         }
 
-    def _consumed(self, agent_id: str, call_id: str) -> tuple[str, ...]:
-        return tuple(
+    def _consumed(self, agent_id: str, call_id: str, answered: int | None) -> list[str]:
+        """Return what the answer of a call consumed, told by an event."""
+        if answered is None:
+            return []
+        by = self._ledger.positions[self._session_id][answered - 1]
+        return [
             row["message_id"]
-            for row in self._tables.find("inbox", {"target": agent_id})
-            if row.get("consumed_by") == call_id
-        )
+            for row in self._tables.find("inbox", {"target": agent_id, "consumed_by": call_id})
+            if row["ended"] == by
+        ]
 
     def _turn_end(self, turn: Values) -> TurnEnd:
         said = [
@@ -155,10 +177,12 @@ class MemoryState:
 
     def _questions(self, agents: Iterable[AgentNow]) -> Iterable[AskedQuestion]:
         asked, mail = asked_by(agents), self._own("inbox")
-        answered = {row["correlation_id"] for row in mail if row["type"] == "answer"}
+        answered = {
+            (row["target"], row["correlation_id"]) for row in mail if row["type"] == "answer"
+        }
         for row in mail:
             about = row["source"], row["correlation_id"]
-            if row["type"] == "question" and about in asked and about[1] not in answered:
+            if row["type"] == "question" and about in asked - answered:
                 is_read = row.get("consumed_by") is not None
                 yield AskedQuestion(message=build_message(row), is_read=is_read)
 
@@ -168,6 +192,12 @@ def build_message(row: Values) -> RoutedMessage:
     return RoutedMessage(
         **{**{name: row[name] for name in _MESSAGE}, "type": MessageType(row["type"])}
     )
+
+
+def _sum_up(turns: Iterable[Values]) -> Spent | None:
+    """Return what the closed ones of some turns used, from their rows; None without any."""
+    spent = [read_spent(turn) for turn in turns if turn["closed_by"] is not None]
+    return total(one for one in spent if one is not None) if spent else None
 
 
 class _Known(dict[str, Any]):

@@ -20,7 +20,7 @@ from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import arguments_hash
 from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.testing.memory_ledger import MemoryLedger
-from prsm_core.testing.memory_state import MemoryState
+from prsm_core.testing.memory_state import MemoryState, read_state
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -89,9 +89,7 @@ class MemoryStore(Store):
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         """Return the session as it was after the commit `at`, else as it is."""
         self._check_open()
-        if at is not None:
-            raise StoreError("this ledger tells its sessions as they are now only", code="no_state")
-        return MemoryState(self.ledger, session_id).read()
+        return read_state(self.ledger, session_id, at)
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
@@ -205,7 +203,7 @@ def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
         resume_token=row.get("resume_token"),
         usage=spent.usage,
         cost_usd=spent.cost_usd,
-        next_turn=row.get("next_turn", 1),
+        next_turn=row["next_turn"],
         head_turn_id=None,
         started_at=turns[0]["started_at"] / 1000 if turns else None,
         ended_at=row.get("ended_at"),

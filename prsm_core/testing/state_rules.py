@@ -26,13 +26,13 @@ from prsm_core.domain.writes import (
     TurnMetered,
 )
 from prsm_core.errors import StoreError
+from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, CallState, TurnState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.interfaces.store import Store
-    from prsm_core.testing.steps import Steps
 
 PENDING, STARTING, RUNNING = AgentState.PENDING, AgentState.STARTING, AgentState.RUNNING
 _USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
@@ -227,11 +227,16 @@ class StateRules:
     async def test_a_call_is_told_with_its_effects_and_what_it_consumed(
         self, store: Store, team: Steps
     ) -> None:
-        """In the order in which they were noted, and sent."""
-        turn = team.turn("w1")
-        mail = [team.message("master", "w1") for _ in range(2)]
+        """Its own only: a vendor uses an id again in a later turn."""
+        first = team.turn("w1")
+        await store.commit(team.step("w1", first))
+        await store.commit(team.open_call(first, team.call("c1"), "w1"))
+        mail = [team.message("master", "w1") for _ in range(3)]
         await store.commit(team.step("master", *team.sent(*mail)))
-        used = [message.message_id for message in mail]
+        old, *used = (message.message_id for message in mail)
+        await store.commit(team.close_call(first, "c1", "w1", (old,)))
+        await store.commit(team.close_turn(first, "w1"))
+        turn = team.turn("w1", 2, parent_turn_id=first.turn_id)
         await store.commit(team.step("w1", turn))
         await store.commit(team.open_call(turn, team.call("c1"), "w1"))
         effects = [
@@ -396,8 +401,53 @@ class StateRules:
         await store.commit(team.close_call(turn, "c1", "w1"))
         assert (await store.state("s1")).questions == ()
 
-    async def test_a_state_says_as_of_which_event_it_is(self, store: Store, team: Steps) -> None:
-        """And when its session began."""
+    async def test_commits_are_numbered(self, store: Store, team: Steps) -> None:
+        """Steps and appended events, with events or without; nothing else is a commit."""
         state = await store.state("s1")
         assert (state.session_id, state.seq, state.position) == ("s1", 3, 3)
         assert (state.workspace, state.created_at) == ("/work", 1000.0)
+        step = team.step("w1", ThreadKept(thread="one"))
+        for _ in range(2):
+            await store.commit(step)
+        with pytest.raises(StoreError):
+            await store.commit(team.consume("w1", "nothing"))
+        await store.append([])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (3, 4)
+        await store.append([team.event(), team.event()])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (5, 5)
+        before = await store.state("s1", 4)
+        assert (before.seq, before.position) == (3, 4)
+        assert before.agents == state.agents
+
+    async def test_a_session_is_told_as_it_was(self, store: Store, team: Steps) -> None:
+        """After any of its commits, whatever has happened since."""
+        turn = team.turn("w1")
+        mail = team.message("master", "w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.step("master", *team.sent(mail)))
+        then = await store.state("s1")
+        await store.commit(team.close_call(turn, "c1", "w1", (mail.message_id,)))
+        metered = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        await store.commit(team.step("w1", metered, ThreadKept(thread="one")))
+        told = (team.call("c1", sequence=9), team.call("v1", orchestration=False))
+        await store.commit(team.close_turn(turn, "w1", result=team.result(tool_calls=told)))
+        await store.commit(team.end("w1"))
+        await store.commit(team.step(None, RunFinished(status="failed", used={})))
+        assert await store.state("s1") != then
+        assert await store.state("s1", then.position) == then
+        first = await store.state("s1", 1)
+        assert (first.agents, first.seq, len(first.runs)) == ((), 1, 1)
+
+    async def test_a_commit_that_is_not_the_sessions_is_unknown(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One to come, one of another session, and none at all."""
+        await store.append([Steps("s2").event()])
+        newest = (await store.state("s1")).position
+        for at in (newest + 1, newest + 2, 0, -1):
+            with pytest.raises(StoreError) as caught:
+                await store.state("s1", at)
+            assert (caught.value.code, bool(caught.value.hint)) == ("unknown_position", True)

@@ -83,8 +83,9 @@ def test_a_turn_takes_no_look_at_what_the_writer_has_written(conn: WritingConnec
     seen = statements_of(conn, turn_of(team, 2, FEW))
     assert [sql for sql in seen if sql.startswith("SELECT")] == []
     # Begin, how new the ledger is, the step, its rows, its event, commit; the rows are turn, thread
-    # and agent, then turn, parent, thread, session, history and the content.
-    assert len(seen) == (3 + 3 + 2) + (3 + 5 + 2 * FEW + 2)
+    # and agent, then turn, a look whether it has told before what it used, parent, thread, session,
+    # history and the content.
+    assert len(seen) == (3 + 3 + 2) + (3 + 6 + 2 * FEW + 2)
 
 
 def test_a_turn_is_applied_by_few_calls(conn: WritingConnection, team: Steps):

@@ -3,17 +3,14 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.migrations import APPLICATION_ID, load_migrations, migrate
+from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump, query
-
-if TYPE_CHECKING:
-    from prsm_core.testing.store_contract import Steps
 
 NEWEST = len(load_migrations())
 RELEASED = {
@@ -91,6 +88,31 @@ async def test_a_ledger_of_every_released_version_opens_with_its_content(
         assert await store.ancestry(worker.head_turn_id or "") == [worker.head_turn_id]
     async with await SqliteStore.open(tmp_path / "new.db"):
         assert schema(path) == schema(tmp_path / "new.db")
+
+
+@pytest.mark.requirement("F2")
+@pytest.mark.parametrize("script", RELEASED.values(), ids=RELEASED)
+async def test_a_session_of_every_released_version_can_be_gone_on_with(script: str, path: Path):
+    """As it is, but not as it was: its commits had no numbers."""
+    # Turns are told apart from those of older runs by time; this run was timed by another clock.
+    write(path, f"{script}; UPDATE runs SET started_at = 1000.0")
+    team = Steps()
+    async with await SqliteStore.open(path) as store:
+        state = await store.state("s1")
+        _, worker = state.agents
+        assert worker.last_turn is not None
+        assert worker.head_turn_id == worker.last_turn.turn_id
+        assert (state.position, worker.turns) == (0, 1)
+        assert worker.spent is not None
+        assert worker.spent.usage.total_tokens == 15
+        assert [message.target for message in state.unread] == [team.agent("master")]
+        assert len(state.requests) == 1
+        assert await store.state("s1", 0) == state
+        await store.append([team.event()])
+        assert (await store.state("s1")).position == 1
+        with pytest.raises(StoreError) as caught:
+            await store.state("s1", 0)
+        assert caught.value.code == "unknown_position"
 
 
 def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):

@@ -147,7 +147,9 @@ class LedgerMachine(RuleBasedStateMachine):
             assert {m.message_id for m in await store.inbox("s1")} == expected
             await store.aclose()
         assert query(self.path, "PRAGMA integrity_check") == [("ok",)]
-        assert query(self.path, "SELECT count(*) FROM steps") == [(len(self.done),)]
+        commits = query(self.path, "SELECT position, step_id FROM steps ORDER BY position")
+        assert [position for position, _ in commits] == list(range(1, len(commits) + 1))
+        assert len([id_ for _, id_ in commits if id_ is not None]) == len(self.done)
 
 
 TestLedger = LedgerMachine.TestCase

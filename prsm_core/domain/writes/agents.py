@@ -63,6 +63,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "model": agent.model,
             "state": str(agent.state),
             "incarnation": agent.incarnation,
+            "next_turn": 1,
             "created_at": agent.created_at,
         }
         spec = {

@@ -97,7 +97,7 @@ def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
 def _refer_by_place(copy: Rows) -> None:
     """Let runs name their engines by their places, and leave out what numbers rows."""
     places = {row["engine_id"]: place for place, row in enumerate(copy["engines"])}
-    for run in copy["runs"]:
+    for run in (*copy["runs"], *copy["runs_past"]):
         run["engine_id"] = places.get(run["engine_id"])
     for table, number in _NUMBERS.items():
         for row in copy[table]:
@@ -190,7 +190,7 @@ def _insert(
     known = {row[1] for row in conn.execute(f"PRAGMA table_info({table})")}
     for row in rows:
         kept = {name: _kept(table, name, value) for name, value in row.items()}
-        if table == "runs" and kept["engine_id"] is not None:
+        if table in {"runs", "runs_past"} and kept["engine_id"] is not None:
             kept["engine_id"] = engines[kept["engine_id"]]
         if table == "tool_calls":
             kept["arguments_hash"] = hash_text(kept["params"])

@@ -27,7 +27,8 @@ _FORKS = (
 )
 _UNUSED = (
     "DELETE FROM engines WHERE engine_id NOT IN"
-    " (SELECT engine_id FROM runs WHERE engine_id NOT NULL)"
+    " (SELECT engine_id FROM runs WHERE engine_id NOT NULL"
+    " UNION SELECT engine_id FROM runs_past WHERE engine_id NOT NULL)"
 )
 
 

@@ -9,7 +9,11 @@ _OF_TURN = f"turn_id IN (SELECT id FROM turns WHERE {_OF_AGENT})"  # noqa: S608 
 # In an order in which each row comes behind those that it refers to.
 TABLES = {
     "meta": _OF_SESSION,
-    "engines": "engine_id IN (SELECT engine_id FROM runs WHERE session_id = :session)",
+    "engines": (
+        "engine_id IN (SELECT engine_id FROM runs WHERE session_id = :session UNION"
+        " SELECT p.engine_id FROM runs JOIN runs_past AS p USING (run_id)"
+        " WHERE session_id = :session)"
+    ),
     "runs": _OF_SESSION,
     "runs_past": "run_id IN (SELECT run_id FROM runs WHERE session_id = :session)",
     "agents": _OF_SESSION,

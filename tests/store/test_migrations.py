@@ -95,7 +95,8 @@ async def test_a_ledger_of_every_released_version_opens_with_its_content(
 async def test_a_session_of_every_released_version_can_be_gone_on_with(script: str, path: Path):
     """As it is, but not as it was: its commits had no numbers."""
     # Turns are told apart from those of older runs by time; this run was timed by another clock.
-    write(path, f"{script}; UPDATE runs SET started_at = 1000.0")
+    write(path, script)
+    write(path, "UPDATE runs SET started_at = 1000.0")
     team = Steps()
     async with await SqliteStore.open(path) as store:
         state = await store.state("s1")

@@ -35,6 +35,7 @@ NAMES = (
     "policy",
     "door",
     "replay",
+    "resume",
 )
 
 

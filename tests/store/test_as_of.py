@@ -7,15 +7,12 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prsm_core.store import SqliteStore
 from prsm_core.testing.memory_store import MemoryStore
 from tests.store.ledger_walk import Walk
-
-pytestmark = pytest.mark.requirement("F2")
 
 
 @settings(max_examples=25, deadline=None)

@@ -38,7 +38,6 @@ def tear(path: Path) -> None:
         file.truncate(path.stat().st_size // PAGE // 2 * PAGE)
 
 
-@pytest.mark.requirement("F2")
 @pytest.mark.parametrize("spoil", [overwrite, tear])
 async def test_a_damaged_ledger_tells_no_state_but_what_to_do(spoil, path: Path):
     await write_session(path)

@@ -90,7 +90,6 @@ async def test_a_ledger_of_every_released_version_opens_with_its_content(
         assert schema(path) == schema(tmp_path / "new.db")
 
 
-@pytest.mark.requirement("F2")
 @pytest.mark.parametrize("script", RELEASED.values(), ids=RELEASED)
 async def test_a_session_of_every_released_version_can_be_gone_on_with(script: str, path: Path):
     """As it is, but not as it was: its commits had no numbers."""

@@ -34,6 +34,7 @@ _CLOSING = (
     "stop_reason",
     "duration_ms",
     "closed_by",
+    "ended",
     "usage_provenance",
     "cost_provenance",
 )
@@ -86,7 +87,7 @@ class RawLedger:
         running = tuple((of | _RUNNING).values())
         threads = self._rows("threads", "turn_id", turn_id)
         steps = [self._rows("steps", "step_id", step_id) for step_id in step_ids]
-        events = [self._events(row) for ((_, *row),) in steps]
+        events = [self._events(row) for ((_position, _step_id, *row),) in steps]
         opening = [
             _insert("turns", [running]),
             _insert("threads", [(*row[:-1], None) for row in threads]),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
+    "resume": ("prsm_core.cli.resume:resume", "Go on with a run that was cut off."),
     "demo": ("prsm_core.cli.demo:demo", "Watch a scripted team at work: no model, no key."),
     "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.events:events", "Print the events of a session."),

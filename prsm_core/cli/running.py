@@ -69,6 +69,7 @@ class Request(Record, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    resumes: bool = False  # go on with the session's newest run
 
 
 def run_task(launch: Launch, request: Request) -> int:
@@ -333,4 +334,5 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         on_ask=request.on_ask or "deny",
         timeout_s=request.timeout_s,
         unattended_s=request.unattended_s,
+        resumes=request.resumes,
     )

@@ -1,6 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
 engine      one session's runs; `assembly` puts the parts together, each given what it uses
+starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
 outcome     how a run ends

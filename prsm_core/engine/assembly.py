@@ -34,6 +34,7 @@ from prsm_core.engine.providers.team import WorkforceNow
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spawn.idle import IdleChildren
+from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
 from prsm_core.engine.spawn.regions import LeaseTable
 from prsm_core.engine.spending.alerts import alert_teller
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
+    from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -229,6 +231,26 @@ class Assembly:
             journal=self._journal,
             clock=self._config.clock,
             patience_s=engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS,
+        )
+
+    def resumption(self) -> Resumption:
+        """Return what takes over the agents that an earlier engine has left."""
+        from prsm_core.engine.agents.resuming import Resumption  # once a session goes on
+
+        config = self._config
+        return Resumption(
+            roster=self._roster,
+            lives=self._lives,
+            steps=self._steps,
+            begin=lambda record, now: AgentSession(record, self._sessions, now),
+            router=self.router,
+            leases=self._leases,
+            idle=self._idle,
+            requests=self.requests,
+            budgets=self.budgets,
+            settings=config.settings,
+            servers=configured_servers(config.settings),
+            clock=config.clock,
         )
 
     def _make_standing(self) -> Standing:

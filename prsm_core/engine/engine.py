@@ -8,38 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import (
-    AgentRole,
     PermissionMode,
-    SpawnRequest,
 )
 from prsm_core.domain.steps import Step
-from prsm_core.domain.writes import RunFinished, RunStarted, Told
-from prsm_core.engine.agents.external import describe_external
+from prsm_core.domain.writes import RunFinished, RunResumed, RunStarted, Told
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
 from prsm_core.engine.journal.sinks import SinkGroup
 from prsm_core.engine.journal.unit import Journal
-from prsm_core.engine.outcome import INTERRUPTED, outcome_of
-from prsm_core.engine.processes.table import process_identity
-from prsm_core.engine.providers.configured_names import (
-    look_at_names,
-    place_of_name,
-    told_at_start,
-)
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.spawn.mcp_servers import choose_servers
-from prsm_core.engine.spawn.plan import default_cwd, describe_master
+from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
+from prsm_core.engine.providers.model_choice import ModelChoice
+from prsm_core.engine.spawn.plan import default_cwd
+from prsm_core.engine.starting import Starting, own_process
 from prsm_core.errors import (
     ConfigError,
-    ModelNotAvailableError,
+    FencedError,
 )
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
@@ -47,10 +36,10 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.state import AgentRecord
@@ -78,6 +67,15 @@ class OrchestrationEngine:
             spoken=self.feed.spoken,
         )
         parts = self._parts = Assembly(config, self._background, self.journal)
+        self._starting = Starting(
+            config,
+            self._background,
+            providers=parts.providers,
+            listings=parts.listings,
+            enforcement=parts.enforcement,
+            planner=parts.planner,
+            workforce=parts.workforce,
+        )
         self.manager = parts.manager
         self.prompting = parts.prompting
         self.router = parts.router
@@ -149,17 +147,68 @@ class OrchestrationEngine:
         """
         self._check_task(task_definition)
         cwd = default_cwd(self._config.settings, self._config.workspace)
-        choice = await self._choose_model(master_model, provider)
+        choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
-        told = await self._survey(mode, choice)
+        told = await self._starting.survey(mode, choice)
         await self._reserve_names()
-        await self._open_run(task_definition, told)
+        options = self._starting.options(timeout_s)
+
+        async def begin() -> AgentRecord:
+            started = self._start_writes(task_definition, told, options)
+            plan = self._starting.plan_master(
+                task_definition, choice, mode, cwd, master_tools, mcp_servers
+            )
+            return await self.manager.admit(
+                plan, lambda births, then: self._write_run(*started, *births, then=then)
+            )
+
+        master = await self._open_run(begin, task_definition)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
-            plan = self._plan_master(task_definition, choice, mode, cwd, master_tools, mcp_servers)
-            return await self._until_closed(await self.manager.admit(plan), timeout_s)
+            return await self._until_closed(master, timeout_s)
+
+    async def resume(
+        self,
+        *,
+        timeout_s: float | None = None,
+        on_start: Callable[[str], None] | None = None,
+    ) -> RunResult:
+        """Go on with the session's newest run, as the engine before has left it.
+
+        A run that is finished is not begun again: its own result is returned. The agents are
+        taken over as they were; see `agents/resuming.py`. Raises StoreError where the ledger does
+        not tell what is needed, ConfigError where there is no run to go on with.
+        """
+        from prsm_core.engine.agents.resuming import (
+            check_resumable,
+            master_of,
+        )  # once a session goes on
+
+        self._check_idle()
+        state = await self._config.store.state(self._config.session_id)
+        run = check_resumable(state, self.providers.is_external)
+        if run.status in FINISHED:
+            if on_start is not None:
+                on_start(run.run_id)
+            return result_of(run)
+        resumption = self._parts.resumption()
+
+        async def begin() -> AgentRecord:
+            epoch = run.epoch + 1
+            left = resumption.adopt(state, run)
+            master = master_of(left, run)
+            await self._write_run(RunResumed(epoch=epoch, engine=own_process()))
+            await resumption.live_on(left, state, epoch)
+            return master
+
+        master = await self._open_run(begin, run.task, run)
+        with self._leading():
+            if on_start is not None:
+                on_start(self.journal.run_id)
+            limit = run.options.get("timeout_s") if timeout_s is None else timeout_s
+            return await self._until_closed(master, limit)
 
     async def run_continuation(
         self,
@@ -179,12 +228,17 @@ class OrchestrationEngine:
         await self.manager.lives.leave(master)
         descriptor = master.descriptor
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
-        told = await self._survey(descriptor.grant.mode, choice)
-        await self._open_run(task_definition, told)
+        told = await self._starting.survey(descriptor.grant.mode, choice)
+        started = self._start_writes(task_definition, told, self._starting.options(timeout_s))
+
+        def begin() -> Awaitable[AgentRecord]:
+            agent = master_agent_id
+            return self.manager.restart_agent(agent, task_definition, besides=started)
+
+        await self._open_run(begin, task_definition)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
-            await self.manager.restart_agent(master_agent_id, task_definition)
             return await self._until_closed(master, timeout_s)
 
     async def interrupt_run(self) -> bool:
@@ -218,6 +272,9 @@ class OrchestrationEngine:
     def _check_task(self, task: str) -> None:
         if not task.strip():
             raise ConfigError("the task is blank", hint='say what to do: prsm run "…"')
+        self._check_idle()
+
+    def _check_idle(self) -> None:
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
 
@@ -229,62 +286,18 @@ class OrchestrationEngine:
             await self.manager.kill_tree(master, INTERRUPTED.error or "")
         return await self._close_run(master)
 
-    async def _choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
-        """Return the master's model: what was asked for, the configured default, the provider's."""
-        settings, providers = self._config.settings, self.providers
-        leads = self._config.external is None
-        key = "master_model" if leads and settings.defaults.master_model else "model"
-        wanted = model or getattr(settings.defaults, key)
-        where = "" if model else place_of_name(settings, ("defaults", key))
-        named = provider or settings.defaults.provider
-        listings = self.listings
-        said = None if wanted is None else listings.names.provider_of(wanted)
-        if wanted is not None and said is not None:
-            self._resolve(wanted, said, where)  # before anybody is asked whether it is there
-        chosen = await providers.choose(said or named, leads=leads)
-        await listings.check([wanted], chosen)
-        return self._resolve(wanted, chosen, where)
-
-    def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
-        """Return the model that the user wants. Raises ConfigError for a name of none.
-
-        `where` is its place in the settings, blank where it stands in none. Raises
-        ModelNotAvailableError for one whose provider is not installed.
-        """
-        base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
-        try:
-            return resolve_model(wanted, base, self.listings.names)
-        except ModelNotAvailableError as error:
-            if error.code != UNKNOWN:
-                raise
-            how = f"`prsm models list` shows all; {ANY_MODEL}"
-            message = f"{where}: {error.message}" if where else error.message
-            raise ConfigError(message, hint=f"{error.hint}; {how}") from error
-
-    async def _survey(self, mode: PermissionMode, choice: ModelChoice) -> list[tuple[str, str]]:
-        """Return level and text of what is to be told before a run's first turn.
-
-        It is what the providers do not enforce, and which names in the settings are none.
-        """
-        external, config = self._config.external, self._config
-        master = choice.provider if external is None else external.name
-        shortfalls = await self.enforcement.survey(mode, choice, master)
-        found = await look_at_names(
-            self.listings,
-            choice.provider,
-            self.enforcement.usable_now,
-            config.clock,
-            self._background,
-        )
-        return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
-
     async def _reserve_names(self) -> None:
         """Keep the aliases of the session's earlier runs from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
         self.manager.roster.taken_names.update(row.descriptor.name for row in rows)
 
-    async def _open_run(self, task: str, told: Sequence[tuple[str, str]]) -> None:
-        """Begin a run; one that cannot begin leaves nothing behind that must be finished."""
+    async def _open_run(
+        self, begin: Callable[[], Awaitable[AgentRecord]], task: str, again: RunNow | None = None
+    ) -> AgentRecord:
+        """Begin a run, or go on with one, and return its master.
+
+        Where that cannot be written nothing is left behind that must be finished.
+        """
         config = self._config
         if config.settings.sandbox.mode == "require":
             await self._parts.sandbox.prepare()
@@ -295,18 +308,22 @@ class OrchestrationEngine:
         self._outcome, self._interrupted = loop.create_future(), loop.create_future()
         self._left = loop.create_future()
         try:
-            self.journal.begin_run(config.ids.ulid())
+            if again is None:
+                self.journal.begin_run(config.ids.ulid())
+            else:
+                self.journal.begin_run(again.run_id, again.epoch + 1)
             budgets = config.settings.budgets
             self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             self.requests.refused = False
             broken = self._open_sinks(task)
-            await self._tell_start(task, told)
+            master = await begin()
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             await self._close_sinks()
             raise
         for text in broken:  # told now, since run_started comes first
             self.journal.note("notice", level="warning", text=text)
+        return master
 
     def _open_sinks(self, task: str) -> Sequence[str]:
         """Open the run's sinks; return what is wrong with those that could not be opened."""
@@ -324,41 +341,15 @@ class OrchestrationEngine:
         self.feed.add_tap(self._sinks.publish)
         return broken
 
-    async def _tell_start(self, task: str, told: Sequence[tuple[str, str]]) -> None:
-        identity = process_identity(os.getpid())
-        engine = None
-        if identity is not None:
-            engine = (identity.boot_id, identity.pid, identity.start_time)
-        started = RunStarted(task=task, workspace=self._config.workspace, engine=engine)
+    def _start_writes(
+        self, task: str, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
+    ) -> list[Write]:
+        """Return what is written of a run that begins, before its master."""
+        workspace, engine = self._config.workspace, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in self._config.told_at_start]
         said += [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
-        await self._write_run(started, *said)
-
-    def _plan_master(
-        self,
-        task: str,
-        choice: ModelChoice,
-        mode: PermissionMode,
-        cwd: str,
-        tools: frozenset[str] | None,
-        servers: Mapping[str, McpServer] | None,
-    ) -> AgentDescriptor:
-        settings = self._config.settings
-        request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
-        descriptor = describe_master(
-            task,
-            self._parts.planner.identity(None, request),
-            workforce=self._parts.workforce(),
-            choice=choice,
-            mode=mode,
-            tools=tools,
-            cwd=cwd,
-            mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
-        )
-        if self._config.external is not None:
-            team = self._parts.workforce().describe(choice, None)
-            descriptor = describe_external(descriptor, self._config.external.name, team)
-        return descriptor
+        started = RunStarted(task=task, workspace=workspace, engine=engine, options=options)
+        return [started, *said]
 
     async def _until_over(self, master: AgentRecord) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""
@@ -414,7 +405,13 @@ class OrchestrationEngine:
             "evidence": end.evidence,
             "unknown_turns": spent.unknown_turns,
         }
-        finished = RunFinished(status=end.status, summary=end.summary, error=end.error, used=used)
+        finished = RunFinished(
+            status=end.status,
+            summary=end.summary,
+            error=end.error,
+            exit_code=end.exit_code,
+            used=used,
+        )
         await self._write_run(finished)
 
     async def _settle_sinks(self) -> None:
@@ -431,7 +428,7 @@ class OrchestrationEngine:
             self.feed.remove_tap(sinks.publish)
             await sinks.aclose()
 
-    async def _write_run(self, *writes: Write) -> None:
+    async def _write_run(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         step = Step(
             step_id=self.journal.run_step_id(),
             session_id=self._config.session_id,
@@ -440,15 +437,19 @@ class OrchestrationEngine:
             at=self._config.clock.time(),
             writes=writes,
         )
-        await self.journal.commit(step)
+        await self.journal.commit(step, then)
 
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.
 
-        The agents stay as they are in the ledger: what was interrupted can be resumed. Calling
-        it again, or at the same time, does nothing more.
+        An open run is suspended: its agents, turns and calls stay as they are in the ledger, and
+        `resume` goes on with them. So their programs are killed rather than interrupted, which
+        they would remember. Calling it again, or at the same time, does nothing more.
         """
         async with self._shutdown_lock:
+            if self._started is not None and not self._is_broken:
+                await self.journal.suspend()
+                self._config.launcher.kill_all()
             await self.manager.stop_all()
             if self._started is not None and not self._is_broken:
                 why = f"the run was {status}"
@@ -465,6 +466,9 @@ class OrchestrationEngine:
 
         A step that was fenced only came too late for its agent: the store did its work.
         """
+        if self.journal.is_suspended and isinstance(error, FencedError):
+            _log.info("task %s comes after the end", name, exc_info=error)
+            return
         _log.error("task %s failed", name, exc_info=error)
         if breaks_ledger(error):
             if self._broken is not None and not self._broken.done():

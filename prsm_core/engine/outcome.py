@@ -9,6 +9,7 @@ from prsm_core.errors import BudgetExceededError
 from prsm_core.interfaces.frontend import RunResult
 
 if TYPE_CHECKING:
+    from prsm_core.domain.sessions import RunNow
     from prsm_core.engine.state import AgentRecord
 
 _STATUS = {
@@ -16,9 +17,24 @@ _STATUS = {
     AgentState.FAILED: "failed",
     AgentState.KILLED: "killed",
 }
+FINISHED = frozenset(_STATUS.values())  # such a run is not gone on with
 INTERRUPTED = RunResult(
     status="interrupted", summary="", exit_code=130, error="the run was interrupted"
 )
+
+
+def result_of(run: RunNow) -> RunResult:
+    """Return the result of a finished run, as its ledger has it."""
+    said = run.outcome or {}
+    code = said.get("exit_code")
+    if code is None:  # older ledgers do not tell it
+        code = 0 if run.status == "completed" else 1
+    return RunResult(
+        status=run.status,
+        summary=said.get("summary") or "",
+        exit_code=code,
+        error=said.get("error"),
+    )
 
 
 def outcome_of(master: AgentRecord, *, refused: bool, interrupted: bool) -> RunResult:

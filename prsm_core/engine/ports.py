@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
     from prsm_core.domain.messages import MessageType, RoutedMessage
     from prsm_core.domain.steps import Step, Write
-    from prsm_core.domain.writes import CallClosed, StateChanged
+    from prsm_core.domain.writes import CallClosed, EffectNoted, StateChanged
     from prsm_core.engine.state import AgentRecord, Evidence, Staged, Wait
 
 
@@ -85,6 +85,7 @@ class Acts(Protocol):
         *,
         needs: Staged | None = None,
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
+        note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
         """Spawn a child, as planned just now if that was done already."""
         ...
@@ -97,11 +98,19 @@ class Acts(Protocol):
         """Forget an agent of which nothing was written."""
         ...
 
-    async def bear(self, records: Sequence[AgentRecord], *, needs: Staged | None = None) -> None:
+    async def bear(
+        self,
+        records: Sequence[AgentRecord],
+        *,
+        needs: Staged | None = None,
+        note: Callable[[AgentRecord], EffectNoted] | None = None,
+    ) -> None:
         """Commit new agents of one parent, by one step of its, and start their sessions."""
         ...
 
-    async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
+    async def restart_agent(
+        self, agent_id: str, new_prompt: str, *, besides: Sequence[Write] = ()
+    ) -> AgentRecord:
         """Give an ended agent a new life."""
         ...
 

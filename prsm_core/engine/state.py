@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.steps import Step
+    from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
 
 
@@ -118,6 +118,7 @@ class AgentRecord:
     team: str = ""  # what it was told of the models that its children may have
     told: str | None = None  # the message that its parent was last told its result by
     birth: int = 0  # its number among all agents
+    riders: tuple[Write, ...] = ()  # what its next step carries besides, one of each kind
     agent_id: str = field(init=False)
     incarnation: int = field(init=False)  # which life of the agent this is
     state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
@@ -202,6 +203,24 @@ class AgentRecord:
         )
         self.resume_token = None
 
+    def ride(self, *writes: Write) -> None:
+        """Have the agent's next step carry what tells nobody anything, such as what it has used.
+
+        What is newer replaces what is older. Alone it is not worth a step.
+        """
+        kinds = {type(write) for write in writes}
+        self.riders = (*(one for one in self.riders if type(one) not in kinds), *writes)
+
+    def take_riders(self) -> tuple[Write, ...]:
+        """Return what the step that is built now carries besides."""
+        riders, self.riders = self.riders, ()
+        return riders
+
+    def live_on(self) -> None:
+        """Turn the record of an agent that was cut off into that of its next life."""
+        self.incarnation += 1
+        self.descriptor = replace(self.descriptor, incarnation=self.incarnation)
+
     def begin_incarnation(self, prompt: str, state: AgentState) -> None:
         """Turn the record of an ended agent into that of its next life."""
         self.incarnation += 1
@@ -282,11 +301,15 @@ class Roster:
             parent.live_children[record.agent_id] = record
 
     def adopt(self, record: AgentRecord) -> None:
-        """Add an agent that has ended before, below its parent if that is there."""
+        """Add an agent of an earlier engine, below its parent if that is there."""
         self._records[record.agent_id] = record
+        self._sizes[record.descriptor.run_id] += 1
+        self.taken_names.add(record.descriptor.name)
         record.birth = next(self._born)
         if (parent := self.parent_of(record)) is not None:
             parent.children.append(record.agent_id)
+            if not record.has_ended:
+                parent.live_children[record.agent_id] = record
 
     def strike(self, record: AgentRecord) -> None:
         """Forget an agent that never came to be."""

@@ -36,6 +36,7 @@ class RunOptions:
     effort: str | None = None  # how hard the master's model thinks; None: as is configured
     mcp_servers: Mapping[str, McpServer] | None = None  # of the master, by name: laid over all that
     # are configured; None: those of the configuration whose tags fit
+    resumes: bool = False  # the first `start_run` goes on with the session's newest run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 PENDING → STARTING → RUNNING → COMPLETED | FAILED | KILLED, with RUNNING ⇄ WAITING_FOR_*.
 An ended agent lives again only by the `restart` trigger, which comes with a new incarnation:
-COMPLETED and FAILED → STARTING, KILLED → PENDING. One that was cut off with its engine lives on by
-the `resume` trigger, which does, too: every other state → STARTING.
+COMPLETED and FAILED → STARTING, KILLED → PENDING. One that was cut off with its engine has a new
+incarnation as well, in the state that it had: nothing has happened to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from prsm_core.errors import InvalidTransitionError
 from prsm_core.lifecycle.machine import Machine
 
 RESTART = "restart"
-RESUME = "resume"
 
 _WAITING = frozenset(
     {
@@ -38,7 +37,6 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
             (AgentState.FAILED, AgentState.STARTING),
             (AgentState.KILLED, AgentState.PENDING),
         },
-        RESUME: {(state, AgentState.STARTING) for state in AgentState if not state.is_terminal},
     },
 )
 

@@ -29,6 +29,7 @@ _OPTIONS = ["once", "always", "deny"]
 # One of each type, in the order of a small run: type, agent, fields.
 _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     ("run_started", None, {"task": "count the lines", "workspace": "/work"}),
+    ("run_resumed", None, {"epoch": 2}),
     (
         "agent_spawned",
         MASTER,
@@ -56,7 +57,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "message_completed",
         MASTER,
         {"turn": "t1", "role": "assistant", "text": "I will.\nÜber\u2028all", "thinking": "hm"}
-        | {"message": 1},
+        | {"message": 1, "id": "m1"},
     ),
     (
         "tool_call_started",

@@ -99,7 +99,12 @@ class StateRules:
         await store.commit(team.step(None, over, run_id="r2", at=3000.0))
         second = (await store.state("s1")).runs[1]
         assert (second.status, second.finished_at) == ("failed", 3000.0)
-        assert second.outcome == {"status": "failed", "summary": "s", "error": "no"}
+        assert second.outcome == {
+            "status": "failed",
+            "summary": "s",
+            "error": "no",
+            "exit_code": None,
+        }
 
     async def test_a_run_that_was_cut_off_runs_again(self, store: Store, team: Steps) -> None:
         """Its next engine is known, its end is forgotten; everybody sees it run."""

@@ -254,7 +254,7 @@ async def test_an_answer_given_as_the_agent_dies_is_recorded_as_it_was_given(ope
     assert (resolved["verdict"], resolved["by"]) == ("once", "user")
 
 
-async def test_shutting_down_ends_open_requests_before_the_run_finishes(opened):
+async def test_what_waits_when_the_engine_is_shut_down_is_left_to_the_resume(opened):
     async def master(agent):
         await agent.host.authorize(bash(agent))
 
@@ -263,6 +263,8 @@ async def test_shutting_down_ends_open_requests_before_the_run_finishes(opened):
         await team.seen("permission_requested")
         await team.engine.shutdown()
         assert (await running).status == "interrupted"
+    assert team.ledger.events("permission_resolved") == []
+    assert team.ledger.events()[-1]["type"] == "run_finished"
 
 
 async def test_without_a_person_permissions_are_denied_and_a_failed_run_says_so(team):

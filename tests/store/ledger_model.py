@@ -272,9 +272,9 @@ class _Act:
                 is_unread = not letter.is_read and letter.life == self.own.life
                 if letter.target == self.step.agent_id and is_unread:
                     letter.life = self.step.incarnation
-        self.own.life, self.own.waiting_on = self.step.incarnation, None
+        self.own.life = self.step.incarnation
         if not write.is_resume:
-            self.own.result = None
+            self.own.result = self.own.waiting_on = None
         if write.prompt is not None:
             self.own.prompt = write.prompt
 

@@ -192,7 +192,7 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
     """A new incarnation: the step carries its number, and its changes must leave a terminal state.
 
     One that had not ended, but was cut off, reads what its life before has left unread. If it is a
-    resume, what the life before has claimed as its result stands, too.
+    resume, nothing else changes: its state, what it waits for, a result that it has claimed.
     """
 
     texts = ("prompt",)
@@ -207,9 +207,9 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with nothing of the life before but its place."""
         agent = {"agent_id": step.agent_id}
-        anew: dict[str, Any] = {"incarnation": step.incarnation, "waiting_on": None}
+        anew: dict[str, Any] = {"incarnation": step.incarnation}
         if not self.is_resume:
-            anew["result"] = None
+            anew |= {"result": None, "waiting_on": None}
         rows: list[Row] = [Update("agents", agent, anew)]
         if self.prompt is not None:
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))

@@ -75,7 +75,8 @@ class RunStarted(Write, frozen=True, kw_only=True):
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `run_started`."""
-        return step.telling("run_started", {"task": self.task, "workspace": self.workspace})
+        data = {"task": self.task, "workspace": self.workspace}
+        return (Telling("run_started", data, None, step.at),)  # of nobody, whose step it may be
 
 
 class RunResumed(Write, frozen=True, kw_only=True):
@@ -154,11 +155,17 @@ class RunFinished(Write, frozen=True, kw_only=True):
     status: str
     summary: str = ""
     error: str | None = None
+    exit_code: int | None = None  # of who ran it
     used: Mapping[str, Any]  # the event's other fields
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the run's end."""
-        outcome = {"status": self.status, "summary": self.summary, "error": self.error}
+        outcome = {
+            "status": self.status,
+            "summary": self.summary,
+            "error": self.error,
+            "exit_code": self.exit_code,
+        }
         return (
             Update(
                 "runs",

@@ -11,6 +11,7 @@ failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits
 prompting  a person's prompt to an agent that runs
 adoption   those that ended in an earlier process, taken over from the ledger
+resuming   those that an earlier engine has left, let live on
 external   masters that somebody outside the engine drives
 slots      how many agents run at a time
 """

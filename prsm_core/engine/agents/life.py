@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.messaging.deadlock import DeadlockDetector
 
-_WAITING = frozenset(
+WAITING = frozenset(
     {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
 )
 _WAIT_ORDER = (
@@ -91,7 +91,7 @@ class AgentLife:
 
     def resume(self) -> None:
         """Let a waiting agent run again, if it holds a slot."""
-        if self.record.state in _WAITING and self._lease.held:
+        if self.record.state in WAITING and self._lease.held:
             steps = self._parts.steps
             steps.stage(self.record, *steps.move(self.record, AgentState.RUNNING, "answered"))
 
@@ -126,7 +126,7 @@ class AgentLife:
     async def runs_again(self, rests: Callable[[], bool]) -> None:
         """Become RUNNING, unless by the time that it has a slot the turn rests again."""
         self.moved()
-        if self.record.state not in _WAITING:
+        if self.record.state not in WAITING:
             return
         await self.take_slot()
         if rests():

@@ -16,7 +16,6 @@ from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
     AgentSpawned,
-    CallOpened,
     MessageSent,
     Told,
 )
@@ -28,11 +27,11 @@ from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.steps import Write
-    from prsm_core.domain.writes import CallClosed
+    from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
@@ -102,24 +101,33 @@ class AgentManager:
         *,
         needs: Staged | None = None,
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
+        note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
         """Spawn a child of `request.parent_id`, as planned just now if that was done already.
 
-        The step of its birth carries the `answer` to whoever wanted it. Raises AgentSpawnError,
-        MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
+        The step of its birth carries the `answer` to whoever wanted it, and its `note`. Raises
+        AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
         """
         plan = self._planner.plan(request) if plan is None else plan
         self._planner.check_room(1)
         record = self.enlist(plan, has_profile=request.expert is not None)
         closed = None if answer is None else answer(record)
-        await self.bear([record], needs=needs, answer=closed)
+        await self.bear([record], needs=needs, answer=closed, note=note)
         return record
 
-    async def admit(self, descriptor: AgentDescriptor) -> AgentRecord:
-        """Commit a new agent, by a step of its parent if it has one, and start its session."""
+    async def admit(
+        self,
+        descriptor: AgentDescriptor,
+        write: Callable[[Sequence[Write], Callable[[], None]], Awaitable[None]],
+    ) -> AgentRecord:
+        """Begin the master of a run; `write` commits its birth, and then does what it is given."""
         self._planner.check_room(1)
         record = self.enlist(descriptor)
-        await self.bear([record])
+        try:
+            await write(self._births([record], None), lambda: self._begin_life(record))
+        except PrsmError:
+            self.strike(record)
+            raise
         return record
 
     def enlist(self, descriptor: AgentDescriptor, *, has_profile: bool = False) -> AgentRecord:
@@ -146,20 +154,14 @@ class AgentManager:
         *,
         needs: Staged | None = None,
         answer: CallClosed | None = None,
+        note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> None:
         """Commit new agents of one parent, by one step of its, and start their sessions.
 
-        The step carries the `answer` to whoever wanted them. Where it is refused there are none.
+        The step carries the `answer` to whoever wanted them, and what they `note` for the call.
+        Where it is refused there are none.
         """
-        births: list[Write] = []
-        opened = None if needs is None else needs.step.find(CallOpened)
-        call = None if opened is None else opened.call.id
-        for record in records:
-            births.append(AgentSpawned(agent=record.descriptor, call=call))
-            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
-            for line in late:
-                data = {"level": "warning", "text": line}
-                births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
+        births = self._births(records, note)
         if answer is not None:
             births.append(answer)
         spawner = self.roster.parent_of(records[0]) or records[0]
@@ -177,8 +179,29 @@ class AgentManager:
                 self.strike(record)
             raise
 
-    async def restart_agent(self, agent_id: str, new_prompt: str) -> AgentRecord:
+    def _births(
+        self, records: Sequence[AgentRecord], note: Callable[[AgentRecord], EffectNoted] | None
+    ) -> list[Write]:
+        """Return what is written of new agents, and what they note for the call."""
+        births: list[Write] = []
+        for record in records:
+            noted = None if note is None else note(record)
+            call = None if noted is None else noted.effect.call_id
+            births.append(AgentSpawned(agent=record.descriptor, call=call))
+            if noted is not None:
+                births.append(noted)
+            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
+            for line in late:
+                data = {"level": "warning", "text": line}
+                births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
+        return births
+
+    async def restart_agent(
+        self, agent_id: str, new_prompt: str, *, besides: Sequence[Write] = ()
+    ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
+
+        Its step has what is written `besides` in front.
 
         Where the provider can, the conversation goes on in the vendor's thread.
         """
@@ -193,7 +216,8 @@ class AgentManager:
         new_prompt = self._with_news(record, new_prompt)
         record.begin_incarnation(new_prompt, target)
         self.roster.revive(record)
-        step = self.steps.build(record, AgentRestarted(prompt=new_prompt), *changes)
+        anew = AgentRestarted(prompt=new_prompt)
+        step = self.steps.build(record, *besides, anew, *changes)
         await self.steps.commit(step, then=lambda: self._begin_life(record))
         return record
 

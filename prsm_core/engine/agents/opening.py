@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.interfaces.provider import AgentHost, ProviderSession
+    from prsm_core.interfaces.provider import AgentHost, Carried, ProviderSession
+
+
+_LASTING = frozenset({"call", "native"})  # how a session can be resumed, where it can
 
 
 class Opening:
@@ -42,14 +45,29 @@ class Opening:
         self._ids = ids
 
     async def session(
-        self, record: AgentRecord, host: AgentHost, on_stuck: Callable[[], object]
+        self,
+        record: AgentRecord,
+        host: AgentHost,
+        on_stuck: Callable[[], object],
+        carried: Carried | None = None,
     ) -> AbstractAsyncContextManager[ProviderSession]:
-        """Return a session to enter; raises what says that the provider cannot be used."""
+        """Return a session to enter; raises what says that the provider cannot be used.
+
+        `carried` is what the vendor's thread may lack of a turn that goes on.
+        """
         name = record.descriptor.provider
-        request = session_request(record, self._settings, self._workspace)
+        request = session_request(record, self._settings, self._workspace, carried)
         provider = await self._providers.get(name)
         await self._enforcement.admit(name, record.agent_id)
         return provider.open_session(request, host, on_stuck)
+
+    async def keeps_thread(self, record: AgentRecord) -> bool:
+        """Return whether the vendor's thread outlives the process that it ran in."""
+        if record.resume_token is None:
+            return False
+        name = record.descriptor.provider
+        await self._providers.get(name)
+        return self._providers.capabilities(name).resume in _LASTING
 
     async def lost_history(self, record: AgentRecord) -> tuple[AgentMessage, ...]:
         """Return what the agent said and heard before, where no vendor's thread holds it."""

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
+from prsm_core.domain.writes import ThreadKept
 from prsm_core.engine.agents.external import settle_left
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.life import AgentLife
+from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.state import Wait
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import StuckSettings
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.failover import FailoverParts
     from prsm_core.engine.agents.inbox import Inbox
@@ -48,11 +50,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.permits import Permits
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import ProviderSession
+    from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
 
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
@@ -86,7 +89,9 @@ class AgentSession:
 
     __slots__ = (
         "_failover",
+        "_going_on",
         "_host",
+        "_left",
         "_must_reopen",
         "_parts",
         "_subject",
@@ -94,8 +99,12 @@ class AgentSession:
         "record",
     )
 
-    def __init__(self, record: AgentRecord, parts: SessionParts) -> None:
+    def __init__(
+        self, record: AgentRecord, parts: SessionParts, left: AgentNow | None = None
+    ) -> None:
         self.record = record
+        self._left = left  # as an earlier engine has left the agent
+        self._going_on: TurnRun | None = None  # a turn that it has left open, until it streams
         self._parts = parts
         is_external = parts.is_external(record.descriptor.provider)
         tools = parts.tools(record.descriptor)
@@ -149,7 +158,14 @@ class AgentSession:
             await self._fail(describe(error), "internal")
             raise RuntimeError(f"an agent's turn raised {describe(error)}") from error
         finally:
+            await self._give_back()
             self.life.leave_slot()
+
+    async def _give_back(self) -> None:
+        """Close a turn that went on and came to no session."""
+        turn, self._going_on = self._going_on, None
+        if turn is not None and not self._parts.journal.is_suspended:
+            await turn.abandon()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
         """The budget is used up: fail once the agents below have ended.
@@ -167,21 +183,18 @@ class AgentSession:
 
     async def _live(self) -> None:
         record, life, parts = self.record, self.life, self._parts
-        await life.take_slot()
-        if record.state is AgentState.PENDING:
-            changes = parts.steps.move(record, AgentState.STARTING, "slot taken")
-            parts.steps.stage(record, *changes)
-        prompt: Prompt | None = Prompt(text=record.descriptor.prompt)
+        prompt = await self._first_prompt()
         while prompt is not None and not life.is_over:
+            carried = await self._carried()
             prompt = replace(prompt, history=await parts.opening.lost_history(record))
             await life.take_slot()
             self._must_reopen = False
             try:
                 self._failover.opening()
-                opened = await parts.opening.session(record, self._host, self._on_stuck)
+                opened = await parts.opening.session(record, self._host, self._on_stuck, carried)
                 async with opened as session:
                     try:
-                        prompt = await self._turns(session, prompt)
+                        prompt = await self._turns(session, self._untold(prompt, carried, session))
                     finally:
                         life.release_slot()  # closing may take long, and no model works then
             except (ProviderNotAvailableError, ModelNotAvailableError) as error:
@@ -190,11 +203,68 @@ class AgentSession:
                 elif not await self._failover.replace_provider(error):
                     raise
 
+    async def _first_prompt(self) -> Prompt | None:
+        """Return what the life begins with; for one that goes on, once its calls are answered."""
+        record, life, parts = self.record, self.life, self._parts
+        if self._left is None or record.state not in WAITING:
+            await life.take_slot()
+        if record.state is AgentState.PENDING:
+            changes = parts.steps.move(record, AgentState.STARTING, "slot taken")
+            parts.steps.stage(record, *changes)
+        if self._left is None or record.state is AgentState.STARTING:
+            return Prompt(text=record.descriptor.prompt)
+        return await self._where_it_was(self._left)
+
+    async def _where_it_was(self, left: AgentNow) -> Prompt | None:
+        """Go on as an earlier engine has left it: within a turn, or between two."""
+        self._left = None
+        if left.open_turn is not None:
+            return await self._settle(left.open_turn)
+        if left.last_turn is None:
+            return Prompt(text=self.record.descriptor.prompt)
+        from prsm_core.engine.turns.going_on import ended_turn  # once a session goes on
+
+        return await self._after(ended_turn(left.last_turn))
+
+    async def _settle(self, state: TurnState) -> Prompt | None:
+        """Have the open calls of a turn answered; no process is needed for that."""
+        from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
+
+        prompt, session = Prompt(text=None), NoSession(self.record.resume_token)
+        turn = self._going_on = self._begin_turn(session, prompt, GoingOn(state))
+        result = await turn.settle()
+        if result is None:
+            return prompt
+        self._going_on = None
+        return await self._after(result)
+
+    async def _carried(self) -> Carried | None:
+        """Return what the vendor's thread may lack of a turn that goes on, if it has a thread."""
+        turn, record = self._going_on, self.record
+        if turn is None or turn.going_on is None:
+            return None
+        if not await self._parts.opening.keeps_thread(record):
+            record.resume_token = None
+        turn.going_on.store(whole_turn=record.resume_token is None)
+        return None if record.resume_token is None else turn.going_on.carried()
+
+    def _untold(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
+        """Return the prompt with what the thread of a turn that goes on does not hold."""
+        turn = self._going_on
+        if turn is None or turn.going_on is None or carried is None:
+            return prompt
+        return replace(prompt, text=turn.going_on.untold(carried, session.taken))
+
     def _forget_thread(self, error: PrsmError) -> None:
         """Go on without the vendor's thread: the next session is given the conversation."""
-        self.record.resume_token = None
+        self._lose_thread()
         text = f"the conversation is rebuilt from the ledger: {error.message}"
         self._parts.journal.note("notice", self.record.agent_id, level="warning", text=text)
+
+    def _lose_thread(self) -> None:
+        """Give the vendor's thread up: what is not of this process must not try it again."""
+        self.record.resume_token = None
+        self.record.ride(ThreadKept(thread=None))
 
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
@@ -202,7 +272,7 @@ class AgentSession:
             while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.life.take_slot()  # the last turn may have ended while the agent waited
-            turn = self._begin_turn(session, prompt)
+            turn = self._next_turn(session, prompt)
             try:
                 result = await turn.run()
             finally:
@@ -212,12 +282,24 @@ class AgentSession:
                 break
         return prompt
 
-    def _begin_turn(self, session: ProviderSession, prompt: Prompt) -> TurnRun:
+    def _next_turn(self, session: ProviderSession, prompt: Prompt) -> TurnRun:
+        """Return the turn that goes on, once, and then new ones."""
+        turn, self._going_on = self._going_on, None
+        if turn is None:
+            return self._begin_turn(session, prompt)
+        turn.attach(session, prompt)
+        return turn
+
+    def _begin_turn(
+        self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
+    ) -> TurnRun:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
-        turn = TurnRun(self._subject, self._parts.turns, session, prompt)
+        turn = TurnRun(self._subject, self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
         used_up = None if turn.is_external else turn.limits.use_up
         self._parts.budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
+        if going_on is not None:
+            self._parts.budgets.meter(turn.turn_id, turn.fold.spent)
         self.life.turn = turn
         return turn
 
@@ -250,7 +332,7 @@ class AgentSession:
             await self._fail(error.message, error.kind.value)
             return None
         if recovery.reopen:
-            self.record.resume_token = None  # another login or model cannot go on with the thread
+            self._lose_thread()  # another login or model cannot go on with the thread
             self._must_reopen = True
         else:
             await self._pause(recovery.delay_s)

@@ -60,7 +60,7 @@ class AgentSteps:
             agent_id=record.agent_id,
             incarnation=record.incarnation,
             at=self._clock.time(),
-            writes=writes,
+            writes=(*writes, *record.take_riders()) if record.riders else writes,
         )
 
     async def commit(

@@ -94,6 +94,9 @@ class LocalApp:
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
+        if self.options.resumes:
+            self.options = replace(self.options, resumes=False)
+            return await self.resume_run()
         options = replace(self.options, task=task, **overrides)
 
         def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
@@ -111,6 +114,18 @@ class LocalApp:
         run = await self._start(begin)
         self._new_mode = None
         return run
+
+    async def resume_run(self) -> RunHandle:
+        """Go on with the session's newest run as its engine has left it.
+
+        Of one that is finished the handle has the result. Raises what keeps it from going on.
+        """
+        limit = self.options.timeout_s
+
+        def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
+            return self._engine.resume(timeout_s=limit, on_start=on_start)
+
+        return await self._start(begin)
 
     async def continue_run(self, task: str) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""

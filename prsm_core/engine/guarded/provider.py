@@ -235,6 +235,15 @@ class GuardedSession(ProviderSession):
             self._tell("reusable", f"is a {type(found).__name__}")
         return found is True
 
+    @property
+    def taken(self) -> frozenset[str]:  # type: ignore[override]
+        """What of a turn that goes on its vendor holds; nothing where it does not say."""
+        found = self._read("taken", frozenset())
+        if not isinstance(found, (frozenset, set)):
+            self._tell("taken", f"is a {type(found).__name__}")
+            return frozenset()
+        return frozenset(found)
+
     def _read(self, name: str, default: object) -> object:
         try:
             with self._guest.calling(name):

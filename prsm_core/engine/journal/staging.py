@@ -42,13 +42,17 @@ class Batch(list[Told | Staged]):
 NOTHING = Batch()  # of an agent that has done nothing
 
 
-def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int]:
-    """Return for each act and fact the number of its last event: they are the first of a step."""
+def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int | None]:
+    """Return for each act and fact the number of its last event: they are the first of a step.
+
+    None for an act that tells nothing.
+    """
     seq = (events[0].seq or 1) - 1 if events else 0
-    seqs = []
+    seqs: list[int | None] = []
     for one in batch:
-        seq += sum(len(list(write.events(step))) for write in _writes([one]))
-        seqs.append(seq)
+        told = sum(len(list(write.events(step))) for write in _writes([one]))
+        seq += told
+        seqs.append(seq if told else None)
     return seqs
 
 

@@ -98,17 +98,33 @@ class Journal:
         self._flushing: asyncio.Task[None] | None = None
         self._steps = 0
         self._is_over = False  # run_finished is about to be written, or is
+        self._epoch = 1  # of the run: one more with each engine that goes on with it
+        self.is_suspended = False  # agents stay in the ledger as they are: another engine goes on
 
     @property
     def redact(self) -> Callable[[Any], Any]:
         """Takes the secrets out of JSON values."""
         return self.redactor.value
 
-    def begin_run(self, run_id: str) -> None:
-        """Make everything from now on part of this run."""
+    def begin_run(self, run_id: str, epoch: int = 1) -> None:
+        """Make everything from now on part of this run; `epoch` counts the engines it has had."""
         self.run_id = run_id
+        self._epoch = epoch
         self._steps = 0
         self._is_over = False
+
+    async def suspend(self) -> None:
+        """Write all there is, and take nothing more of agents: they stay as they are."""
+        await self.flush()
+        self.is_suspended = self._is_over = True
+
+    async def hold(self) -> None:
+        """Wait for ever, until who waits is cancelled, if what comes now must not be answered.
+
+        No answer after the suspension is durable, and the next engine gives another one.
+        """
+        if self.is_suspended:
+            await asyncio.get_running_loop().create_future()
 
     def end_run(self) -> None:
         """Take no fact and no agent's step any more: `run_finished` follows, and is the last."""
@@ -117,7 +133,7 @@ class Journal:
     def run_step_id(self) -> str:
         """Return a new step id for an act of the run itself."""
         self._steps += 1
-        return f"{self.run_id}:1:{self._steps}"
+        return f"{self.run_id}:{self._epoch}:{self._steps}"
 
     def live_text(self, kind: str, agent: str, *, limit: float = math.inf, **of: Any) -> LiveText:
         """Return what takes the pieces of a text that is told, but never stored.

@@ -166,6 +166,11 @@ class ProcessLauncher:
         """
         return _shim_argv(argv, SDK_GRACE, "-")
 
+    def kill_all(self) -> None:
+        """End every process and its family at once; a vendor's SDK ends those it has started."""
+        for process in self.live:
+            process.kill()
+
     async def aclose(self) -> None:
         """End every process: TERM, a grace, then KILL; ProcessError if one withstands that."""
         if not self._open:

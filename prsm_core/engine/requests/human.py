@@ -24,10 +24,11 @@ from prsm_core.permissions.before import WorkspaceFiles
 from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
     from prsm_core.domain.steps import Write
+    from prsm_core.domain.writes import EffectNoted
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.rules import RuleKeeper
     from prsm_core.engine.state import AgentRecord
@@ -50,6 +51,14 @@ class Commit(Protocol):
 
     async def __call__(self, record: AgentRecord, *writes: Write) -> None:
         """Commit a step of this agent."""
+        ...
+
+
+class EffectOf(Protocol):
+    """How a call notes what it does: Call.effect."""
+
+    def __call__(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
+        """Return what the step must carry that has this effect."""
         ...
 
 
@@ -78,6 +87,7 @@ class _Open:
     by: str = ""
     via: str = ""
     row: HumanRequest | None = None  # as the ledger has it
+    effect: EffectOf | None = None  # of the call that asks
     recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -113,6 +123,7 @@ class HumanRequests:
         self._rules = rules
         self._workspace = workspace
         self._open: dict[str, _Open] = {}
+        self._left: dict[str, HumanRequest] = {}  # by an earlier engine, and not waited for yet
         self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
         self.refused = False  # something was refused for lack of a person
         self._attended_at = -math.inf  # when somebody last said that they are there
@@ -156,9 +167,17 @@ class HumanRequests:
         return answer.get("verdict", "deny"), opened.by
 
     async def question(
-        self, record: AgentRecord, request_id: str, question: Question
+        self,
+        record: AgentRecord,
+        request_id: str,
+        question: Question,
+        effect: EffectOf | None = None,
     ) -> tuple[Answer | None, str]:
-        """Ask a person; None means that nobody answered, the second value says why."""
+        """Ask a person; None means that nobody answered, the second value says why.
+
+        `effect` notes, for a call, that it asked, and what it was answered. A request that an
+        earlier engine has left open is waited for as it is.
+        """
         asked = {
             "request": request_id,
             "question": question.text,
@@ -166,13 +185,14 @@ class HumanRequests:
             "call": question.call_id,
             "multiple": question.multiple,
         }
-        opened = _Open(record, "question", choices=question.options)
+        opened = _Open(record, "question", choices=question.options, effect=effect)
         if not self._policy.interactive:
             self._stand_in(opened)
-        answer = await self._ask(request_id, opened, asked)
-        if not answer:
-            return None, opened.by
-        return Answer(choices=tuple(answer["choices"]), text=answer["text"]), opened.by
+        return answer_of(await self._ask(request_id, opened, asked)), opened.by
+
+    def take_over(self, left_open: Iterable[HumanRequest]) -> None:
+        """Take note of the requests that an earlier engine has left open, and calls wait for."""
+        self._left.update((row.request_id, row) for row in left_open)
 
     def resolve(
         self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user", via: str = ""
@@ -251,40 +271,48 @@ class HumanRequests:
     async def _ask(
         self, request_id: str, request: _Open, asked: dict[str, Any]
     ) -> Mapping[str, Any]:
-        record, opened_at = request.record, self._clock.time()
-        asked["expires_at"] = opened_at + self._policy.timeout_s
-        row = HumanRequest(
-            request_id=request_id,
-            agent_id=record.agent_id,
-            kind=request.kind,
-            payload=self._journal.redact(asked),  # people see it, too
-            opened_at=opened_at,
-        )
-        request.row = row
+        left = self._left.pop(request_id, None)
+        row = request.row = left or self._row(request_id, request, asked)
         self._open[request_id] = request
         try:
-            await self._commit(record, RequestOpened(request=row))
-            await self._until_settled(request)
+            if left is None:
+                opened = RequestOpened(request=row)
+                await self._commit(request.record, opened, *_noted(request, "request", request_id))
+            await self._until_settled(request, row)
         finally:
             request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
             self._remember(request_id, request)
-            if not request.recorded:
-                await self._commit(record, self._end_of(request_id, request))
+            if not request.recorded and not self._journal.is_suspended:
+                told = {**(request.answer or {}), "by": request.by}
+                noted = _noted(request, "answer", request_id, **told)
+                await self._commit(request.record, self._end_of(request_id, request), *noted)
         return request.answer or {}
+
+    def _row(self, request_id: str, request: _Open, asked: dict[str, Any]) -> HumanRequest:
+        opened_at = self._clock.time()
+        asked["expires_at"] = opened_at + self._policy.timeout_s
+        return HumanRequest(
+            request_id=request_id,
+            agent_id=request.record.agent_id,
+            kind=request.kind,
+            payload=self._journal.redact(asked),  # people see it, too
+            opened_at=opened_at,
+        )
 
     def _remember(self, request_id: str, request: _Open) -> None:
         self._outcomes[request_id] = request.outcome()
         if len(self._outcomes) > REMEMBERED:
             del self._outcomes[next(iter(self._outcomes))]
 
-    async def _until_settled(self, request: _Open) -> None:
+    async def _until_settled(self, request: _Open, row: HumanRequest) -> None:
         """Wait for an answer until it is too late, or nobody has been there for long."""
         policy, opened = self._policy, self._clock.now()
+        waited = max(0.0, self._clock.time() - row.opened_at)  # by an earlier engine
         patience = math.inf if policy.unattended_s is None else policy.unattended_s
         while not request.done.is_set():
             now = self._clock.now()
-            left = opened + policy.timeout_s - now
+            left = opened + policy.timeout_s - waited - now
             alone = max(opened, self._attended_at) + patience - now
             if min(left, alone) <= 0:
                 self.refused = self.refused or alone <= 0
@@ -303,6 +331,20 @@ class HumanRequests:
             via=request.via,
             check=None if request.ask is None else request.ask.check,
         )
+
+
+def answer_of(told: Mapping[str, Any]) -> Answer | None:
+    """Return an answer as it was given; None where there was none."""
+    if "choices" not in told:
+        return None
+    return Answer(choices=tuple(told["choices"]), text=told["text"])
+
+
+def _noted(request: _Open, name: str, request_id: str, **data: Any) -> tuple[EffectNoted, ...]:
+    """Return what notes for the call that asks how far its request is."""
+    if request.effect is None:
+        return ()
+    return (request.effect(name, request_id, **data),)
 
 
 def shown_arguments(

@@ -133,6 +133,28 @@ class BudgetLedger:
         limits = agent.grant.budget
         self.launch(agent.agent_id, parent_id=agent.parent_id, name=agent.name, limits=limits)
 
+    def adopt(
+        self, agent: AgentDescriptor, *, turns: int, spent: Spent | None, spawns: int
+    ) -> None:
+        """Count what an agent did and used before this engine went on with its run.
+
+        Parents come first. `turns` are those it has begun, `spent` is by those that are closed.
+        """
+        parent = self._scope(agent.parent_id)
+        scope = self._open(agent.agent_id, agent.name, parent, agent.grant.budget)
+        self._scopes[agent.agent_id] = scope
+        parent.children.append(scope)
+        for kind, count in ((BudgetKind.TURNS, turns), (BudgetKind.SPAWNS, spawns)):
+            for each in scope.counting(kind):
+                each.used[kind] += count
+        if spent is None:
+            return
+        scope.add_spent(spent)
+        for kind, told, source in _told(spent):
+            for each in scope.counting(kind) if told is not None else ():
+                each.used[kind] += told or 0
+                each.comes_from(kind, source)
+
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
         """Return the request with a budget that is not more than its parent has left."""
         if request.budget is None:

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, ExpertProfile, SpawnRequest
 from prsm_core.domain.record import Record
-from prsm_core.engine.tools.family import await_child, describe
+from prsm_core.engine.tools.family import CHILD, await_child, describe, note_child
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import AgentSpawnError, ExpertNotFoundError
 
 if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.turns import Effect
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -45,11 +46,13 @@ class Advice(Record, frozen=True, kw_only=True):
     async def consult_expert(self, call: Call) -> Reply:
         """Spawn a fresh agent with an expert's profile and return its answer, or its question."""
         expert = find_expert(self.settings, call.args["expert_id"])
+        if (known := call.recall(CHILD)) is not None:
+            return await self._advice_again(call, known, expert=expert.expert_id)
         await self.family.learn_models(call.record.descriptor, [expert.model])
         request = self._request(call, expert, expert.model)
         call.begin()
         since = self.ids.ulid()
-        child = await self.acts.spawn_agent(request, needs=call.opening)
+        child = await self._spawn(call, request, since)
         return await self._advice(call, child, since, expert=expert.expert_id)
 
     async def consult_peer(self, call: Call) -> Reply:
@@ -57,12 +60,16 @@ class Advice(Record, frozen=True, kw_only=True):
         wanted = call.args.get("peer")
         if wanted == "list":
             return Reply({"peers": list(await self._peers(call))})
+        if (known := call.recall(CHILD)) is not None:
+            name = self.roster.get(known.ref or "").descriptor.name
+            return await self._advice_again(call, known, thread_id=name)
         if "thread_id" in call.args:
             child = self._find_thread(call, call.args["thread_id"])
             _check_question(call)
             await call.open()
             since = self.ids.ulid()
-            await self.acts.restart_agent(child.agent_id, call.args["question"])
+            noted = note_child(call, child, since, reused=True)
+            await self.acts.restart_agent(child.agent_id, call.args["question"], besides=[noted])
             return await self._advice(call, child, since, thread_id=child.descriptor.name)
         peers = await self._peers(call)
         if not peers or (wanted is not None and wanted not in peers):
@@ -76,8 +83,20 @@ class Advice(Record, frozen=True, kw_only=True):
         request = self._request(call, replace(_PEER, model=peer), peer)
         call.begin()
         since = self.ids.ulid()
-        child = await self.acts.spawn_agent(request, needs=call.opening)
+        child = await self._spawn(call, request, since)
         return await self._advice(call, child, since, thread_id=child.descriptor.name)
+
+    async def _spawn(self, call: Call, request: SpawnRequest, since: str) -> AgentRecord:
+        return await self.acts.spawn_agent(
+            request,
+            needs=call.opening,
+            note=lambda child: note_child(call, child, since, reused=False),
+        )
+
+    async def _advice_again(self, call: Call, effect: Effect, **about: str) -> Reply:
+        """Go on with a consultation that began before the engine died."""
+        child, since = self.roster.get(effect.ref or ""), (effect.data or {}).get("since", "")
+        return await self._advice(call, child, since, **about)
 
     def _request(self, call: Call, expert: ExpertProfile, model: str | None) -> SpawnRequest:
         """Return what spawns an adviser; raises what spawning it would raise."""

@@ -34,17 +34,16 @@ class Communication(Record, frozen=True, kw_only=True):
         """Send a QUESTION to the parent and wait for its ANSWER."""
         record = call.record
         parent = self.roster.get(record.descriptor.parent_id or "")
-        if parent.is_over:
-            raise _parent_ended()
-        self.router.check(parent.agent_id)
-        correlation_id = self.ids.ulid()
-        payload = {"text": call.args["question"]}
-        question = self.steps.message(
-            record, MessageType.QUESTION, parent.agent_id, payload, correlation_id
-        )
-        parent.questions[correlation_id] = OpenQuestion(question)
+        asked = call.recall("question")
+        if asked is None:
+            question = self._question(call, parent)
+            correlation_id = question.correlation_id or ""
+            parent.questions[correlation_id] = OpenQuestion(question)
+        else:  # the parent knows of it, if it was not answered
+            question, correlation_id = None, asked.ref or ""
         try:
-            await call.open(question)
+            if question is not None:
+                await call.open(question, noted=call.effect("question", correlation_id))
             answer = await _await_answer(call, parent, correlation_id)
         finally:
             parent.questions.pop(correlation_id, None)
@@ -58,9 +57,21 @@ class Communication(Record, frozen=True, kw_only=True):
             )
         return Reply({"answer": answer.payload["text"]})
 
+    def _question(self, call: Call, parent: AgentRecord) -> RoutedMessage:
+        """Return the question to send. Raises MessageRoutingError where nobody would read it."""
+        if parent.is_over:
+            raise _parent_ended()
+        self.router.check(parent.agent_id)
+        payload, correlation_id = {"text": call.args["question"]}, self.ids.ulid()
+        return self.steps.message(
+            call.record, MessageType.QUESTION, parent.agent_id, payload, correlation_id
+        )
+
     async def respond_to_child(self, call: Call) -> Reply:
         """Send the ANSWER to a child's open question, once."""
-        record = call.record
+        record, delivered = call.record, Reply({"delivered": True})
+        if call.recall("message") is not None:
+            return delivered
         child = self.roster.resolve(call.args["child_id"], record.children)
         if child.is_over:
             raise _child_ended(child)
@@ -78,20 +89,23 @@ class Communication(Record, frozen=True, kw_only=True):
         answer = self.steps.message(
             record, MessageType.ANSWER, child.agent_id, payload, correlation_id
         )
-        delivered = Reply({"delivered": True})
-        await call.open(answer, reply=delivered)
+        noted = call.effect("message", answer.message_id)
+        await call.open(answer, reply=delivered, noted=noted)
         return delivered
 
     async def send_child_prompt(self, call: Call) -> Reply:
         """Queue a prompt for a live child."""
+        delivered = Reply({"delivered": True})
+        if call.recall("message") is not None:
+            return delivered
         child = self.roster.resolve(call.args["child_id"], call.record.children)
         if child.is_over:
             raise _child_ended(child)
         self.router.check(child.agent_id)
         payload = {"text": call.args["prompt"]}
         prompt = self.steps.message(call.record, MessageType.USER_PROMPT, child.agent_id, payload)
-        delivered = Reply({"delivered": True})
-        await call.open(prompt, reply=delivered)
+        noted = call.effect("message", prompt.message_id)
+        await call.open(prompt, reply=delivered, noted=noted)
         return delivered
 
     async def wait_for_message(self, call: Call) -> Reply | ToolOutcome:

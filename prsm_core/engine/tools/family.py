@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpServer
-    from prsm_core.domain.writes import CallClosed
+    from prsm_core.domain.turns import Effect
+    from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
 
+CHILD = "child"  # the effect of a call that makes or takes one
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 
 
@@ -51,6 +53,8 @@ class Family(Record, frozen=True, kw_only=True):
 
     async def spawn_child(self, call: Call) -> Reply:
         """Spawn a child, or give a finished one the task; with wait, return its result."""
+        if (known := call.recall(CHILD)) is not None:
+            return await self._answer_again(call, known)
         await self._learn_models(call, [call.args])
         call.begin()
         since = self.ids.ulid()
@@ -58,37 +62,67 @@ class Family(Record, frozen=True, kw_only=True):
         plan = self.planner.plan(request)
         fitting = self._pick(request, plan)
         if fitting is not None:
-            await self._reuse(call, fitting, request)
+            noted = note_child(call, fitting, since, reused=True)
+            await self._reuse(call, fitting, request, noted)
             return await self._answer(call, fitting, reused=True, since=since)
-        child = await self._spawn(call, request, plan)
+        child = await self._spawn(call, request, plan, since)
         return await self._answer(call, child, reused=False, since=since)
 
     async def spawn_children_parallel(self, call: Call) -> Reply:
         """Spawn several children, by one step: all of them or none; those that are free go on."""
         wanted = call.args["children"]
-        await self._learn_models(call, wanted)
-        chosen = self._choose_all(call, wanted)
+        made = {n: known for n in range(len(wanted)) if (known := call.recall(_nth(n)))}
+        left = [n for n in range(len(wanted)) if n not in made]
+        asked = [wanted[n] for n in left]
+        await self._learn_models(call, asked)
+        chosen = dict(zip(left, self._choose_all(call, asked), strict=True))
         call.begin()
-        new = [child for child, task in chosen if task is None]
-        free = [(child, task) for child, task in reversed(chosen) if task is not None]
+        since = self.ids.ulid()
+        new = {child.agent_id: n for n, (child, task) in chosen.items() if task is None}
+        free = [
+            (child, task, note_child(call, child, since, _nth(n), reused=True))
+            for n, (child, task) in reversed(chosen.items())
+            if task is not None
+        ]
+
+        def note(child: AgentRecord) -> EffectNoted:
+            return note_child(call, child, since, _nth(new[child.agent_id]), reused=False)
+
         try:
             if new:
-                await self.acts.bear(new, needs=call.opening)
+                born = [self.roster.get(agent_id) for agent_id in new]
+                await self.acts.bear(born, needs=call.opening, note=note)
             while free:
                 await self._reuse(call, *free.pop())
         finally:
-            for child, _ in free:
+            for child, _, _ in free:
                 self.idle.put_back(child)
-        children = [self._described(child, reused=task is not None) for child, task in chosen]
-        return Reply({"children": children})
+        all_of = {n: (self._child(effect), _is_reused(effect)) for n, effect in made.items()}
+        all_of |= {n: (child, task is not None) for n, (child, task) in chosen.items()}
+        told = [
+            self._described(child, reused=reused) for _, (child, reused) in sorted(all_of.items())
+        ]
+        return Reply({"children": told})
 
     async def restart_child(self, call: Call) -> Reply:
         """Give an ended child a new task and a new incarnation."""
+        if (known := call.recall(CHILD)) is not None:
+            return await self._answer_again(call, known)
         child = self.roster.resolve(call.args["child_id"], call.record.children)
         await call.open()
         since = self.ids.ulid()
-        await self.acts.restart_agent(child.agent_id, call.args["prompt"])
+        noted = note_child(call, child, since, reused=True)
+        await self.acts.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
+
+    def _child(self, effect: Effect) -> AgentRecord:
+        return self.roster.get(effect.ref or "")
+
+    async def _answer_again(self, call: Call, effect: Effect) -> Reply:
+        """Answer a call that made or took its child before its engine died."""
+        since = (effect.data or {}).get("since", "")
+        child, reused = self._child(effect), _is_reused(effect)
+        return await self._answer(call, child, reused=reused, since=since)
 
     async def _answer(self, call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
         """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
@@ -226,7 +260,9 @@ class Family(Record, frozen=True, kw_only=True):
             raise
         return chosen
 
-    async def _spawn(self, call: Call, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord:
+    async def _spawn(
+        self, call: Call, request: SpawnRequest, plan: AgentDescriptor, since: str
+    ) -> AgentRecord:
         """Return a new child; the call that does not wait for it is answered by its birth."""
 
         def answer(child: AgentRecord) -> CallClosed | None:
@@ -235,17 +271,23 @@ class Family(Record, frozen=True, kw_only=True):
         waits = call.args.get("wait", False)
         try:
             return await self.acts.spawn_agent(
-                request, plan, needs=call.opening, answer=None if waits else answer
+                request,
+                plan,
+                needs=call.opening,
+                answer=None if waits else answer,
+                note=lambda child: note_child(call, child, since, reused=False),
             )
         except Exception:
             call.reopen()  # nothing was written: the refusal is its answer
             raise
 
-    async def _reuse(self, call: Call, child: AgentRecord, request: SpawnRequest) -> None:
+    async def _reuse(
+        self, call: Call, child: AgentRecord, request: SpawnRequest, noted: EffectNoted
+    ) -> None:
         """Give a free child another task."""
         try:
             await call.land()
-            await self.acts.restart_agent(child.agent_id, request.prompt)
+            await self.acts.restart_agent(child.agent_id, request.prompt, besides=[noted])
         except PrsmError:
             if child.has_ended:  # nothing has come of it
                 self.idle.put_back(child)
@@ -257,6 +299,21 @@ class Family(Record, frozen=True, kw_only=True):
         if any(wish is not None for wish in special):
             return None
         return self.idle.pick(plan)
+
+
+def note_child(
+    call: Call, child: AgentRecord, since: str, name: str = CHILD, *, reused: bool
+) -> EffectNoted:
+    """Return what notes that a call has made or taken a child, whose life began after `since`."""
+    return call.effect(name, child.agent_id, since=since, reused=reused)
+
+
+def _nth(number: int) -> str:
+    return f"{CHILD}:{number}"
+
+
+def _is_reused(effect: Effect) -> bool:
+    return bool((effect.data or {}).get("reused"))
 
 
 async def await_child(

@@ -9,7 +9,13 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import ResultClaimed, Told
-from prsm_core.engine.requests.human import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED
+from prsm_core.engine.requests.human import (
+    NO_ANSWER,
+    NOBODY_CHOSE,
+    ON_ASK,
+    WHY_UNANSWERED,
+    answer_of,
+)
 from prsm_core.engine.state import Level
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
@@ -135,8 +141,13 @@ class Progress(Record, frozen=True, kw_only=True):
             multiple=call.args.get("multiple", False),
             call_id=call.id,
         )
-        await call.open()
-        answer, by = await self.requests.question(call.record, self.ids.request(), question)
+        asked, replied = call.recall("request"), call.recall("answer")
+        if replied is not None:
+            answer, by = answer_of(replied.data or {}), str((replied.data or {}).get("by", ""))
+        else:
+            request = self.ids.request() if asked is None else asked.ref or ""
+            await call.open()
+            answer, by = await self.requests.question(call.record, request, question, call.effect)
         if answer is None:
             reason = WHY_UNANSWERED.get(by, NO_ANSWER)
             raise OrchestrationError(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from prsm_core.permissions import Outcome, PermissionBroker
 
 
+_STARTED = "started"  # the effect of a command that may have run
+
+
 class Shell(Record, frozen=True, kw_only=True):
     """Handles commands."""
 
@@ -42,6 +45,12 @@ class Shell(Record, frozen=True, kw_only=True):
 
     async def run_bash(self, call: Call) -> Reply:
         """Run a command in the agent's folder, or one below it, if it is permitted."""
+        if call.recall(_STARTED) is not None:
+            raise OrchestrationError(
+                "the engine died while the command ran: whether it had its effect is unknown",
+                hint="look at what it was to change before you run it again",
+                code="effect_unknown",
+            )
         record, life = call.record, call.life
         command = call.args["command"]
         own = record.descriptor.cwd
@@ -64,6 +73,7 @@ class Shell(Record, frozen=True, kw_only=True):
                 hint="do it another way, or ask_parent",
                 code="permission_denied",
             )
+        await call.note(_STARTED)
         began, outcome = self.broker.mark(), None
         try:
             result = await self._run(call, command, cwd)

@@ -5,6 +5,8 @@ fold          what its events add up to; `live_texts` tells what is said while i
 phase         how far it is, as a table
 limits        what ends it before its own end, and `stop` how
 clock         how long it reasons, is silent, and lets a tool run
+written       the steps by which it begins and ends
+going_on      what an earlier engine has left of it
 context       what the model is given; `model_parameters` what it is called with
 rebuild       what a thread that is lost is told again
 parts         what turns are given

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import AgentToolCall, cut_result
-from prsm_core.domain.writes import CallClosed, CallOpened, MessageSent, Told
+from prsm_core.domain.turns import AgentToolCall, Effect, cut_result
+from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import failure, success
@@ -144,12 +145,21 @@ class Reply:
     ends_turn: bool = False
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, Any]:
+    return _NOTHING
+
+
 @dataclass(slots=True, eq=False)
 class Call:
     """One orchestration call.
 
     Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
-    knows of it, or `begin` it, where it acts by a step of the engine alone.
+    knows of it, or `begin` it, where it acts by a step of the engine alone. What they do is noted
+    in the step that does it, by `effect`. In a turn that goes on after a crash the handler of a
+    call without an answer runs again: it asks `recall` first, and does not do it twice.
     """
 
     id: str
@@ -159,6 +169,8 @@ class Call:
     sequence: int
     started_at_ms: int
     opened: bool = False
+    is_again: bool = False  # an earlier engine has opened it
+    effects: Mapping[str, Effect] = field(default_factory=_nothing)  # that it had there, by name
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
     wait: Wait | None = None
@@ -200,18 +212,26 @@ class Call:
 
         Done by itself where a handler neither begins nor opens it.
         """
-        opened = self._opened()
-        self.opening = self.calls.parts.steps.stage(self.record, opened, *told)
+        writes = (*self._opened(), *told)
+        if writes:
+            self.opening = self.calls.parts.steps.stage(self.record, *writes)
         self.opened = True
 
-    async def open(self, *messages: RoutedMessage, reply: Reply | None = None) -> None:
+    async def open(
+        self,
+        *messages: RoutedMessage,
+        reply: Reply | None = None,
+        noted: EffectNoted | None = None,
+    ) -> None:
         """Commit the call and the messages it sends: from now on it may act outside.
 
-        What it will `reply` then, whatever comes, is committed with it.
+        What it will `reply` then, whatever comes, is committed with it, and what is `noted`.
         """
         steps, opened = self.calls.parts.steps, self._opened()
         self.opened = True
-        writes: list[Write] = [opened, *[MessageSent(message=message) for message in messages]]
+        writes: list[Write] = [*opened, *[MessageSent(message=message) for message in messages]]
+        if noted is not None:
+            writes.append(noted)
         answer = None if reply is None else self.answer_now(reply)
         if answer is not None:
             writes.append(answer)
@@ -219,9 +239,24 @@ class Call:
         try:
             await steps.commit(steps.build(self.record, *writes), consumed=consumed)
         except Exception:
-            self.opened = False  # nothing was written: the refusal is recorded by itself
+            self.opened = self.is_again  # nothing was written: the refusal is recorded by itself
             self.reopen()
             raise
+
+    def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
+        """Return what the step must carry that has this effect; `data` is told by `recall`."""
+        effect = Effect(
+            turn_id=self.turn_id, call_id=self.id, name=name, ref=ref, data=data or None
+        )
+        return EffectNoted(effect=effect)
+
+    async def note(self, name: str, ref: str | None = None, **data: Any) -> None:
+        """Commit an effect that comes next, outside the engine: it may then have been had."""
+        await self.calls.parts.steps.write(self.record, self.effect(name, ref, **data))
+
+    def recall(self, name: str) -> Effect | None:
+        """Return an effect that the call had before its engine died; None: it did not have it."""
+        return self.effects.get(name)
 
     async def land(self) -> None:
         """Have a call that has begun in the ledger: it goes on by a step of another agent."""
@@ -229,10 +264,12 @@ class Call:
         if self.opening is not None and self.opening.refused is not None:
             raise self.opening.refused
 
-    def _opened(self) -> CallOpened:
+    def _opened(self) -> tuple[CallOpened, ...]:
+        if self.is_again:
+            return ()
         if self.opened:
             raise OrchestrationError(f"call {self.id} was opened twice")
-        return CallOpened(turn_id=self.turn_id, call=self.row())
+        return (CallOpened(turn_id=self.turn_id, call=self.row()),)
 
     async def receive(
         self,

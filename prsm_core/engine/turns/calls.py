@@ -20,11 +20,14 @@ from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
+    from prsm_core.domain.sessions import CallState
     from prsm_core.engine.ports import Life
     from prsm_core.engine.state import Wait
-    from prsm_core.engine.turns.call import CallParts, Toolbox, TurnOfCalls
+    from prsm_core.engine.turns.call import CallParts, Reply, Toolbox, TurnOfCalls
+    from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.going_on import GoingOn
 
 
 _NONE: frozenset[str] = frozenset()  # one for all: each that is made takes 216 bytes
@@ -35,6 +38,7 @@ class TurnCalls:
 
     __slots__ = (
         "_cut",
+        "_going_on",
         "_is_over",
         "_let_go",
         "_tasks",
@@ -57,6 +61,7 @@ class TurnCalls:
         self._let_go: asyncio.Future[None] | None = None  # no call runs any more
         self.open: dict[str, Call] = {}
         self.rows: dict[str, AgentToolCall] = {}  # of those that have ended
+        self._going_on: GoingOn | None = None  # of a turn that an earlier engine has left open
         self.cut_off: list[Call] = []  # opened, but ended by the turn's end
         self.has_completed = False  # task_complete was accepted
         self._is_over = False
@@ -80,12 +85,49 @@ class TurnCalls:
         """Return Unix milliseconds."""
         return int(self.parts.clock.time() * 1000)
 
-    async def run(
+    def run(
         self, name: str, arguments: Mapping[str, Any], call_id: str | None
-    ) -> ToolOutcome:
+    ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call to its stored answer; an error is an answer too.
 
-        It runs in its caller's task, which two may cancel: whoever called, for whom the call is
+        It runs in the task that awaits this; see `_run`.
+        """
+        if self._is_over or self.life.is_over:
+            return self._no_turn()
+        number, began = self.turn.fold.next_call_number(), self.now_ms()
+        return self._run(Call(self.unique_id(call_id), name, arguments, self, number, began))
+
+    async def _no_turn(self) -> ToolOutcome:
+        await self.parts.journal.hold()
+        return turn_over()
+
+    def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
+        """Be as far as a turn that an earlier engine has left open, and fill what it produced."""
+        self._going_on = going_on
+        going_on.fill(fold)
+        self.rows.update((call.id, call) for call in going_on.answered)
+
+    async def settle(self, left_open: Sequence[CallState]) -> Mapping[str, ToolOutcome]:
+        """Have calls answered that an earlier engine has left open; return what each was given.
+
+        The same handlers run again, and recall what they have done. Each has a task of its own,
+        for there is no provider that waits for it.
+        """
+        calls = [self._again(one) for one in left_open]
+        outcomes = await asyncio.gather(*(self._run(call) for call in calls))
+        return {call.id: outcome for call, outcome in zip(calls, outcomes, strict=True)}
+
+    def _again(self, left: CallState) -> Call:
+        row = left.call
+        call = Call(row.id, row.tool_name, row.params, self, row.sequence, row.started_at)
+        call.opened = call.is_again = True
+        call.effects = {effect.name: effect for effect in left.effects}
+        return call
+
+    async def _run(self, call: Call) -> ToolOutcome:
+        """Run a call in this task.
+
+        There, it is its caller's, which two may cancel: whoever called, for whom the call is
         over, and the turn when it ends (`_cancel`, which names the calls it has cut off). The
         turn's own cancellation is taken back here, once the call has let go of what it claimed,
         so that the caller goes on and has an answer. Where more cancellations are left than the
@@ -95,10 +137,6 @@ class TurnCalls:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call needs a task")
-        if self._is_over or self.life.is_over:
-            return turn_over()
-        number, began = self.turn.fold.next_call_number(), self.now_ms()
-        call = Call(self.unique_id(call_id), name, arguments, self, number, began)
         cancels_before = task.cancelling()
         self.open[call.id] = call
         self._tasks[call.id] = task
@@ -110,16 +148,19 @@ class TurnCalls:
                 raise
         except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
             who = self.life.record.descriptor.name
-            self.parts.background.report(f"{name} of {who}", error)
+            self.parts.background.report(f"{call.name} of {who}", error)
+            await self.parts.journal.hold()
         return call.outcome or turn_over()
 
     async def _answer(self, call: Call) -> None:
         """Have a call handled and its answer stored; without one what it claimed goes back."""
         try:
             try:
-                if self.parts.permits.watches_calls:
-                    await self._permit(call)
-                reply = await self.tools.find(call.name, call.args)(call)
+                reply: Reply | ToolOutcome | None = self._stored(call)
+                if reply is None:
+                    if self.parts.permits.watches_calls and not call.is_again:  # it was permitted
+                        await self._permit(call)
+                    reply = await self.tools.find(call.name, call.args)(call)
             except Exception as error:  # noqa: BLE001 - told to the agent
                 outcome = self._failure(call, error)
             else:
@@ -136,6 +177,12 @@ class TurnCalls:
         finally:
             self._ended(call)
         await self.turn.calls_changed()
+
+    def _stored(self, call: Call) -> ToolOutcome | None:
+        """Return the answer to a call that was made before the turn was cut off, once."""
+        if self._going_on is None or call.is_again:
+            return None
+        return self._going_on.take_stored(call.name, call.args)
 
     def _ended(self, call: Call) -> None:
         self.open.pop(call.id, None)

@@ -11,7 +11,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
-from prsm_core.kit.quotation import RULE, quote, quote_word
+from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.tools import ToolSpec
+    from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.provider import Carried, CarriedCall
 
 _MASTER = """\
 You lead a team of coding agents. You read and reason; every change to files is made by agents \
@@ -40,6 +41,8 @@ _READER = """\
 You are asked for your judgement. Read what you need; change nothing. Call task_complete with \
 your answer."""
 
+_GOES_ON = "You were cut off in the midst of your turn, which goes on. Of your calls:"
+
 _PROMPTS: Mapping[AgentRole, str] = {
     AgentRole.MASTER: _MASTER,
     AgentRole.WORKER: _WORKER,
@@ -54,6 +57,13 @@ class Prompt(Record, frozen=True, kw_only=True):
     text: str | None
     consumed: tuple[str, ...] = ()
     history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
+
+
+class Untold(Record, frozen=True, kw_only=True):
+    """What a turn that goes on has to tell its model, since no thread of the vendor's has it."""
+
+    prompts: Sequence[str]
+    calls: Sequence[CarriedCall]
 
 
 def build_role_prompt(
@@ -197,7 +207,25 @@ def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
     return "You have not answered this question yet.\n" + _render(message, names)
 
 
-def session_request(record: AgentRecord, settings: Settings, workspace: str) -> SessionRequest:
+def render_untold(untold: Untold) -> str:
+    """Return the prompt of a turn that goes on after it was cut off."""
+    if not untold.calls:
+        return "\n\n".join(untold.prompts)
+    lines = [_GOES_ON, *(_answer(call) for call in untold.calls)]
+    return "\n\n".join((*untold.prompts, "\n".join(lines)))
+
+
+def _answer(call: CarriedCall) -> str:
+    made = f"{quote_word(call.tool)} with {encode_data(call.arguments)}"
+    if call.outcome is None:
+        return f"{made}: nobody saw its end. It may have run: look before you make it again."
+    how = "failed" if call.outcome.is_error else "was answered"
+    return f"{made} {how}:\n{quote(call.outcome.text)}"
+
+
+def session_request(
+    record: AgentRecord, settings: Settings, workspace: str, carried: Carried | None = None
+) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
@@ -213,8 +241,14 @@ def session_request(record: AgentRecord, settings: Settings, workspace: str) -> 
         reasoning_effort=descriptor.reasoning_effort,
         mcp_servers=descriptor.mcp_servers,
         resume_token=record.resume_token,
+        answers={} if carried is None else _answers(carried),
+        carried=carried,
         timeout_s=settings.engine.agent_timeout_seconds,
         max_response_tokens=parameters.max_response_tokens,
         temperature=parameters.temperature,
         workspace=workspace,
     )
+
+
+def _answers(carried: Carried) -> dict[str, ToolOutcome]:
+    return {call.call_id: call.outcome for call in carried.calls if call.outcome is not None}

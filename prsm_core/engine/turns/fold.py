@@ -151,6 +151,27 @@ class TurnFold:
         self._call_count += 1
         return self._call_count
 
+    def count_calls(self, begun: int) -> None:
+        """Take note that so many calls, the vendor's and ours, have begun before."""
+        self._call_count += begun
+
+    def go_on_from(self, spent: Spent) -> None:
+        """Begin with what the turn had used when it was cut off."""
+        self.usage, self.cost_usd = spent.usage, spent.cost_usd
+        if spent.usage.known_total is not None:
+            self.usage_provenance = spent.tokens_from
+        if spent.cost_usd is not None:
+            self.cost_provenance = spent.cost_from
+
+    def end_calls(self, why: str) -> list[AgentToolCall]:
+        """End the vendor's calls that nobody saw the end of, and return them."""
+        ended = [
+            replace(call, status="failed", error=why, completed_at=self.now_ms())
+            for call in self.open_calls()
+        ]
+        self.calls.update((call.id, call) for call in ended)
+        return ended
+
     def result(self) -> TurnResult:
         """Return the turn's result; a stream without an end is an error."""
         end = self.end or TurnEnded(

@@ -81,6 +81,7 @@ class Permits:
     ) -> Allow | Deny:
         """Decide a permission request; `sandboxed` is a command that keeps to all regions."""
         turn = life.turn
+        await self._journal.hold()
         if life.is_over or (turn is not None and await turn.hold()):
             return Deny(_WHY_NOT["agent_ended"])
         if turn is None:

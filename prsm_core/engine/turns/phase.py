@@ -6,6 +6,9 @@ last call is answered or the model speaks all the same. From both → CLOSING �
 is over, what works for the turn is ended, its end is written. From both → VOID → CLOSED: its
 provider does not let go, so that somebody else closes it; what the provider still yields counts
 for nothing. Nothing leaves CLOSED, so that no turn is closed twice.
+
+A turn that an earlier engine has left open begins otherwise: NEW → SETTLING, its calls are
+answered while there is no provider, → STREAMING, or → CLOSING where it ends with that.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ class TurnPhase(StrEnum):
     """How far a turn is."""
 
     NEW = "new"
+    SETTLING = "settling"
     STREAMING = "streaming"
     RESTING = "resting"
     CLOSING = "closing"
@@ -30,14 +34,27 @@ class TurnPhase(StrEnum):
         """Whether the provider streams the turn, and what it says counts."""
         return self in _LIVE
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the turn has to be closed in the ledger, and nobody does so yet."""
+        return self in _OPEN
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether no response of the model's is under way."""
+        return self in _RESTING
+
 
 _LIVE = frozenset({TurnPhase.STREAMING, TurnPhase.RESTING})
+_OPEN = _LIVE | {TurnPhase.SETTLING}
+_RESTING = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
 _ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})
 
 TURN_MACHINE: Machine[TurnPhase] = Machine(
     "turn",
     {
-        TurnPhase.NEW: {TurnPhase.STREAMING},
+        TurnPhase.NEW: {TurnPhase.STREAMING, TurnPhase.SETTLING},
+        TurnPhase.SETTLING: {TurnPhase.STREAMING} | _ENDS,
         TurnPhase.STREAMING: {TurnPhase.NEW, TurnPhase.RESTING} | _ENDS,
         TurnPhase.RESTING: {TurnPhase.STREAMING} | _ENDS,
         TurnPhase.CLOSING: {TurnPhase.CLOSED},

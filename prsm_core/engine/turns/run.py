@@ -6,8 +6,6 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import (
     AgentError,
@@ -26,14 +24,14 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.domain.writes import Told, TurnClosed, TurnOpened
-from prsm_core.engine.guarded.failing import describe, is_unfit
+from prsm_core.domain.writes import Told, TurnMetered
+from prsm_core.engine.guarded.failing import describe
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.calls import TurnCalls
-from prsm_core.engine.turns.clock import TurnClock
-from prsm_core.engine.turns.context import Prompt, assemble_context, describe_window
-from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
+from prsm_core.engine.turns.clock import clock_of
+from prsm_core.engine.turns.context import Prompt, assemble_context
+from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
 from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.engine.turns.long_calls import LongCalls
@@ -41,16 +39,21 @@ from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
 from prsm_core.engine.turns.silence import Silence, silence_teller
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
+from prsm_core.engine.turns.written import TurnEnding, kept_thread, opening_of
+from prsm_core.engine.turns.written import said as told_of
 from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
-    from prsm_core.domain.writes import StateChanged
+    from prsm_core.domain.writes import StateChanged, TurnOpened
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.interfaces.provider import ProviderSession
 
@@ -59,7 +62,12 @@ class TurnRun:
     """Owns the streaming state of one turn."""
 
     def __init__(
-        self, of: TurnSubject, parts: TurnParts, provider: ProviderSession, prompt: Prompt
+        self,
+        of: TurnSubject,
+        parts: TurnParts,
+        provider: ProviderSession,
+        prompt: Prompt,
+        going_on: GoingOn | None = None,
     ) -> None:
         record, clock = of.life.record, parts.clock
         self._life = of.life
@@ -69,18 +77,13 @@ class TurnRun:
         self._parts = parts
         self._provider = provider
         self._prompt = prompt
-        self.turn_id = parts.ids.ulid()
+        self.going_on = going_on  # None: a new turn
+        was = None if going_on is None else going_on.state
+        self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
+        self.turn_id = parts.ids.ulid() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
-        agent, prices = record.descriptor, parts.settings.budgets.prices
-        self.fold = TurnFold(
-            turn_id=self.turn_id,
-            number=record.next_turn,
-            started_at_ms=self.calls.now_ms(),
-            new_id=parts.ids.ulid,
-            now_ms=self.calls.now_ms,
-            price=price_of(prices, agent.provider, agent.model),
-        )
+        self.fold = self._fold(record, was)
         self._vendor_calls = VendorCalls(
             of.life,
             self.fold,
@@ -90,25 +93,34 @@ class TurnRun:
             journal=parts.journal,
         )
         self.is_external = of.is_external
-        self.clock = self._clock()
-        self._silence = Silence(clock, self.clock, self.fold, silence_teller(parts.journal, agent))
-        self._parent_turn = record.head_turn_id
-        self.stop = TurnStop(parts.background, clock, provider, agent.name, of.give_up)
+        self.clock = clock_of(
+            clock, parts.settings.engine, used=record.reasoning_used, is_external=of.is_external
+        )
+        self._silence = Silence(
+            clock, self.clock, self.fold, silence_teller(parts.journal, record.descriptor)
+        )
+        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.give_up)
         allowance = Allowance(clock)
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
+        self._ending = TurnEnding(
+            record, parts, self.fold, self.calls, self._live, parent_turn=self._parent_turn
+        )
+        if going_on is not None:
+            self.calls.take_up(going_on, self.fold)
 
-    def _clock(self) -> TurnClock:
-        engine = self._parts.settings.engine
-        return TurnClock(
-            self._parts.clock,
-            agent_seconds=math.inf if self.is_external else engine.agent_timeout_seconds,
-            idle_seconds=math.inf if self.is_external else engine.idle_timeout_seconds,
-            tool_seconds=engine.tool_timeout_seconds,
-            used=self._record.reasoning_used,
+    def _fold(self, record: AgentRecord, was: TurnState | None) -> TurnFold:
+        agent, parts = record.descriptor, self._parts
+        return TurnFold(
+            turn_id=self.turn_id,
+            number=record.next_turn if was is None else was.number,
+            started_at_ms=self.calls.now_ms() if was is None else was.started_at,
+            new_id=parts.ids.ulid,
+            now_ms=self.calls.now_ms,
+            price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
         )
 
     @property
@@ -123,9 +135,12 @@ class TurnRun:
         """Run the turn to its end and return what it produced; the ledger has it by then."""
         self.stop.begin(asyncio.current_task())
         try:
-            context = await self._open()
-            self.limits.begin()
-            await self._stream(context)
+            if (end := self.stop.end()) is None:
+                context = await self._open()
+                self.limits.begin()
+                await self._stream(context)
+            else:  # of a turn that goes on, before it had a session
+                self.fold.end = end
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
@@ -134,9 +149,43 @@ class TurnRun:
             self.limits.end()
             self.stop.over()
 
+    async def settle(self) -> TurnResult | None:
+        """Have the calls answered that an earlier engine has left open, without a provider.
+
+        Where the turn ends with that, its result is returned; else it is `run` once it has a
+        session attached.
+        """
+        going_on = self.going_on
+        if going_on is None:
+            raise RuntimeError("a new turn has nothing to settle")
+        self.stop.begin(asyncio.current_task())
+        self._enter(TurnPhase.SETTLING)
+        try:
+            try:
+                going_on.outcomes = await self.calls.settle(going_on.open_calls)
+            except asyncio.CancelledError:
+                if not self.stop.take_back():
+                    raise
+            self.fold.end = self.stop.end()
+            if self.fold.end is None and not self.calls.has_completed:
+                self.stop.pause()
+                return None
+            result = await self._close()
+        except BaseException as error:
+            await self._break_off(error)
+            raise
+        self.stop.over()
+        return result
+
+    def attach(self, provider: ProviderSession, prompt: Prompt) -> None:
+        """Be run by this session, with what its vendor's thread does not hold."""
+        self._provider, self._prompt = provider, prompt
+        self.stop.attach(provider)
+        self.clock.touch()
+
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
-        if self._phase is TurnPhase.RESTING:  # its calls may still wait, yet it is in no knot
+        if self._phase.may_rest:  # its calls may still wait, yet it is in no knot
             self._life.moved()
         self._phase = phase
 
@@ -159,7 +208,7 @@ class TurnRun:
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
-        return self._phase is TurnPhase.RESTING and self._only_waits(without)
+        return self._phase.may_rest and self._only_waits(without)
 
     def _only_waits(self, without: Call | None = None) -> bool:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
@@ -167,42 +216,50 @@ class TurnRun:
 
     async def _open(self) -> AssembledContext:
         record, steps = self._record, self._parts.steps
-        descriptor = record.descriptor
+        phase = self._phase
         said: list[Told] = []
         current = None
         prompt = self._stuck.begin_turn(self._prompt.text)
         if prompt is not None:
             current = self.fold.add_message("user", prompt)
-            said.append(self._said(current))
+            said.append(told_of(self.fold, current))
         context = self._assemble(current)
         changes: tuple[StateChanged, ...] = ()
         if record.state is not AgentState.RUNNING:
             changes = steps.move(record, AgentState.RUNNING, "turn started")
-        record.next_turn += 1
-        record.head_turn_id = self.turn_id
-        opened = TurnOpened(
-            turn_id=self.turn_id,
-            number=self.fold.number,
-            parent_turn_id=self._parent_turn,
-            session_label=record.label,
-            model=descriptor.model,
-            provider=descriptor.provider,
-            role=context.role,
-            toolset_name=context.toolset_name,
-            tools_available=tuple(sorted({*descriptor.tools, *self._tools.names})),
-            permissions_granted=context.permissions_granted,
-            workspace_path=self._parts.workspace,
-            started_at_ms=self.fold.started_at_ms,
-            consumed=self._prompt.consumed,
-        )
-        step = steps.build(record, *changes, opened, *said)
+        thread = kept_thread(record, self._provider)
+        step = steps.build(record, *changes, *self._beginning(context), *said, *thread)
         self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await steps.commit(step, consumed=self._prompt.consumed)
         except PrsmError:
-            self._enter(TurnPhase.NEW)
+            if phase is TurnPhase.NEW:
+                self._enter(phase)
             raise
         return context
+
+    def _beginning(self, context: AssembledContext) -> tuple[TurnOpened, ...]:
+        """Return what opens the turn; nothing for one that goes on."""
+        record = self._record
+        if self.going_on is not None:
+            return ()
+        record.next_turn += 1
+        record.head_turn_id = self.turn_id
+        opened = opening_of(
+            record,
+            context,
+            self.fold,
+            self._prompt,
+            parent_turn=self._parent_turn,
+            tools=self._tools,
+            workspace=self._parts.workspace,
+        )
+        return (opened,)
+
+    def _keep(self) -> None:
+        """Have the next step carry what the turn has used, and the thread: a crash may come."""
+        metered = TurnMetered(turn_id=self.turn_id, spent=self.fold.spent)
+        self._record.ride(metered, *kept_thread(self._record, self._provider))
 
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
         parts = self._parts
@@ -214,28 +271,11 @@ class TurnRun:
             settings=parts.settings,
             run_id=parts.journal.run_id,
             workspace=parts.workspace,
-            window=self._known_window(),
+            window=parts.window(self._record.descriptor.provider, self._record.descriptor.model),
         )
 
-    def _known_window(self) -> int | None:
-        """Return the size of the model's window in tokens, as far as it was known before."""
-        descriptor = self._record.descriptor
-        return self._parts.window(descriptor.provider, descriptor.model)
-
-    def _said(self, message: AgentMessage) -> Told:
-        """Return what tells of the turn's newest message."""
-        data = {
-            "turn": self.turn_id,
-            "role": message.role,
-            "text": message.content,
-            "thinking": message.thinking,
-            "message": self.fold.said if message.role == "assistant" else None,
-            "id": message.id,
-        }
-        return Told(kind="message_completed", data=data)
-
     async def _tell(self, message: AgentMessage) -> None:
-        told = self._said(message)
+        told = told_of(self.fold, message)
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
     async def _stream(self, context: AssembledContext) -> None:
@@ -293,6 +333,7 @@ class TurnRun:
                 await self._vendor_call_end(event)
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
+                self._keep()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
             case PlanUpdated():
@@ -416,13 +457,18 @@ class TurnRun:
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""
-        if self._phase.is_live:
+        if self._phase.is_open and not self._parts.journal.is_suspended:
             self._enter(TurnPhase.VOID)
             await self._cut_short(asyncio.CancelledError())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Close a turn that was cancelled, or whose provider broke; others close a void one."""
-        if self._phase.is_live or self._phase is TurnPhase.CLOSING:
+        """Close a turn that was cancelled, or whose provider broke; others close a void one.
+
+        One that is suspended stays open: the next engine goes on with it.
+        """
+        if self._parts.journal.is_suspended:
+            return
+        if self._phase.is_open or self._phase is TurnPhase.CLOSING:
             await self._cut_short(error)
 
     async def _cut_short(self, error: BaseException) -> None:
@@ -435,63 +481,15 @@ class TurnRun:
 
     async def _close(self) -> TurnResult:
         record = self._record
-        if self._phase.is_live:
+        if self._phase.is_open:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
-        await self._end_handlers()
+        await self._ending.end_handlers()
         self._parts.broker.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         record.reasoning_used = self.clock.reasoning
-        token = self._provider.resume_token
-        record.resume_token = sanitize(token) if isinstance(token, str) else None
-        try:
-            return await self._write_end()
-        except Exception as error:
-            if not is_unfit(error):
-                raise
-            return await self._write_end(error)
-
-    async def _write_end(self, unfit: Exception | None = None) -> TurnResult:
-        """Write the turn's end; where that is `unfit` to be written, what it used and why."""
-        record, steps = self._record, self._parts.steps
-        cut_off = self._cut_off() if unfit is None else []
-        result = self.fold.result() if unfit is None else plain_turn(unfit, self.fold)
-        ours = list(self.calls.rows.values())
-        if unfit is not None:
-            ours = [replace(call, params={}, result=None, error=None) for call in ours]
-        calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
-        result = replace(result, tool_calls=tuple(calls))
-        self._parts.budgets.close_turn(self.turn_id, result.spent)
-        closed = TurnClosed(
-            turn_id=self.turn_id,
-            parent_turn_id=self._parent_turn,
-            session_label=record.label,
-            result=result,
-            completed_at_ms=self.calls.now_ms(),
-            resume_token=record.resume_token,
-            window=describe_window(self.fold.context, self._known_window),
-        )
-        step = steps.build(record, *cut_off, closed)
-        if self._phase is not TurnPhase.CLOSED:  # it is, if what it said could not be written
+        record.ride(*kept_thread(record, self._provider, is_over=True))
+        if self._phase is not TurnPhase.CLOSED:
             self._enter(TurnPhase.CLOSED)
-        await steps.commit(step)
-        return result
-
-    def _cut_off(self) -> list[Told]:
-        """Return what tells of the message and the calls that the turn's end has cut off."""
-        self._live.end_all()
-        partial = self.fold.end_partial()
-        told = [] if partial is None else [self._said(partial)]
-        told += [call.cut_off() for call in self.calls.cut_off]
-        for call in self.fold.open_calls():
-            data = {"call": call.id, "status": "failed", "error": TURN_ENDED}
-            told.append(Told(kind="tool_call_finished", data=data))
-        return told
-
-    async def _end_handlers(self) -> None:
-        """End what works for the turn: open calls, and requests that wait for a person."""
-        resolved = self._parts.requests.close_agent(self._record.agent_id, "turn_ended")
-        await self.calls.end()
-        if resolved:
-            await self._parts.steps.write(self._record, *resolved)
+        return await self._ending.write()

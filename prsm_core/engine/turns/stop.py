@@ -76,6 +76,15 @@ class TurnStop:
         """Take note of the task in which the turn streams."""
         self._task = task
 
+    def attach(self, provider: ProviderSession) -> None:
+        """Ask this provider from now on."""
+        self._provider = provider
+
+    def pause(self) -> None:
+        """Take note that no task streams for now: there is none that could be cancelled."""
+        self.closing()
+        self._late = self._task = None
+
     def expire(self, clock: str) -> None:
         """Have the turn end because a clock has run out: reasoning, idle, tool."""
         message, setting = _EXPIRED[clock]

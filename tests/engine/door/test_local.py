@@ -223,20 +223,18 @@ async def test_a_run_that_ends_by_itself_meanwhile_keeps_its_end(opened):
         assert end["status"] == result.status
 
 
-async def test_a_run_without_a_master_can_be_interrupted(opened):
-    async with opened(engine={"max_agents_per_run": 1}) as team:
+async def test_a_run_whose_master_cannot_be_written_has_not_begun(opened):
+    async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
 
-        async def refuse(descriptor):
+        async def refuse(*_):
             raise StoreError("no room for a row", code="unfit")
 
         team.engine.manager.admit, admit = refuse, team.engine.manager.admit
-        run = await app.start_run("x")
         with pytest.raises(StoreError, match="no room"):
-            await run.result()
-        assert await app.interrupt_run() is True
-        [end] = team.ledger.events("run_finished")
-        assert end["status"] == "interrupted"
+            await app.start_run("x")
+        assert await app.interrupt_run() is False
+        assert team.ledger.events() == []
         team.engine.manager.admit = admit
         again = await app.start_run("y")
         assert (await again.result()).status == "completed"

@@ -1,0 +1,93 @@
+"""Looks what of a session can be gone on with, tells it, and does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.cli.ledger import open_session
+from prsm_core.cli.running import Request, run_task
+from prsm_core.engine.outcome import FINISHED, result_of
+from prsm_core.loop.run import run_to_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.domain.sessions import AgentNow, SessionState
+
+
+def resume_session(
+    launch: Launch,
+    *,
+    workspace: str,
+    session: str | None,
+    detach: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Go on with a session's newest run and return its exit code."""
+    state = run_to_end(_look(workspace, session))
+    run = state.runs[-1]
+    if run.status in FINISHED:
+        result = result_of(run)
+        click.echo(f"prsm: run {run.run_id} is finished: {run.status}", err=True)
+        if result.summary:
+            click.echo(result.summary)
+        return result.exit_code
+    for line in told(state):
+        click.echo(f"prsm: {line}", err=True)
+    request = {
+        **options,
+        "task": run.task,
+        "workspace": workspace,
+        "session": state.session_id,
+        "resumes": True,
+    }
+    if detach:
+        from prsm_core.cli.detaching import run_detached
+
+        return run_detached(launch, request, as_json=as_json)
+    return run_task(launch, Request(**request))
+
+
+async def _look(workspace: str, session: str | None) -> SessionState:
+    async with open_session(workspace, session) as (store, info):
+        return await store.state(info.session_id)
+
+
+def told(state: SessionState) -> Iterator[str]:
+    """Yield what a person is told of a session that goes on, a line each."""
+    run = state.runs[-1]
+    yield f"goes on with session {state.session_id}, run {run.run_id}: {run.task.splitlines()[0]}"
+    over = [now for now in state.agents if now.agent.state.is_terminal]
+    if over:
+        yield f"{len(over)} of its agents have ended and are not run again"
+    for now in state.agents:
+        if not now.agent.state.is_terminal:
+            yield f"{now.agent.name} ({now.agent.provider}) was {_doing(now)}; {_how(now)}"
+            yield from _unknown(now)
+
+
+def _doing(now: AgentNow) -> str:
+    state = str(now.agent.state).replace("_", " ")
+    return f"{state} ({now.waiting_on})" if now.waiting_on else state
+
+
+def _how(now: AgentNow) -> str:
+    """Return by what its conversation goes on."""
+    if now.open_turn is None and now.last_turn is None:
+        return "it begins"
+    if now.resume_token is None:
+        return "its conversation is rebuilt from the ledger"
+    return "its vendor's thread goes on where it can, else it is rebuilt"
+
+
+def _unknown(now: AgentNow) -> Iterator[str]:
+    """Yield what nobody saw the end of."""
+    for one in () if now.open_turn is None else now.open_turn.calls:
+        started = any(effect.name == "started" for effect in one.effects)
+        is_open = one.call.completed_at is None
+        if is_open and (started or not one.call.orchestration):
+            yield f"  unknown: {one.call.tool_name} of {now.agent.name} may have run"

@@ -1,0 +1,230 @@
+"""A session that goes on after its engine died: its agents are taken over as it has left them.
+
+Everything is in the ledger, and nothing that a provider held. So first all agents are there again,
+in memory, with their mail and their questions. Then each one that had not ended has a new
+incarnation, which fences what the dead engine might still write; its state is the one it had, for
+nothing has happened to it. Requests that only the dead processes waited for are ended. Only then
+lives begin: those at work first, so that the slots are theirs again.
+
+A crash in the midst of this leaves some agents an incarnation further than others, and nothing
+else: the next resume begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import StopReason
+from prsm_core.domain.writes import AgentRestarted, RequestResolved, Told, TurnClosed
+from prsm_core.engine.providers.team import told_of_team
+from prsm_core.engine.state import AgentRecord, OpenQuestion
+from prsm_core.engine.turns.going_on import CUT_OFF, cut_short
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
+    from prsm_core.domain.steps import HumanRequest, Step, Write
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.spawn.idle import IdleChildren
+    from prsm_core.engine.spawn.regions import LeaseTable
+    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.state import Roster
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.messaging.router import MessageRouter
+
+_AT_WORK = frozenset({AgentState.RUNNING, AgentState.STARTING})
+
+
+class Left(Record, frozen=True):
+    """An agent that an earlier engine has left, and what is known of it."""
+
+    record: AgentRecord
+    now: AgentNow
+
+
+class Resumption(Record, frozen=True, kw_only=True):
+    """Takes the agents of a session over, and lets those live on that had not ended."""
+
+    roster: Roster
+    lives: Lives[AgentSession]
+    steps: AgentSteps
+    begin: Callable[[AgentRecord, AgentNow], AgentSession]
+    router: MessageRouter
+    leases: LeaseTable
+    idle: IdleChildren
+    requests: HumanRequests
+    budgets: BudgetLedger
+    settings: Settings
+    servers: Mapping[str, McpServer]  # of today: the ledger keeps none with their secrets
+    clock: Clock
+
+    def adopt(self, state: SessionState, run: RunNow) -> Sequence[Left]:
+        """Take all agents over, parents first; nothing is written."""
+        left = []
+        for now in state.agents:
+            record = self._record(now)
+            self.roster.adopt(record)
+            self.leases.enter(record)
+            left.append(Left(record, now))
+            if now.agent.run_id == run.run_id or not record.has_ended:
+                self._charge(now, state)
+        for question in state.questions:
+            message = question.message
+            asked = self.roster.get(message.target)
+            known = OpenQuestion(message, delivered=question.is_read)
+            asked.questions[message.correlation_id or ""] = known
+        return left
+
+    def _record(self, now: AgentNow) -> AgentRecord:
+        agent = now.agent
+        servers = {name: self.servers[name] for name in agent.mcp_servers if name in self.servers}
+        record = AgentRecord(
+            replace(agent, mcp_servers=servers), has_profile=self._has_profile(agent)
+        )
+        record.resume_token = now.resume_token
+        record.next_turn = now.next_turn
+        record.head_turn_id = now.head_turn_id
+        record.team = told_of_team(agent.system_prompt)
+        if agent.state.is_terminal:
+            record.result = now.result
+            record.ended.set_result(None)
+        else:
+            record.claimed_result, record.waiting_on = now.result, now.waiting_on
+        return record
+
+    def _has_profile(self, agent: AgentDescriptor) -> bool:
+        profiles = self.settings.expert_profiles().values()
+        begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
+        _, _, own = agent.system_prompt.partition("\n")
+        return agent.role is AgentRole.EXPERT or own.startswith(begins)
+
+    def _charge(self, now: AgentNow, state: SessionState) -> None:
+        children = sum(one.agent.parent_id == now.agent.agent_id for one in state.agents)
+        turns = now.turns - (now.open_turn is not None)
+        self.budgets.adopt(now.agent, turns=turns, spent=now.spent, spawns=children)
+
+    async def live_on(self, left: Sequence[Left], state: SessionState, epoch: int) -> None:
+        """Give those who had not ended a new incarnation, and begin their lives.
+
+        The turns of those who had are closed: a crash came between an end and the turn's.
+        """
+        open_requests: dict[str, list[HumanRequest]] = {}
+        for request in state.requests:
+            open_requests.setdefault(request.agent_id, []).append(request)
+        living = [one for one in left if not one.record.has_ended]
+        steps = [self._anew(one, open_requests.get(one.record.agent_id, [])) for one in living]
+        steps += [
+            self._closing(one.record, one.now.open_turn, epoch)
+            for one in left
+            if one.record.has_ended and one.now.open_turn is not None
+        ]
+        await asyncio.gather(*(self.steps.commit(step) for step in steps))
+        self._deliver(living, state)
+        self._free(left, state)
+        for one in sorted(living, key=lambda one: one.record.state not in _AT_WORK):
+            one.record.started_at = self.clock.now()
+            self.lives.begin(one.record, self.begin(one.record, one.now))
+
+    def _anew(self, one: Left, requests: Sequence[HumanRequest]) -> Step:
+        record = one.record
+        waited = set(_waited(one.now))
+        self.requests.take_over([row for row in requests if row.request_id in waited])
+        lost = [
+            RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="turn_ended")
+            for row in requests
+            if row.request_id not in waited
+        ]
+        record.live_on()
+        writes: list[Write] = [AgentRestarted(is_resume=True), *lost, *_ended(one.now.open_turn)]
+        return self.steps.build(record, *writes)
+
+    def _closing(self, record: AgentRecord, turn: TurnState, epoch: int) -> Step:
+        succeeded = record.state is AgentState.COMPLETED
+        now_ms = int(self.clock.time() * 1000)
+        closed = TurnClosed(
+            turn_id=turn.turn_id,
+            parent_turn_id=turn.parent_turn_id,
+            session_label=record.label,
+            result=cut_short(
+                turn, now_ms, StopReason.END_TURN if succeeded else StopReason.ABORTED
+            ),
+            completed_at_ms=now_ms,
+            resume_token=record.resume_token,
+        )
+        step = self.steps.build(record, *_ended(turn), closed)
+        # The engine that died has used the plain numbers of this incarnation.
+        return replace(step, step_id=f"{record.agent_id}:{record.incarnation}:closed:{epoch}")
+
+    def _deliver(self, living: Sequence[Left], state: SessionState) -> None:
+        for one in living:
+            self.router.register_agent(one.record.agent_id, one.record.incarnation)
+        for message in state.unread:
+            target = self.roster.get(message.target)
+            if not target.has_ended:
+                self.router.send(replace(message, incarnation=target.incarnation))
+
+    def _free(self, left: Sequence[Left], state: SessionState) -> None:
+        """Let ended children be taken again whose parents have read their results."""
+        unread = {message.source: message.message_id for message in state.unread}
+        for one in left:
+            if one.record.has_ended:
+                self.idle.ended(one.record, unread=unread.get(one.record.agent_id))
+
+
+def check_resumable(state: SessionState, is_external: Callable[[str], bool]) -> RunNow:
+    """Return the run to go on with. Raises ConfigError where there is none that can be."""
+    if not state.runs:
+        raise ConfigError("this session has had no run", hint="start one: prsm run", code="no_run")
+    for now in state.agents:
+        if not now.agent.state.is_terminal and is_external(now.agent.provider):
+            raise ConfigError(
+                f"{now.agent.name} was led by a client outside, which is gone",
+                hint="start a run: it has a master of its own",
+                code="external",
+            )
+    return state.runs[-1]
+
+
+def master_of(left: Sequence[Left], run: RunNow) -> AgentRecord:
+    """Return the master of a run: the newest, for a run may go on with that of another one.
+
+    Raises ConfigError where the engine died before there was one.
+    """
+    masters = [one.record for one in left if one.record.descriptor.parent_id is None]
+    if not masters:
+        raise ConfigError(
+            "the engine died before this run had a master",
+            hint="start it again: prsm run",
+            code="no_master",
+        )
+    own = [record for record in masters if record.descriptor.run_id == run.run_id]
+    living = [record for record in masters if not record.has_ended]
+    return [*masters, *own, *living][-1]
+
+
+def _waited(now: AgentNow) -> Iterator[str]:
+    """Yield the requests that calls without an answer wait for, which are made again."""
+    for one in () if now.open_turn is None else now.open_turn.calls:
+        if one.call.completed_at is None:
+            yield from (effect.ref or "" for effect in one.effects if effect.name == "request")
+
+
+def _ended(turn: TurnState | None) -> Iterator[Told]:
+    """Yield what tells of the vendor's calls that nobody saw the end of."""
+    for one in () if turn is None else turn.calls:
+        if not one.call.orchestration and one.call.completed_at is None:
+            data = {"call": one.call.id, "status": "failed", "error": CUT_OFF}
+            yield Told(kind="tool_call_finished", data=data)

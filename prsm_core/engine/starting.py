@@ -1,0 +1,143 @@
+"""How a run begins: on which model, with what said beforehand, led by whom."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, SpawnRequest
+from prsm_core.engine.agents.external import describe_external
+from prsm_core.engine.processes.table import process_identity
+from prsm_core.engine.providers.configured_names import (
+    look_at_names,
+    place_of_name,
+    told_at_start,
+)
+from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
+from prsm_core.engine.spawn.mcp_servers import choose_servers
+from prsm_core.engine.spawn.plan import describe_master
+from prsm_core.errors import ConfigError, ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prsm_core.domain.agents import AgentDescriptor, PermissionMode
+    from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.assembly import EngineConfig
+    from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.providers.team import Workforce
+    from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.kit.background import Background
+
+
+class Starting:
+    """Says what runs begin with; it writes nothing."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        background: Background,
+        *,
+        providers: ProviderRegistry,
+        listings: Listings,
+        enforcement: Enforcement,
+        planner: Planner,
+        workforce: Callable[[], Workforce],
+    ) -> None:
+        self._config = config
+        self._background = background
+        self._providers = providers
+        self._listings = listings
+        self._enforcement = enforcement
+        self._planner = planner
+        self._workforce = workforce
+
+    async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
+        """Return the master's model: what was asked for, the configured default, the provider's."""
+        settings, providers = self._config.settings, self._providers
+        leads = self._config.external is None
+        key = "master_model" if leads and settings.defaults.master_model else "model"
+        wanted = model or getattr(settings.defaults, key)
+        where = "" if model else place_of_name(settings, ("defaults", key))
+        named = provider or settings.defaults.provider
+        listings = self._listings
+        said = None if wanted is None else listings.names.provider_of(wanted)
+        if wanted is not None and said is not None:
+            self._resolve(wanted, said, where)  # before anybody is asked whether it is there
+        chosen = await providers.choose(said or named, leads=leads)
+        await listings.check([wanted], chosen)
+        return self._resolve(wanted, chosen, where)
+
+    def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
+        """Return the model that the user wants. Raises ConfigError for a name of none.
+
+        `where` is its place in the settings, blank where it stands in none. Raises
+        ModelNotAvailableError for one whose provider is not installed.
+        """
+        base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
+        try:
+            return resolve_model(wanted, base, self._listings.names)
+        except ModelNotAvailableError as error:
+            if error.code != UNKNOWN:
+                raise
+            how = f"`prsm models list` shows all; {ANY_MODEL}"
+            message = f"{where}: {error.message}" if where else error.message
+            raise ConfigError(message, hint=f"{error.hint}; {how}") from error
+
+    async def survey(self, mode: PermissionMode, choice: ModelChoice) -> list[tuple[str, str]]:
+        """Return level and text of what is to be told before a run's first turn.
+
+        It is what the providers do not enforce, and which names in the settings are none.
+        """
+        external, config = self._config.external, self._config
+        master = choice.provider if external is None else external.name
+        shortfalls = await self._enforcement.survey(mode, choice, master)
+        found = await look_at_names(
+            self._listings,
+            choice.provider,
+            self._enforcement.usable_now,
+            config.clock,
+            self._background,
+        )
+        return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    def options(self, timeout_s: float | None) -> dict[str, Any]:
+        """Return what a resume of the run begins with, where it is not told otherwise."""
+        budgets = self._config.settings.budgets
+        return {"timeout_s": timeout_s, "budget": budgets.to_budget().to_dict()}
+
+    def plan_master(
+        self,
+        task: str,
+        choice: ModelChoice,
+        mode: PermissionMode,
+        cwd: str,
+        tools: frozenset[str] | None,
+        servers: Mapping[str, McpServer] | None,
+    ) -> AgentDescriptor:
+        """Return the master of a run; one that somebody outside leads has no model of ours."""
+        settings = self._config.settings
+        request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
+        descriptor = describe_master(
+            task,
+            self._planner.identity(None, request),
+            workforce=self._workforce(),
+            choice=choice,
+            mode=mode,
+            tools=tools,
+            cwd=cwd,
+            mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
+        )
+        if self._config.external is not None:
+            team = self._workforce().describe(choice, None)
+            descriptor = describe_external(descriptor, self._config.external.name, team)
+        return descriptor
+
+
+def own_process() -> tuple[str, int, Any] | None:
+    """Return what tells this process from all others, where its platform can."""
+    identity = process_identity(os.getpid())
+    return None if identity is None else (identity.boot_id, identity.pid, identity.start_time)

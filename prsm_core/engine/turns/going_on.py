@@ -1,0 +1,208 @@
+"""A turn that an earlier engine has left open, and that goes on in this one.
+
+A crash leaves three things unsaid. Which calls had an effect? Each is noted in the step that had
+it, so that the same handler runs again and finds what it did. Which answers did the model get? An
+answer is stored before it is sent, and the model shows that it has it by what it says next: what
+was answered after its last word may be lost. Which prompts did it get? Those that came after its
+last word may be lost, too. What may be lost is carried to the provider, which knows what the
+vendor's thread holds; what it does not hold the model is told by a prompt.
+
+A call with an effect that the model makes again, for it does not know its answer, is given the
+stored one, once. A receive has none: its old answer would keep a new message back.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
+from prsm_core.domain.usage import Spent, TokenUsage
+from prsm_core.engine.turns.context import Untold, render_untold
+from prsm_core.interfaces.provider import Carried, CarriedCall, ProviderSession
+from prsm_core.store.codec import encode_canonical
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from typing import Any
+
+    from prsm_core.domain.sessions import CallState, TurnEnd, TurnState
+    from prsm_core.domain.turns import AgentToolCall, AssembledContext, ProviderEvent
+    from prsm_core.engine.turns.fold import TurnFold
+
+
+CUT_OFF = "cut off with its engine: it may have run"
+
+
+class NoSession(ProviderSession):
+    """Stands for the session that a turn does not have yet, while its calls are answered."""
+
+    def __init__(self, resume_token: str | None) -> None:
+        self.resume_token = resume_token
+
+    def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Raise RuntimeError: nobody streams here."""
+        raise RuntimeError("a turn without a session cannot stream")
+
+
+class GoingOn:
+    """What is known of a turn that goes on."""
+
+    __slots__ = ("_stored", "outcomes", "state")
+
+    def __init__(self, state: TurnState) -> None:
+        self.state = state
+        self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
+        self._stored: dict[tuple[str, str], list[ToolOutcome]] = {}
+
+    def fill(self, fold: TurnFold) -> None:
+        """Let a turn be as far as it was."""
+        state = self.state
+        for message in state.messages:
+            fold.messages.append(message)
+            fold.said += message.role == "assistant"
+        for one in state.calls:
+            if not one.call.orchestration:
+                fold.calls[one.call.id] = one.call
+        fold.end_calls(CUT_OFF)
+        fold.count_calls(len(state.calls))
+        if state.spent is not None:
+            fold.go_on_from(state.spent)
+
+    @property
+    def open_calls(self) -> Sequence[CallState]:
+        """The engine's own calls that have no answer."""
+        return [one for one in self._own if one.call.completed_at is None]
+
+    @property
+    def answered(self) -> Sequence[AgentToolCall]:
+        """The engine's own calls that have one."""
+        return [one.call for one in self._own if one.call.completed_at is not None]
+
+    @property
+    def _own(self) -> list[CallState]:
+        return [one for one in self.state.calls if one.call.orchestration]
+
+    @property
+    def _last(self) -> list[CallState]:
+        """The calls whose answers the model may not have."""
+        heard = self.state.last_heard
+        return [
+            one for one in self.state.calls if one.answered_at is None or one.answered_at > heard
+        ]
+
+    def carried(self) -> Carried:
+        """Return what the vendor's thread may lack."""
+        calls = tuple(self._carried(one) for one in self._last)
+        return Carried(turn_id=self.state.turn_id, prompts=self._prompts(), calls=calls)
+
+    def _carried(self, one: CallState) -> CarriedCall:
+        call = one.call
+        return CarriedCall(
+            call_id=call.id,
+            tool=call.tool_name,
+            arguments=call.params,
+            orchestration=call.orchestration,
+            outcome=self._outcome(call),
+        )
+
+    def _outcome(self, call: AgentToolCall) -> ToolOutcome | None:
+        return self.outcomes.get(call.id) or stored_outcome(call)
+
+    def _prompts(self) -> dict[str, str]:
+        """Return what the model was sent since it last said something."""
+        calls = [one.call.started_at for one in self.state.calls]
+        prompts: dict[str, str] = {}
+        for message in self.state.messages:
+            if message.role == "assistant":
+                prompts.clear()
+            elif not any(began >= message.created_at for began in calls):
+                prompts[message.id] = message.content
+        return prompts
+
+    def untold(self, carried: Carried, taken: Collection[str]) -> str | None:
+        """Return what the model must be told, since the vendor's thread does not hold it."""
+        rest = Untold(
+            prompts=[text for key, text in carried.prompts.items() if key not in taken],
+            calls=[call for call in carried.calls if call.call_id not in taken],
+        )
+        return render_untold(rest) if rest.prompts or rest.calls else None
+
+    def store(self, *, whole_turn: bool) -> None:
+        """Keep the answers for a model that makes a call with an effect again.
+
+        Those that it may lack, or, where it is told all anew, those of the `whole_turn`.
+        """
+        self._stored.clear()
+        for one in self._own if whole_turn else self._last:
+            outcome = self._outcome(one.call) if one.call.orchestration else None
+            if one.effects and outcome is not None:
+                key = _key(one.call.tool_name, one.call.params)
+                self._stored.setdefault(key, []).append(outcome)
+
+    def take_stored(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
+        """Return the answer of a call that was made before, once."""
+        found = self._stored.get(_key(name, arguments)) if self._stored else None
+        return found.pop(0) if found else None
+
+
+def ended_turn(end: TurnEnd) -> TurnResult:
+    """Return what a turn that is over means for what follows it: how it ended, its last words."""
+    said = AgentMessage(id="", role="assistant", content=end.last_text, sequence=1, created_at=0)
+    error = (
+        None
+        if end.error is None
+        else AgentError(**{**end.error, "kind": ErrorKind(end.error["kind"])})
+    )
+    return TurnResult(
+        messages=(said,) if end.last_text else (),
+        tool_calls=(),
+        usage=TokenUsage(),
+        stop_reason=StopReason(end.stop_reason),
+        duration_ms=0,
+        error=error,
+    )
+
+
+def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
+    """Return the result of a turn whose agent had ended when its engine died."""
+    calls = [
+        one.call
+        if one.call.completed_at is not None
+        else replace(one.call, status="failed", error=CUT_OFF, completed_at=now_ms)
+        for one in state.calls
+    ]
+    spent = state.spent or Spent()
+    return TurnResult(
+        messages=state.messages,
+        tool_calls=tuple(calls),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        stop_reason=reason,
+        duration_ms=max(0, now_ms - state.started_at),
+        usage_provenance=None if state.spent is None else spent.tokens_from,
+        cost_provenance=None if spent.cost_usd is None else spent.cost_from,
+    )
+
+
+def stored_outcome(call: AgentToolCall) -> ToolOutcome | None:
+    """Return the answer of a call as it was given; None where it has none."""
+    if call.completed_at is None:
+        return None
+    is_error = call.status == "failed"
+    text = (call.error if is_error else call.result) or ""
+    return ToolOutcome(text=text, is_error=is_error, data=_data(text))
+
+
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # a vendor's own, or one that was cut
+        return None
+
+
+def _key(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    return name, encode_canonical(arguments)

@@ -1,0 +1,168 @@
+"""A turn in the ledger: the step by which it begins, what is told of it, and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
+from prsm_core.engine.guarded.failing import is_unfit
+from prsm_core.engine.turns.context import describe_window
+from prsm_core.engine.turns.fold import TURN_ENDED, plain_turn
+from prsm_core.kit.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnResult
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.turns.calls import TurnCalls
+    from prsm_core.engine.turns.context import Prompt
+    from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.live_texts import LiveTexts
+    from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.interfaces.provider import ProviderSession
+
+
+def opening_of(
+    record: AgentRecord,
+    context: AssembledContext,
+    fold: TurnFold,
+    prompt: Prompt,
+    *,
+    parent_turn: str | None,
+    tools: Toolbox,
+    workspace: str,
+) -> TurnOpened:
+    """Return what opens a turn in the ledger."""
+    descriptor = record.descriptor
+    return TurnOpened(
+        turn_id=fold.turn_id,
+        number=fold.number,
+        parent_turn_id=parent_turn,
+        session_label=record.label,
+        model=descriptor.model,
+        provider=descriptor.provider,
+        role=context.role,
+        toolset_name=context.toolset_name,
+        tools_available=tuple(sorted({*descriptor.tools, *tools.names})),
+        permissions_granted=context.permissions_granted,
+        workspace_path=workspace,
+        started_at_ms=fold.started_at_ms,
+        consumed=prompt.consumed,
+    )
+
+
+def kept_thread(
+    record: AgentRecord, session: ProviderSession, *, is_over: bool = False
+) -> tuple[ThreadKept, ...]:
+    """Take note of the vendor's thread; return what keeps it, where it is another than before.
+
+    Once its turn `is_over` a session that names none has none; before, it may not know it yet.
+    """
+    token, kept = session.resume_token, record.resume_token
+    thread = sanitize(token) if isinstance(token, str) else None
+    if thread == kept or (thread is None and not is_over):
+        return ()
+    record.resume_token = thread
+    return (ThreadKept(thread=thread),)
+
+
+def said(fold: TurnFold, message: AgentMessage) -> Told:
+    """Return what tells of a turn's newest message."""
+    data = {
+        "turn": fold.turn_id,
+        "role": message.role,
+        "text": message.content,
+        "thinking": message.thinking,
+        "message": fold.said if message.role == "assistant" else None,
+        "id": message.id,
+    }
+    return Told(kind="message_completed", data=data)
+
+
+class TurnEnding:
+    """Ends what works for one turn, and writes its end."""
+
+    __slots__ = ("_calls", "_fold", "_live", "_parent_turn", "_parts", "_record")
+
+    def __init__(
+        self,
+        record: AgentRecord,
+        parts: TurnParts,
+        fold: TurnFold,
+        calls: TurnCalls,
+        live: LiveTexts,
+        *,
+        parent_turn: str | None,
+    ) -> None:
+        """Know the turn.
+
+        Args:
+            record: Whose it is.
+            parts: What all turns use.
+            fold: What it has produced.
+            calls: Its calls of the engine's own tools.
+            live: What of its texts is being told.
+            parent_turn: The one before it.
+        """
+        self._record = record
+        self._parts = parts
+        self._fold = fold
+        self._calls = calls
+        self._live = live
+        self._parent_turn = parent_turn
+
+    async def end_handlers(self) -> None:
+        """End what works for the turn: open calls, and requests that wait for a person."""
+        resolved = self._parts.requests.close_agent(self._record.agent_id, "turn_ended")
+        await self._calls.end()
+        if resolved:
+            await self._parts.steps.write(self._record, *resolved)
+
+    async def write(self) -> TurnResult:
+        """Write the end; where that is not fit to be written, what the turn used, and why."""
+        try:
+            return await self._write()
+        except Exception as error:
+            if not is_unfit(error):
+                raise
+            return await self._write(error)
+
+    async def _write(self, unfit: Exception | None = None) -> TurnResult:
+        record, parts, fold = self._record, self._parts, self._fold
+        cut_off = self._cut_off() if unfit is None else []
+        result = fold.result() if unfit is None else plain_turn(unfit, fold)
+        ours = list(self._calls.rows.values())
+        if unfit is not None:
+            ours = [replace(call, params={}, result=None, error=None) for call in ours]
+        calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
+        result = replace(result, tool_calls=tuple(calls))
+        parts.budgets.close_turn(fold.turn_id, result.spent)
+        closed = TurnClosed(
+            turn_id=fold.turn_id,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            result=result,
+            completed_at_ms=self._calls.now_ms(),
+            resume_token=record.resume_token,
+            window=describe_window(fold.context, self._known_window),
+        )
+        await parts.steps.write(record, *cut_off, closed)
+        return result
+
+    def _known_window(self) -> int | None:
+        """Return the size of the model's window in tokens, as far as it was known before."""
+        agent = self._record.descriptor
+        return self._parts.window(agent.provider, agent.model)
+
+    def _cut_off(self) -> list[Told]:
+        """Return what tells of the message and the calls that the turn's end has cut off."""
+        self._live.end_all()
+        partial = self._fold.end_partial()
+        told = [] if partial is None else [said(self._fold, partial)]
+        told += [call.cut_off() for call in self._calls.cut_off]
+        for call in self._fold.open_calls():
+            data = {"call": call.id, "status": "failed", "error": TURN_ENDED}
+            told.append(Told(kind="tool_call_finished", data=data))
+        return told

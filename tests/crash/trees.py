@@ -1,0 +1,141 @@
+"""A tree of depth three that asks, spawns, waits and reports; and what must be left of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+WORKER = Path(__file__).with_name("worker.py")
+SECONDS = 120
+SCENARIO = """
+lanes:
+  master:
+    steps:
+      - call:
+          - {id: a, tool: spawn_child, arguments: {name: a, prompt: part one}}
+          - {id: b, tool: spawn_child, arguments: {name: b, prompt: part two}}
+      - call: {id: q1, tool: wait_for_message}
+      - call:
+          tool: respond_to_child
+          arguments:
+            child_id: "${q1.from}"
+            correlation_id: "${q1.correlation_id}"
+            response: blue
+      - call: {id: m2, tool: wait_for_message}
+      - call: {id: m3, tool: wait_for_message}
+      - call: {tool: task_complete, arguments: {summary: "all: ${m2.summary} ${m3.summary}"}}
+  a:
+    steps:
+      - call: {id: q, tool: ask_parent, arguments: {question: "which colour?"}}
+      - call: {id: k, tool: spawn_child, arguments: {name: a1, prompt: look, wait: true}}
+      - call: {tool: task_complete, arguments: {summary: "a ${q.answer} ${k.result.summary}"}}
+  a1:
+    steps:
+      - call: {tool: report_progress, arguments: {status: half, percent: 50}}
+      - call: {tool: task_complete, arguments: {summary: a1 done}}
+  b:
+    steps:
+      - call:
+          tool: spawn_children_parallel
+          arguments:
+            children: [{name: b1, prompt: one}, {name: b2, prompt: two}]
+      - call: {id: w1, tool: wait_for_message}
+      - call: {id: w2, tool: wait_for_message}
+      - call: {tool: task_complete, arguments: {summary: b ok}}
+  b1:
+    steps:
+      - call: {tool: task_complete, arguments: {summary: b1 done}}
+  b2:
+    steps:
+      - call: {tool: task_complete, arguments: {summary: b2 done}}
+"""
+AGENTS = {"master", "a", "a1", "b", "b1", "b2"}
+WORDS = sorted(["all:", "a", "blue", "a1", "done", "b", "ok"])
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: killed by itself, or with an exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def was_killed(self) -> bool:
+        return self.code == -9
+
+
+class Home:
+    """A workspace and a home of PRSM, in which a session is run, killed, and gone on with."""
+
+    def __init__(self, folder: Path, scenario: str = SCENARIO) -> None:
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True)
+        self._scenario = folder / "scenario.yaml"
+        self._scenario.write_text(scenario)
+        self.env = {
+            **os.environ,
+            "PRSM_HOME": str(folder / "home"),
+            "HOME": str(folder),
+            "PRSM_PLUGINS": "",
+        }
+
+    def run(self, kill_after: int = 0) -> Ended:
+        """Run the tree; it dies once so many commits are durable."""
+        return self.prsm("run", "build it", "--provider", "script", kill_after=kill_after)
+
+    def resume(self, kill_after: int = 0) -> Ended:
+        """Go on with it."""
+        return self.prsm("resume", kill_after=kill_after)
+
+    def prsm(self, *words: str, kill_after: int = 0) -> Ended:
+        scenario = f"providers.script.scenario={self._scenario}"
+        mark = self.folder / "commits"
+        done = subprocess.run(
+            [sys.executable, str(WORKER), str(kill_after), str(mark), *words, "--set", scenario],
+            cwd=self.workspace,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    @property
+    def commits(self) -> int:
+        """How many commits the last process has made."""
+        return int((self.folder / "commits").read_text())
+
+    def query(self, sql: str) -> list[tuple[object, ...]]:
+        """Look into the ledger."""
+        [path] = (self.folder / "home").rglob("ledger.db")
+        with sqlite3.connect(path) as ledger:
+            return ledger.execute(sql).fetchall()
+
+
+def check_whole(home: Home, ended: Ended) -> None:
+    """Same agents, each question, child, result and answer once; no turn or call left open."""
+    assert ended.code == 0, ended.err
+    assert sorted(ended.out.split()) == WORDS
+    agents = home.query("SELECT name, state FROM agents")
+    assert {name for name, _ in agents} == AGENTS
+    assert len(agents) == len(AGENTS)
+    assert {state for _, state in agents} == {"completed"}
+    kinds = dict(home.query("SELECT type, count(*) FROM inbox GROUP BY type"))
+    assert kinds == {"question": 1, "answer": 1, "task_result": 5}
+    assert home.query("SELECT count(*) FROM turns WHERE closed_by IS NULL") == [(0,)]
+    assert home.query("SELECT count(*) FROM tool_calls WHERE completed_at IS NULL") == [(0,)]
+    assert home.query("SELECT status FROM runs") == [("completed",)]
+    results = home.query(
+        "SELECT agent_id, count(*) FROM events WHERE type = 'agent_state_changed'"
+        " AND json_extract(data, '$.to') = 'completed' GROUP BY agent_id"
+    )
+    assert [count for _, count in results] == [1] * len(AGENTS)

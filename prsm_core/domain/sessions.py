@@ -25,6 +25,7 @@ class CallState(Record, frozen=True, kw_only=True):
     effects: tuple[Effect, ...] = ()  # in order of commit
     consumed: tuple[str, ...] = ()  # ids of the messages that its answer used
     answered_at: int | None = None  # number of the event that told its end
+    response: int = 0  # of the model in the turn: calls of one are answered together
 
 
 class TurnState(Record, frozen=True, kw_only=True):

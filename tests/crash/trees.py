@@ -129,8 +129,8 @@ def check_whole(home: Home, ended: Ended) -> None:
     assert {name for name, _ in agents} == AGENTS
     assert len(agents) == len(AGENTS)
     assert {state for _, state in agents} == {"completed"}
-    kinds = dict(home.query("SELECT type, count(*) FROM inbox GROUP BY type"))
-    assert kinds == {"question": 1, "answer": 1, "task_result": 5}
+    kinds = home.query("SELECT type, count(*) FROM inbox GROUP BY type ORDER BY type")
+    assert kinds == [("answer", 1), ("question", 1), ("task_result", 5)]
     assert home.query("SELECT count(*) FROM turns WHERE closed_by IS NULL") == [(0,)]
     assert home.query("SELECT count(*) FROM tool_calls WHERE completed_at IS NULL") == [(0,)]
     assert home.query("SELECT status FROM runs") == [("completed",)]

@@ -29,6 +29,7 @@ class CallOpened(Write, frozen=True, kw_only=True):
 
     turn_id: str
     call: AgentToolCall
+    response: int = 0  # of its turn's model: those of one are answered together
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the call, which runs."""
@@ -49,6 +50,7 @@ class CallOpened(Write, frozen=True, kw_only=True):
             "tool": self.call.tool_name,
             "arguments": dict(self.call.params),
             "orchestration": True,
+            "response": self.response,
         }
         return step.telling("tool_call_started", data)
 

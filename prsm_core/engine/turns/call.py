@@ -269,7 +269,8 @@ class Call:
             return ()
         if self.opened:
             raise OrchestrationError(f"call {self.id} was opened twice")
-        return (CallOpened(turn_id=self.turn_id, call=self.row()),)
+        response = self.calls.turn.fold.responses
+        return (CallOpened(turn_id=self.turn_id, call=self.row(), response=response),)
 
     async def receive(
         self,

@@ -94,6 +94,10 @@ class TurnCalls:
         """
         if self._is_over or self.life.is_over:
             return self._no_turn()
+        if self._going_on is not None and call_id is not None:
+            again = self._going_on.answer_of(call_id, name, arguments)
+            if again is not None:
+                return _given(again)
         number, began = self.turn.fold.next_call_number(), self.now_ms()
         return self._run(Call(self.unique_id(call_id), name, arguments, self, number, began))
 
@@ -282,3 +286,8 @@ class TurnCalls:
             error=text if outcome.is_error else None,
             completed_at=at,
         )
+
+
+async def _given(outcome: ToolOutcome) -> ToolOutcome:
+    """Return what a call was answered before its engine died."""
+    return outcome

@@ -62,6 +62,7 @@ class TurnFold:
     compaction: CompactionResult | None = None
     permissions_used: list[str] = field(default_factory=list)
     said: int = 0  # messages of the model
+    responses: int = 0  # of the model that are whole
     _partial: list[str] = field(default_factory=list)
     _call_count: int = 0
 
@@ -92,7 +93,7 @@ class TurnFold:
             return
         match event:
             case StepEnded():  # the first, since it ends every response
-                pass
+                self.responses += 1
             case TextDelta(text):
                 self._partial.append(text)
             case AssistantMessage(text, thinking):

@@ -68,6 +68,7 @@ class GoingOn:
             if not one.call.orchestration:
                 fold.calls[one.call.id] = one.call
         fold.end_calls(CUT_OFF)
+        fold.responses = max((one.response for one in state.calls), default=-1) + 1
         fold.count_calls(len(state.calls))
         if state.spent is not None:
             fold.go_on_from(state.spent)
@@ -88,10 +89,18 @@ class GoingOn:
 
     @property
     def _last(self) -> list[CallState]:
-        """The calls whose answers the model may not have."""
-        heard = self.state.last_heard
+        """The calls whose answers the model may not have: open ones, and all of its last response.
+
+        Those of one response are answered together. What the model says after them shows that it
+        has their answers.
+        """
+        calls = self.state.calls
+        newest = max((one.response for one in calls), default=0)
+        last = [one for one in calls if one.response == newest]
+        ends = [one.answered_at for one in last]
+        is_heard = all(end is not None and end < self.state.last_heard for end in ends)
         return [
-            one for one in self.state.calls if one.answered_at is None or one.answered_at > heard
+            one for one in calls if one.answered_at is None or (one in last and not is_heard)
         ]
 
     def carried(self) -> Carried:
@@ -142,6 +151,15 @@ class GoingOn:
             if one.effects and outcome is not None:
                 key = _key(one.call.tool_name, one.call.params)
                 self._stored.setdefault(key, []).append(outcome)
+
+    def answer_of(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
+        """Return the answer of a call that is made again by its own id."""
+        for one in self._own:
+            if one.call.id == call_id and _key(name, arguments) == _key(
+                one.call.tool_name, one.call.params
+            ):
+                return self._outcome(one.call)
+        return None
 
     def take_stored(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
         """Return the answer of a call that was made before, once."""

@@ -73,6 +73,7 @@ class VendorCalls:
             tool=event.tool,
             arguments=dict(event.arguments),
             orchestration=False,
+            response=self._fold.responses,
         )
 
     async def ended(self, event: ToolCallFinished) -> None:

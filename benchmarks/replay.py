@@ -92,11 +92,16 @@ async def _replay(path: Path) -> float:
         return 1e6 * (time.perf_counter() - begin) / count
 
 
+_ROWS = (
+    "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events ORDER BY session_id, seq"
+)
+
+
 def _read(path: Path) -> float:
     """Return the µs of a row that is read by hand."""
     with closing(sqlite3.connect(path)) as conn:
         begin, count = time.perf_counter(), 0
-        for row in conn.execute("SELECT * FROM events ORDER BY session_id, seq"):
+        for row in conn.execute(_ROWS):
             json.loads(row[-1])
             count += 1
         return 1e6 * (time.perf_counter() - begin) / count

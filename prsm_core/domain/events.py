@@ -87,7 +87,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "turn_started": "the `n`th prompt of an agent goes to its provider",
     "turn_finished": "the turn is over: why, what it used, how full the model's window is",
     "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt",
-    "tool_call_started": "a tool is called; `orchestration`: it is one of PRSM's own; by which `response`",
+    "tool_call_started": "a tool is called, one of PRSM's own if `orchestration`, in a `response`",
     "tool_call_finished": "the call has ended: completed, failed or denied",
     "plan_updated": "the agent's whole plan: of each entry its `text` and its `status`",
     "message_routed": "a message went from one agent to another",

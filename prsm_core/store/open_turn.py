@@ -34,6 +34,7 @@ class ToldTurn:
         self._answered: dict[tuple[str, bool], int] = {}
         self._last_heard = 0
         self._has_begun = False
+        self._responses: dict[tuple[str, bool], int] = {}  # of the model, by call
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
         """Take the next event; those before the turn's own beginning are of others."""
@@ -62,7 +63,14 @@ class ToldTurn:
             if known is None:
                 continue  # of an earlier turn that is not closed either
             call = replace(known.call, sequence=len(calls) + 1)
-            calls.append(replace(known, call=call, answered_at=self._answered.get(key)))
+            calls.append(
+                replace(
+                    known,
+                    call=call,
+                    answered_at=self._answered.get(key),
+                    response=self._responses.get(key, 0),
+                )
+            )
         return TurnState(
             turn_id=row["id"],
             number=row["turn_no"],
@@ -94,6 +102,7 @@ class ToldTurn:
         key = data["call"], bool(data.get("orchestration"))
         self._answered.pop(key, None)
         self._began.pop(key, None)  # an id may come again: then the last one counts
+        self._responses[key] = data.get("response") or 0  # older ledgers told none
         self._began[key] = AgentToolCall(
             id=data["call"],
             tool_name=data["tool"],

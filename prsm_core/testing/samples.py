@@ -62,7 +62,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "tool_call_started",
         MASTER,
-        {"call": "c1", "tool": "Bash", "arguments": _COMMAND, "orchestration": False},
+        {"call": "c1", "tool": "Bash", "arguments": _COMMAND, "orchestration": False}
+        | {"response": 0},
     ),
     ("tool_output_delta", MASTER, {"call": "c1", "at": 0, "text": "removed"}),
     (

@@ -99,9 +99,7 @@ class GoingOn:
         last = [one for one in calls if one.response == newest]
         ends = [one.answered_at for one in last]
         is_heard = all(end is not None and end < self.state.last_heard for end in ends)
-        return [
-            one for one in calls if one.answered_at is None or (one in last and not is_heard)
-        ]
+        return [one for one in calls if one.answered_at is None or (one in last and not is_heard)]
 
     def carried(self) -> Carried:
         """Return what the vendor's thread may lack."""
@@ -152,7 +150,9 @@ class GoingOn:
                 key = _key(one.call.tool_name, one.call.params)
                 self._stored.setdefault(key, []).append(outcome)
 
-    def answer_of(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
+    def answer_of(
+        self, call_id: str, name: str, arguments: Mapping[str, Any]
+    ) -> ToolOutcome | None:
         """Return the answer of a call that is made again by its own id."""
         for one in self._own:
             if one.call.id == call_id and _key(name, arguments) == _key(

@@ -366,7 +366,7 @@ class _Act:
             self.wrong.add(CONFLICT)
         turn.calls[call.id] = call_of(call, is_ours=True)
         data = {"call": call.id, "tool": call.tool_name, "arguments": dict(call.params)}
-        self.tell("tool_call_started", orchestration=True, **data)
+        self.tell("tool_call_started", orchestration=True, response=write.response, **data)
 
     def CallClosed(self, write: Any) -> None:  # noqa: N802
         """Keep the answer of a call, once; its turn may be over."""

@@ -6,13 +6,82 @@ import asyncio
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
 
+from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
 from prsm_core.testing.memory_store import MemoryStore
+from prsm_core.testing.steps import Steps
+from tests.store.ledger_machine import Ledgers
+from tests.store.ledger_seen import seen_event
 from tests.store.ledger_walk import Walk
+
+if TYPE_CHECKING:
+    from prsm_core.domain.sessions import SessionState
+    from prsm_core.domain.steps import Step
+
+TOLD = st.sampled_from(["user", "assistant", "started", "finished"])
+
+
+class Moments(Ledgers):
+    """After each commit a copy is taken; at the end each store still tells all of them."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.copies: list[SessionState] = []
+        self.other = Steps("other")
+        self.passed = 0  # commits of the other session
+
+    def commit(self, step: Step) -> bool:
+        is_done = super().commit(step)
+        if is_done and not self.verdict.is_repeated:
+            self.copy()
+        return is_done
+
+    def copy(self) -> None:
+        """Take the next copy; all stores agree about it."""
+        states = [self.runner.run(store.state("s1")) for store in self.stores]
+        assert all(state == states[0] for state in states)
+        self.copies.append(states[0])
+        assert states[0].position == len(self.copies) + self.passed
+
+    def tell(self, *events: Event) -> None:
+        """Append events to all stores, and to what the model knows."""
+        told: tuple[Event, ...] = ()
+        for store in self.stores:
+            told = self.runner.run(store.append(events))
+        self.model.events += [seen_event(event) for event in told if event.session == "s1"]
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), kind=TOLD, call=st.sampled_from(["v1", "v2", "c0"]))
+    def hear(self, data, kind, call):
+        name, turn = data.draw(st.sampled_from(self.turns[-3:]))
+        told = {
+            "started": {"call": call, "tool": "Bash", "arguments": {}, "orchestration": False},
+            "finished": {"call": call, "status": "completed", "result": "r", "error": None},
+        }.get(kind, {"turn": turn.turn_id, "role": kind, "text": "word", "thinking": None})
+        type_ = f"tool_call_{kind}" if kind in {"started", "finished"} else "message_completed"
+        agent = self.steps.agent(name)
+        event = Event(type=type_, session="s1", run="s1-run", ts=1000.0, agent=agent, data=told)
+        self.tell(event)
+        self.copy()
+
+    @rule()
+    def pass_by(self):
+        """Another session of the ledger goes on."""
+        for store in self.stores:
+            self.runner.run(store.append([self.other.event()]))
+        self.passed += 1
+
+    async def check(self):
+        for store in self.stores:
+            for copy in self.copies:
+                assert await store.state("s1", copy.position) == copy
+        await super().check()
 
 
 @settings(max_examples=25, deadline=None)
@@ -31,3 +100,10 @@ def test_any_commit_of_a_session_can_be_read_later(seed):
 
     with TemporaryDirectory() as folder:
         asyncio.run(go(folder))
+
+
+TestMoments = Moments.TestCase
+# Without shrinking: it would take minutes, and the walk above is what finds most.
+TestMoments.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, phases=[Phase.explicit, Phase.generate]
+)

@@ -33,7 +33,7 @@ def test_a_mistake_in_what_stores_apply_is_found(mistake):
         planted = staticmethod(MISTAKES[mistake])
 
     few = settings(
-        max_examples=300,
+        max_examples=1000,
         stateful_step_count=30,
         deadline=None,
         database=None,

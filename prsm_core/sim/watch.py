@@ -18,6 +18,7 @@ from prsm_core.domain.writes import (
     MessagesConsumed,
     MessageSent,
     RunFinished,
+    RunResumed,
     RunStarted,
     TurnClosed,
     TurnOpened,
@@ -127,7 +128,7 @@ class Watch:
         if facts.is_finished:
             self._findings.check(
                 "log",
-                step.find(RunStarted) is not None,
+                step.find(RunStarted) is not None or step.find(RunResumed) is not None,
                 f"{kind_of(step)} of {self._name(step.agent_id)} came after run_finished",
             )
         self._findings.check(
@@ -161,7 +162,7 @@ class Watch:
                 self._ended(step, write)
             case MessagesConsumed():
                 self._consume(step, write.messages)
-            case RunStarted() | RunFinished() | AgentRestarted():
+            case RunStarted() | RunFinished() | RunResumed() | AgentRestarted():
                 self._began_or_ended(step, write)
 
     def _is_past(self, step: Step) -> bool:
@@ -224,13 +225,19 @@ class Watch:
             facts.is_finished = False
             facts.spawned = 0
             self._spending.begin()
+        elif isinstance(write, RunResumed):
+            facts.is_finished = False
         elif step.agent_id is not None:
             before = (step.agent_id, step.incarnation - 1)
-            facts.lives[step.agent_id] = len(facts.numbers)
             facts.present[step.agent_id] = step.incarnation
+            is_resume = isinstance(write, AgentRestarted) and write.is_resume
+            if is_resume:
+                facts.inboxes[step.agent_id, step.incarnation] = facts.inboxes.pop(before, {})
+            else:
+                facts.lives[step.agent_id] = len(facts.numbers)
             self._findings.check(
                 "results",
-                before in facts.results,
+                (before in facts.results) is not is_resume,
                 f"{self._name(step.agent_id)} lives again and had no result",
             )
 

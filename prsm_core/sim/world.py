@@ -78,6 +78,7 @@ class World:
         self._ledger = MemoryLedger()
         self._stale = StaleLives(self._faults, findings, self._dice, self._clock)
         self._is_interrupted = False  # the present engine, by the user
+        self._resumes = False  # the present engine goes on with the run of the one before
         self._is_broken = False  # a rule did not hold: the run is taken down
         self._playing: asyncio.Task[Any] | None = None
         self._deadline = 0.0  # virtual, of the present engine
@@ -89,7 +90,7 @@ class World:
         findings.on_violation = self._give_up
 
     async def play(self) -> None:
-        """Run a task; after a crash or an interrupt run another one on the same ledger."""
+        """Run a task; after a crash or an interrupt another engine goes on with it."""
         asyncio.get_running_loop().set_exception_handler(self._loop_failed)
         crash_at = self._draw_moment("restart", 0.25)
         interrupt_at = self._draw_moment("interrupt", 0.15)
@@ -99,11 +100,16 @@ class World:
                 is_cut = self._crashed_run is not None or self._is_interrupted
                 if is_cut and not self._is_broken:
                     self._dice.seed(f"{self._plan.seed} again")
+                    self._resumes = self._has_run()
                     await self._play_engine()
         except TimeoutError:
             raise _AbandonedError from None
         self._patience = None
         self._check_end()
+
+    def _has_run(self) -> bool:
+        """Return whether there is a run to go on with: an engine may die before its first write."""
+        return bool(self._ledger.tables["runs"])
 
     def _draw_moment(self, fault: str, chance: float) -> int | None:
         """Return the number of the write at which a fault strikes, None if it does not."""
@@ -196,7 +202,10 @@ class World:
 
     async def _run_and_continue(self, engine: OrchestrationEngine) -> None:
         limit = self._dice.uniform(10, 600) if self._dice.random() < 0.05 else None
-        result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
+        if self._resumes:
+            result = await engine.resume()
+        else:
+            result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
         self._status = result.status
         if self._dice.random() < 0.2 and not self._is_interrupted:
             master = next(iter(engine.manager.roster.records())).agent_id
@@ -300,9 +309,10 @@ class World:
         names = ", ".join(sorted(task.get_name() for task in tasks))
         self._findings.check("leftovers", not tasks, f"tasks are left: {names}")
         self._findings.checked["ends"] += 1
-        check_ledger(self._ledger, SESSION, self._findings, crashed=self._crashed_run)
+        crashed = None if self._resumes else self._crashed_run
+        check_ledger(self._ledger, SESSION, self._findings, crashed=crashed)
         check_marks(self._ledger.events[SESSION], self._findings)
-        check_ended(self._ledger, self._watch.facts, self._findings, crashed=self._crashed_run)
+        check_ended(self._ledger, self._watch.facts, self._findings, crashed=crashed)
 
 
 class SimSink(EventSink):

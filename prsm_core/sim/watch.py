@@ -310,7 +310,8 @@ class Watch:
         engine, store, observer = self._engine, self._store, self._observer
         if engine is None or store is None or observer is None or seconds < QUIET_SECONDS:
             return
-        if not store.is_idle or store.writes == self._seen or store.crashed.is_set():
+        is_left = store.crashed.is_set() or engine.journal.is_suspended
+        if not store.is_idle or store.writes == self._seen or is_left:
             return
         self._seen = store.writes
         self._check_slots(engine)

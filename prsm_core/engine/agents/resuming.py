@@ -127,7 +127,9 @@ class Resumption(Record, frozen=True, kw_only=True):
         living = [one for one in left if not one.record.has_ended]
         steps = [self._anew(one, open_requests.get(one.record.agent_id, [])) for one in living]
         steps += [
-            self._closing(one.record, one.now.open_turn, epoch)
+            self._closing(
+                one.record, one.now.open_turn, open_requests.get(one.record.agent_id, []), epoch
+            )
             for one in left
             if one.record.has_ended and one.now.open_turn is not None
         ]
@@ -140,18 +142,16 @@ class Resumption(Record, frozen=True, kw_only=True):
 
     def _anew(self, one: Left, requests: Sequence[HumanRequest]) -> Step:
         record = one.record
-        waited = set(_waited(one.now))
+        waited = set() if record.claimed_result is not None else set(_waited(one.now))
         self.requests.take_over([row for row in requests if row.request_id in waited])
-        lost = [
-            RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="turn_ended")
-            for row in requests
-            if row.request_id not in waited
-        ]
+        lost = [_resolved(row) for row in requests if row.request_id not in waited]
         record.live_on()
         writes: list[Write] = [AgentRestarted(is_resume=True), *lost, *_ended(one.now.open_turn)]
         return self.steps.build(record, *writes)
 
-    def _closing(self, record: AgentRecord, turn: TurnState, epoch: int) -> Step:
+    def _closing(
+        self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
+    ) -> Step:
         succeeded = record.state is AgentState.COMPLETED
         now_ms = int(self.clock.time() * 1000)
         closed = TurnClosed(
@@ -164,7 +164,7 @@ class Resumption(Record, frozen=True, kw_only=True):
             completed_at_ms=now_ms,
             resume_token=record.resume_token,
         )
-        step = self.steps.build(record, *_ended(turn), closed)
+        step = self.steps.build(record, *map(_resolved, lost), *_ended(turn, all_open=True), closed)
         # The engine that died has used the plain numbers of this incarnation.
         return replace(step, step_id=f"{record.agent_id}:{record.incarnation}:closed:{epoch}")
 
@@ -222,9 +222,14 @@ def _waited(now: AgentNow) -> Iterator[str]:
             yield from (effect.ref or "" for effect in one.effects if effect.name == "request")
 
 
-def _ended(turn: TurnState | None) -> Iterator[Told]:
-    """Yield what tells of the vendor's calls that nobody saw the end of."""
+def _resolved(row: HumanRequest) -> RequestResolved:
+    """Return the end of a request that nobody waits for any more."""
+    return RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="turn_ended")
+
+
+def _ended(turn: TurnState | None, *, all_open: bool = False) -> Iterator[Told]:
+    """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
     for one in () if turn is None else turn.calls:
-        if not one.call.orchestration and one.call.completed_at is None:
+        if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             data = {"call": one.call.id, "status": "failed", "error": CUT_OFF}
             yield Told(kind="tool_call_finished", data=data)

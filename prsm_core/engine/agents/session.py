@@ -162,10 +162,18 @@ class AgentSession:
             self.life.leave_slot()
 
     async def _give_back(self) -> None:
-        """Close a turn that went on and came to no session."""
+        """Close a turn that was to go on and came to no session, or not even to its calls."""
         turn, self._going_on = self._going_on, None
-        if turn is not None and not self._parts.journal.is_suspended:
+        if self._parts.journal.is_suspended:
+            return
+        if turn is not None:
             await turn.abandon()
+        elif self._left is not None and self._left.open_turn is not None:
+            from prsm_core.engine.turns.going_on import GoingOn, NoSession
+
+            prompt, going_on = Prompt(text=None), GoingOn(self._left.open_turn)
+            session, parts = NoSession(self.record.resume_token), self._parts.turns
+            await TurnRun(self._subject, parts, session, prompt, going_on).drop()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
         """The budget is used up: fail once the agents below have ended.
@@ -217,9 +225,9 @@ class AgentSession:
 
     async def _where_it_was(self, left: AgentNow) -> Prompt | None:
         """Go on as an earlier engine has left it: within a turn, or between two."""
-        self._left = None
         if left.open_turn is not None:
             return await self._settle(left.open_turn)
+        self._left = None
         if left.last_turn is None:
             return Prompt(text=self.record.descriptor.prompt)
         from prsm_core.engine.turns.going_on import ended_turn  # once a session goes on
@@ -232,6 +240,7 @@ class AgentSession:
 
         prompt, session = Prompt(text=None), NoSession(self.record.resume_token)
         turn = self._going_on = self._begin_turn(session, prompt, GoingOn(state))
+        self._left = None
         result = await turn.settle()
         if result is None:
             return prompt

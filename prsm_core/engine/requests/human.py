@@ -254,6 +254,9 @@ class HumanRequests:
             if request.record.agent_id == agent_id and not request.recorded:
                 request.settle({}, by)
                 ends.append(self._end_of(request_id, request))
+        for row in [row for row in self._left.values() if row.agent_id == agent_id]:
+            del self._left[row.request_id]
+            ends.append(RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by=by))
         return tuple(ends)
 
     def _stand_in(self, request: _Open) -> None:

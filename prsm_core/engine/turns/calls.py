@@ -118,8 +118,18 @@ class TurnCalls:
         for there is no provider that waits for it.
         """
         calls = [self._again(one) for one in left_open]
-        outcomes = await asyncio.gather(*(self._run(call) for call in calls))
+        try:
+            outcomes = await asyncio.gather(*(self._run(call) for call in calls))
+        finally:  # a task that is cancelled before it begins runs nothing of its call
+            for call in calls:
+                if call.id not in self.rows and call.id not in self.open:
+                    self._finish_row(call)
         return {call.id: outcome for call, outcome in zip(calls, outcomes, strict=True)}
+
+    def leave(self, left_open: Sequence[CallState]) -> None:
+        """Leave calls of an earlier engine without an answer: the turn is over."""
+        for one in left_open:
+            self._finish_row(self._again(one))
 
     def _again(self, left: CallState) -> Call:
         row = left.call

@@ -22,6 +22,7 @@ from prsm_core.domain.turns import (
     TokenBudget,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     TurnResult,
     UsageReported,
@@ -125,6 +126,14 @@ class TurnFold:
         message = self.add_message("assistant", "".join(self._partial))
         self._partial.clear()
         return message
+
+    def contradicts(self, event: ProviderEvent) -> bool:
+        """Whether a vendor's call begins a second time, or writes or ends without having begun."""
+        if isinstance(event, ToolCallStarted):
+            return self.is_open(event.call_id)
+        if isinstance(event, (ToolOutput, ToolCallFinished)):
+            return not self.is_open(event.call_id)
+        return False
 
     def is_open(self, call_id: str) -> bool:
         """Return whether a call of the vendor's runs."""

@@ -94,6 +94,7 @@ class LongCalls:
         with call.carried():
             ended = await self._ended_within(call, patience_s)
         if not ended:
+            await self._calls.parts.journal.hold()
             call.is_pending = True
             return pending(call.token)
         return self._give(call)

@@ -20,7 +20,6 @@ from prsm_core.domain.turns import (
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
-    ToolOutput,
     TurnEnded,
     UsageReported,
 )
@@ -155,18 +154,20 @@ class TurnRun:
         Where the turn ends with that, its result is returned; else it is `run` once it has a
         session attached.
         """
-        going_on = self.going_on
-        if going_on is None:
-            raise RuntimeError("a new turn has nothing to settle")
+        going_on = self._earlier_state()
         self.stop.begin(asyncio.current_task())
         self._enter(TurnPhase.SETTLING)
         try:
             try:
-                going_on.outcomes = await self.calls.settle(going_on.open_calls)
+                if self._record.claimed_result is None:
+                    going_on.outcomes = await self.calls.settle(going_on.open_calls)
+                else:  # the turn had ended with that, and all other calls with it
+                    self.calls.leave(going_on.open_calls)
+                    self.fold.end = TurnEnded(StopReason.END_TURN)
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise
-            self.fold.end = self.stop.end()
+            self.fold.end = self.stop.end() or self.fold.end
             if self.fold.end is None and not self.calls.has_completed:
                 self.stop.pause()
                 return None
@@ -176,6 +177,17 @@ class TurnRun:
             raise
         self.stop.over()
         return result
+
+    async def drop(self) -> None:
+        """Close a turn that goes on no further, and was not even settled."""
+        self._enter(TurnPhase.SETTLING)
+        self.calls.leave(self._earlier_state().open_calls)
+        await self.abandon()
+
+    def _earlier_state(self) -> GoingOn:
+        if self.going_on is None:
+            raise RuntimeError("a new turn has nothing to settle")
+        return self.going_on
 
     def attach(self, provider: ProviderSession, prompt: Prompt) -> None:
         """Be run by this session, with what its vendor's thread does not hold."""
@@ -310,7 +322,7 @@ class TurnRun:
         self.fold.end = self.stop.end() or self.fold.end
 
     async def _take(self, event: ProviderEvent) -> None:
-        if self._contradicts(event):
+        if self.fold.contradicts(event):
             return
         journal, agent = self._parts.journal, self._record.agent_id
         self.fold.fold(event)
@@ -339,14 +351,6 @@ class TurnRun:
             case PlanUpdated():
                 await self._vendor_calls.planned(event)
         self.limits.heed(event)
-
-    def _contradicts(self, event: ProviderEvent) -> bool:
-        """Whether a vendor's call begins a second time, or writes or ends without having begun."""
-        if isinstance(event, ToolCallStarted):
-            return self.fold.is_open(event.call_id)
-        if isinstance(event, (ToolOutput, ToolCallFinished)):
-            return not self.fold.is_open(event.call_id)
-        return False
 
     def call_began(self) -> None:
         """Stop the reasoning clock; until the call waits, the agent moves."""

@@ -447,7 +447,7 @@ class OrchestrationEngine:
         they would remember. Calling it again, or at the same time, does nothing more.
         """
         async with self._shutdown_lock:
-            if self._started is not None and not self._is_broken:
+            if self.is_running and not self._is_broken:
                 await self.journal.suspend()
                 self._config.launcher.kill_all()
             await self.manager.stop_all()

@@ -27,6 +27,7 @@ from prsm_core.domain.writes import (
     ResultClaimed,
     RunFinished,
     RunStarted,
+    SessionNamed,
     ThreadKept,
     Told,
 )
@@ -79,6 +80,7 @@ WRITES: dict[str, Write] = {
     ),
     "granted": Granted(grant={"command": SAID}),
     "started": RunStarted(task=SAID, workspace=f"/{SECRET}"),
+    "named": SessionNamed(name=SAID),
     "finished": RunFinished(status="failed", summary=SAID, error=SAID, used={"evidence": SAID}),
     "told": Told(kind="notice", data={"level": "info", "text": SAID}),
 }

@@ -70,7 +70,9 @@ class ScriptProvider(Provider):
         self._services = services
         self._player: Player | None = None
         self._sessions: set[ScriptSession] = set()
-        self._shelf = None if resume == "rebuild" else Shelf(services.state_dir / "threads")
+        self._shelf = (
+            None if resume == "rebuild" else Shelf(services.state_dir / "threads", services.redact)
+        )
         self.capabilities = ProviderCapabilities(
             enforcement="approval", resume=resume, shell_reads=True, tokens_told="step"
         )

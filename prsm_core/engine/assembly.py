@@ -446,6 +446,7 @@ def _providers(config: EngineConfig, background: Background) -> ProviderRegistry
         state_dir=config.state_dir,
         external=config.external,
         plugins_off=config.plugins_off,
+        redactor=config.redactor,
     )
 
 

@@ -207,6 +207,10 @@ class ProviderServices(Protocol):
         """Return argv under the reaper shim, for SDKs that start processes themselves."""
         ...
 
+    def redact(self, value: Any) -> Any:
+        """Return a JSON value without known secrets: what a provider itself keeps on disk."""
+        ...
+
 
 class AgentHost(Protocol):
     """What the engine gives a provider for one agent."""

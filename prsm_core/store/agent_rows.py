@@ -42,6 +42,8 @@ SUMS = """sum(t.cost_usd) AS cost_usd,
     sum(t.closed_by IS NOT NULL AND t.cost_provenance = 'unknown') AS turns_without_cost"""
 _AGENTS = f"""
 SELECT a.*, p.*, s.thread_id, u.*,
+  (SELECT started_at FROM turns AS f WHERE f.agent_id = a.agent_id
+   ORDER BY turn_no LIMIT 1) AS first_turn_at,
   (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
    ORDER BY seq DESC LIMIT 1) AS last_event_at,
   (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
@@ -51,9 +53,8 @@ FROM agents AS a
 JOIN agent_specs AS p USING (agent_id)
 JOIN sessions AS s USING (agent_id)
 LEFT JOIN (
-  SELECT t.agent_id, min(t.started_at) AS first_turn_at, {SUMS}
-  FROM turns AS t JOIN agents USING (agent_id) WHERE agents.session_id = :session
-  GROUP BY t.agent_id
+  SELECT t.agent_id, {SUMS} FROM turns AS t JOIN agents USING (agent_id)
+  WHERE agents.session_id = :session AND t.closed_by IS NOT NULL GROUP BY t.agent_id
 ) AS u USING (agent_id)
 WHERE a.session_id = :session ORDER BY a.rowid
 """  # noqa: S608 - names

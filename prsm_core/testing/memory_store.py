@@ -11,8 +11,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import structs
-
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
@@ -194,7 +192,7 @@ class MemoryStore(Store):
 
 
 def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
-    spent = total(_spent(turn) for turn in turns if turn.get("usage_provenance") is not None)
+    spent = total(_spent(turn) for turn in turns if turn.get("closed_by") is not None)
     result = row.get("result")
     return AgentRow(
         descriptor=build_descriptor(row),
@@ -219,7 +217,4 @@ def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
 def _spent(turn: Values) -> Spent:
     usage = TokenUsage(**{name: turn[name] for name in TokenUsage.__struct_fields__})
     sources = Provenance(turn["usage_provenance"]), Provenance(turn["cost_provenance"])
-    spent = Spent.of_turn(usage, turn["cost_usd"], *sources)
-    if turn.get("closed_by") is None:  # what it has not told yet it may still tell
-        return structs.replace(spent, turns_without_tokens=0, turns_without_cost=0)
-    return spent
+    return Spent.of_turn(usage, turn["cost_usd"], *sources)

@@ -271,14 +271,14 @@ class StateRules:
     async def test_what_a_running_turn_has_used_counts_once(
         self, store: Store, team: Steps
     ) -> None:
-        """It is used already, whatever becomes of the turn; its end tells all of it again."""
+        """Who resumes knows of it; among what turns have used it counts once the turn is over."""
         turn = team.turn("w1")
         await store.commit(team.step("w1", turn))
         for spent in (Spent.of_turn(TokenUsage(input_tokens=2), None), _USED):
             await store.commit(team.step("w1", TurnMetered(turn_id=turn.turn_id, spent=spent)))
             assert (await open_turn(store, "w1")).spent == spent
         (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
-        assert row.spent == _USED
+        assert row.spent == Spent()
         closing = team.result(usage=TokenUsage(input_tokens=20, output_tokens=5), cost_usd=None)
         await store.commit(team.close_turn(turn, "w1", result=closing))
         (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]

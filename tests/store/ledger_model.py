@@ -114,8 +114,8 @@ class LedgerModel:
             "head": agent.head,
             "started_at": agent.turns[0].started_at if agent.turns else None,
             "ended_at": agent.ended_at,
-            "tokens": _sum(turn.tokens for turn in agent.turns),  # what runs has told counts, too
-            "cost": _sum(turn.cost for turn in agent.turns),
+            "tokens": _sum(turn.tokens for turn in closed),
+            "cost": _sum(turn.cost for turn in closed),
             "untold": sum(turn.cost is None for turn in closed),
             "last_tool": tools[-1] if tools else None,
             "last_event_at": own[-1]["ts"],

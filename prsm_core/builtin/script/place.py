@@ -20,6 +20,8 @@ of these only, which is what the ledger may have and carries (`SessionRequest.ca
   run, and is not run again.
 - A call's answer is in the file: it is in `taken`, and not told.
 
+Secrets that the engine knows are taken out: a step that copies one copies the mark in its stead.
+
 A file that is torn or missing is a thread that is lost: its conversation is rebuilt. The thread is
 safe from the death of the engine, not from that of the machine: nothing is flushed to the disk.
 """
@@ -37,7 +39,7 @@ from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.homes import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -97,8 +99,9 @@ class Shelf:
     A play is what one engine began, and others went on with. Its threads share its lanes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, redact: Callable[[Any], Any]) -> None:
         self._folder = folder
+        self._redact = redact
         self._play: str | None = None
         self._known: set[str] = set()
 
@@ -140,7 +143,7 @@ class Shelf:
         beside = file.with_suffix(".new")
         try:
             make_private(file.parent)
-            beside.write_text(json.dumps(msgspec.to_builtins(kept)), encoding="ascii")
+            beside.write_text(json.dumps(self._redact(msgspec.to_builtins(kept))), encoding="ascii")
             beside.replace(file)
         except OSError as error:
             raise ProviderNotAvailableError(

@@ -21,6 +21,7 @@ from prsm_core.errors import (
     PrsmError,
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
 from prsm_core.plugins.records import SWITCHED_OFF
 
@@ -52,12 +53,14 @@ class EngineServices:
         clock: Clock,
         state_dir: Path,
         max_processes: int,
+        redactor: Redactor,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
         self._launcher = launcher
         self._background = background
         self._max_processes = max_processes
+        self._redactor = redactor
         self.guest: Guest | None = None  # whose services these are
 
     async def start_process(
@@ -92,6 +95,10 @@ class EngineServices:
     def shielded(self, argv: Sequence[str]) -> Sequence[str]:
         """Return argv under the reaper shim."""
         return self._launcher.shielded(argv)
+
+    def redact(self, value: Any) -> Any:
+        """Return a JSON value without known secrets."""
+        return self._redactor.value(value)
 
 
 class ProviderRegistry:
@@ -334,11 +341,14 @@ def build_provider_registry(
     state_dir: Path,
     external: ProviderSpec | None = None,
     plugins_off: bool = False,
+    redactor: Redactor | None = None,
 ) -> ProviderRegistry:
     """Return the registry of the installed and configured providers under the given settings.
 
-    With `plugins_off` those that plugins bring were not looked for, which errors then tell.
+    With `plugins_off` those that plugins bring were not looked for, which errors then tell. What
+    providers keep on disk goes through the `redactor`.
     """
+    redactor = redactor or Redactor(())
 
     def make_services(name: str, login: str | None) -> EngineServices:
         names = profile_names(settings.provider_settings(name))
@@ -346,7 +356,7 @@ def build_provider_registry(
         private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         limit = settings.engine.max_resident_processes
-        return EngineServices(launcher, background, clock, private, limit)
+        return EngineServices(launcher, background, clock, private, limit, redactor)
 
     found = configured_specs(specs, settings)
     return ProviderRegistry(

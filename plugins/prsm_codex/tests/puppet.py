@@ -179,6 +179,9 @@ class PuppetServices:
     def shielded(self, argv: Any) -> Any:
         return argv
 
+    def redact(self, value: Any) -> Any:
+        return value
+
 
 @asynccontextmanager
 async def open_fake(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_run_that_requires_more_does_not_start(prsm_process, named):
     assert "provider echo does not enforce enough: permissions.require wants" in done.err
     assert "the network" in done.err
     assert "use another provider, or lower permissions.require" in done.err
-    assert prsm_process("sessions", "list", "--json").out == ""
+    assert json.loads(prsm_process("sessions", "list", "--json").out) == []
 
 
 def test_a_level_that_does_not_exist_is_a_configuration_error(prsm_process):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def test_a_name_of_no_model_exits_with_2_and_tells_the_nearest(prsm_process, arg
     hint = done.err.partition("hint: ")[2]
     assert nearest in hint
     assert "`prsm models list` shows all" in hint
-    assert prsm_process("sessions", "list", "--json").out == ""
+    assert json.loads(prsm_process("sessions", "list", "--json").out) == []
 
 
 @pytest.mark.parametrize(

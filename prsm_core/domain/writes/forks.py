@@ -1,0 +1,160 @@
+"""A fork: what a session begins with that goes on from another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.forking import letters_of
+from prsm_core.domain.rows import Insert, Of, Place, Several, Update
+from prsm_core.domain.steps import Telling, Write
+from prsm_core.domain.writes.agents import AgentSpawned
+from prsm_core.domain.writes.calls import CALL, EffectNoted, call_values
+from prsm_core.domain.writes.messages import MessageSent
+from prsm_core.domain.writes.requests import RequestOpened
+from prsm_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
+    from prsm_core.domain.steps import Step
+
+# What a turn began with; only the ledger has it.
+_BEGINNING = (
+    *("turn_type", "model", "provider", "role", "toolset_name", "tools_available"),
+    *("permissions_granted", "source_event_id", "workspace_path", "began"),
+)
+
+
+class SessionForked(Write, frozen=True, kw_only=True):
+    """A session that begins as another one was; see `domain.forking`.
+
+    Closed turns, and all that was told, are shared with the `origins`: nothing of them is written.
+    """
+
+    is_of_run = True
+    is_fork = True
+
+    state: SessionState  # of the fork
+    names: Mapping[str, str]  # its ids, by those of the session that it goes on from
+    name: str | None = None  # that a person gave it
+    told: tuple[Telling, ...] = ()  # of what is other in it than in its origin
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event that is shared."""
+        return self.state.origins[-1].seq
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a fork of a session that is gone."""
+        origin = self.state.origins[-1].session_id
+        if ledger.look("meta", {"session_id": origin}, "session_id") is None:
+            raise StoreError(
+                f"there is no session {origin} any more: it was deleted meanwhile",
+                hint="`prsm sessions` lists those there are",
+                code="unknown_session",
+            )
+
+    def rows(self, step: Step) -> Iterator[Row]:
+        """Return the session, and all of it that is open."""
+        state = self.state
+        session = {
+            "session_id": state.session_id,
+            "task": state.task,
+            "workspace": state.workspace,
+            "created_at": state.created_at,
+            "name": self.name,
+        }
+        yield Insert("meta", session)
+        own = state.session_id
+        lines = [(own, one.session_id, one.position, one.seq) for one in state.origins]
+        yield Several("forks", ("session_id", "origin_id", "position", "seq"), lines)
+        known = [(own, old, new) for old, new in state.aliases.items()]
+        yield Several("aliases", ("session_id", "old_id", "new_id"), known)
+        was = {new: old for old, new in self.names.items()}
+        for run in state.runs:
+            yield _run(run, own, was)
+        for now in state.agents:
+            yield from _agent(now, step)
+        for now in state.agents:
+            if now.open_turn is not None:
+                yield from _turn(now.open_turn, now.agent.agent_id, was, step)
+        yield from _letters(state, step)
+        for request in state.requests:
+            yield from RequestOpened(request=request).rows(step)
+        for grant in state.grants:
+            yield Insert("grants", {"session_id": own, **grant})
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `session_forked`, and what is told besides."""
+        origin = self.state.origins[-1]
+        data = {"origin": origin.session_id, "at": origin.seq}
+        return (Telling("session_forked", data, None, step.at), *self.told)
+
+
+def _run(run: RunNow, session_id: str, was: Mapping[str, str]) -> Insert:
+    row: dict[str, Any] = {
+        "run_id": run.run_id,
+        "session_id": session_id,
+        "task": run.task,
+        "workspace": run.workspace,
+        "status": run.status,
+        "outcome": run.outcome,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "options": run.options,
+        "epoch": run.epoch,
+    }
+    old = was.get(run.run_id)  # turns of its that are shared began after it
+    began = None if old is None else {"began": Of("runs", {"run_id": old}, "began")}
+    return Insert("runs", row, computed=began)
+
+
+def _agent(now: AgentNow, step: Step) -> Iterator[Row]:
+    agent, spec, session = AgentSpawned(agent=now.agent).rows(step)
+    if not isinstance(agent, Insert) or not isinstance(session, Insert):
+        raise TypeError("an agent begins as three rows")
+    agent.row["waiting_on"] = now.waiting_on
+    agent.row["result"] = None if now.result is None else now.result.to_dict()
+    agent.row["resume_token"] = now.resume_token
+    agent.row["next_turn"] = now.next_turn
+    agent.row["ended_at"] = now.ended_at
+    session.row["thread_id"] = now.head_turn_id
+    yield from (agent, spec, session)
+
+
+def _turn(turn: TurnState, agent_id: str, was: Mapping[str, str], step: Step) -> Iterator[Row]:
+    row: dict[str, Any] = {
+        "id": turn.turn_id,
+        "parent_turn_id": turn.parent_turn_id,
+        "status": "running",
+        "started_at": turn.started_at,
+        "agent_id": agent_id,
+        "turn_no": turn.number,
+    }
+    if turn.spent is not None:
+        row |= {
+            **turn.spent.usage.to_dict(),
+            "cost_usd": turn.spent.cost_usd,
+            "usage_provenance": str(turn.spent.tokens_from),
+            "cost_provenance": str(turn.spent.cost_from),
+        }
+    old = {"id": was[turn.turn_id]}
+    yield Insert("turns", row, computed={name: Of("turns", old, name) for name in _BEGINNING})
+    yield Place(turn.turn_id, turn.parent_turn_id)
+    for one in turn.calls:
+        if one.call.orchestration:
+            values = call_values(turn.turn_id, one.call, None, orchestration=True)
+            yield Insert("tool_calls", dict(zip(CALL, values, strict=True)))
+        for effect in one.effects:
+            yield from EffectNoted(effect=effect).rows(step)
+
+
+def _letters(state: SessionState, step: Step) -> Iterator[Row]:
+    unread = {message.message_id for message in state.unread}
+    for message in letters_of(state):
+        yield from MessageSent(message=message).rows(step)
+        if message.message_id not in unread:
+            own = {"message_id": message.message_id}
+            yield Update("inbox", own, {"consumed_by": step.step_id})

@@ -1,0 +1,390 @@
+"""Compaction: a conversation that is too long is summarised, and goes on from its summary.
+
+The vendor's session is closed by then. A session without tools, of the agent's model or of a cheap
+one, is asked for the summary. Then one step writes all of it: the turn of the type `compaction`
+with what it used, its row among the compactions, and that the vendor's thread is given up. So a
+crash leaves the old thread or the new conversation, and never half of either; what was used of a
+summary that was cut off is not charged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.permissions import Answer, Deny
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import (
+    AgentError,
+    AgentMessage,
+    AssembledContext,
+    CompactionResult,
+    ErrorKind,
+    StopReason,
+    TurnEnded,
+    TurnResult,
+    UsageReported,
+)
+from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
+from prsm_core.engine.agents.opening import CompactionFailedError
+from prsm_core.engine.context.layers import Conversation
+from prsm_core.engine.context.summary import (
+    SYSTEM_PROMPT,
+    parts,
+    request_text,
+    split,
+    stands_for,
+)
+from prsm_core.engine.context.tokens import Room, count_tokens, history_tokens
+from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.turns.fold import TurnFold
+from prsm_core.errors import (
+    BudgetExceededError,
+    ModelNotAvailableError,
+    ProviderNotAvailableError,
+    PrsmError,
+)
+from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.kit.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.domain.permissions import PermissionRequest, Question
+    from prsm_core.domain.steps import Write
+    from prsm_core.domain.tools import McpEndpoint, ToolSpec
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.agents.opening import ContextParts, Trigger
+    from prsm_core.engine.context.remembered import Remembered
+    from prsm_core.engine.context.summary import Split
+    from prsm_core.engine.guarded.provider import GuardedProvider
+    from prsm_core.engine.state import AgentRecord
+
+_NO_TOOLS = "a summary is written without tools"
+
+
+class NoTools:
+    """The host of a session that only writes."""
+
+    tools: Sequence[ToolSpec] = ()
+
+    def is_orchestration(self, vendor_name: str) -> bool:
+        """Return False: there are none."""
+        return False
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Refuse the call."""
+        return ToolOutcome(text=_NO_TOOLS, is_error=True)
+
+    async def authorize(self, request: PermissionRequest) -> Deny:
+        """Refuse a tool of the vendor's."""
+        return Deny(_NO_TOOLS)
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Say that nobody is asked."""
+        return Answer(text=_NO_TOOLS)
+
+    def mcp_endpoint(
+        self, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Raise ProviderNotAvailableError: there is nothing to offer."""
+        raise ProviderNotAvailableError(_NO_TOOLS)
+
+
+class Compaction:
+    """One compaction of one agent's conversation, from its beginning to its step."""
+
+    def __init__(
+        self,
+        record: AgentRecord,
+        of: ContextParts,
+        remembered: Remembered,
+        *,
+        trigger: Trigger,
+        fixed: int,
+        room: Room | None,
+        on_stuck: Callable[[], object],
+    ) -> None:
+        """Know what is compacted, and why.
+
+        Args:
+            record: Whose conversation it is; it is between two turns, without a session.
+            of: What all compactions use.
+            remembered: The conversation.
+            trigger: Why it is compacted.
+            fixed: Tokens of the system prompt and the tools.
+            room: Of the agent's model; None: nobody knows it.
+            on_stuck: Called where a provider keeps the session that writes the summary.
+        """
+        self._record = record
+        self._of = of
+        self._remembered = remembered
+        self._trigger = trigger
+        self._fixed = fixed
+        self._on_stuck = on_stuck
+        self._over_budget: BudgetExceededError | None = None
+        whole = fixed + history_tokens(remembered.conversation.all)
+        self._before = record.context_used or whole
+        # What a model has refused tells its window, where nobody else does: half of it will do.
+        self._room = room or Room.of(max(2, whole // 2), of.settings.context.fill)
+        self._is_window_known = room is not None
+        self._asked = 0  # tokens, as they are counted
+        agent = record.descriptor
+        self._own = ModelChoice(
+            provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
+        )
+        self._choice = self._summariser()
+        self._fold = TurnFold(
+            turn_id=of.ids.ulid(),
+            number=record.next_turn,
+            started_at_ms=self._now_ms(),
+            new_id=of.ids.ulid,
+            now_ms=self._now_ms,
+            price=price_of(of.settings.budgets.prices, self._choice.provider, self._choice.model),
+        )
+
+    def _now_ms(self) -> int:
+        return int(self._of.clock.time() * 1000)
+
+    async def run(self) -> None:
+        """Compact the conversation; the ledger has it by then.
+
+        Raises CompactionFailedError, and then it is as it was; BudgetExceededError.
+        """
+        if all(message.role != "assistant" for message in self._remembered.messages):
+            raise CompactionFailedError(
+                AgentError(
+                    kind=ErrorKind.CONTEXT_OVERFLOW,
+                    message="there is nothing that could be summarised but the prompt itself",
+                )
+            )
+        of, turn_id = self._of, self._fold.turn_id
+        window = self._room.window if self._is_window_known else None
+        of.journal.note(
+            "compaction_started",
+            self._record.agent_id,
+            trigger=self._trigger,
+            tokens=self._before,
+            window=window,
+        )
+        of.budgets.open_turn(self._record.agent_id, turn_id, self._used_up)
+        try:
+            what = split(self._remembered.messages, int(self._room.fill * of.settings.context.keep))
+            try:
+                summary = await self._summarise(what)
+            except CompactionFailedError as failed:
+                await self._write(self._failed(failed.error))
+                raise
+            await self._write(self._done(what, summary))
+        finally:
+            of.budgets.drop_turn(turn_id)
+
+    def _used_up(self, error: BudgetExceededError) -> None:
+        self._over_budget = error
+
+    def _summariser(self) -> ModelChoice:
+        """Return the model that writes the summary: the configured one, else the agent's own."""
+        text = self._of.settings.context.summary_model
+        try:
+            return resolve_model(text, self._own, self._of.listings.names)
+        except ModelNotAvailableError as error:
+            text = f"context.summary_model: {error.message}; {self._own.name} writes the summary"
+            self._of.journal.note("notice", self._record.agent_id, level="warning", text=text)
+            return self._own
+
+    async def _summarise(self, what: Split) -> str:
+        """Return the summary, written in as many parts as the summariser has room for."""
+        try:
+            provider = await self._of.providers.get(self._choice.provider)
+            await self._of.enforcement.admit(self._choice.provider, self._record.agent_id)
+            room, summary = self._room_of_summariser(), self._remembered.summary
+            for part in parts(what.older, room):
+                if self._over_budget is not None:
+                    raise self._over_budget
+                summary = await self._ask(provider, request_text(summary, part, room))
+        except (CompactionFailedError, BudgetExceededError):
+            raise
+        except PrsmError as error:
+            raise self._failure(error.message) from error
+        if summary is None:
+            raise self._failure("its model has no room for any of it")
+        return summary
+
+    def _room_of_summariser(self) -> int:
+        """Return how many tokens the summariser may be asked; the agent's, where nobody knows."""
+        choice = self._choice
+        window = self._of.providers.context_window(choice.provider, choice.model)
+        if choice.name == self._own.name or window is None:
+            return self._room.fill
+        return Room.of(window, self._of.settings.context.fill).fill
+
+    async def _ask(self, provider: GuardedProvider, text: str) -> str:
+        """Return what the model answers to one request."""
+        fold, said = self._fold, len(self._fold.messages)
+        fold.end = None
+        self._asked += count_tokens(SYSTEM_PROMPT) + count_tokens(text)
+        seconds = self._of.settings.engine.idle_timeout_seconds
+        opened = provider.open_session(self._request(), NoTools(), self._on_stuck)
+        async with opened as session:
+            await session.answer(self._context(text), self._take, seconds, self._of.clock)
+        fold.end_partial()
+        end = self._end()
+        if end.error is not None or end.stop_reason is not StopReason.END_TURN:
+            why = end.stop_reason.value if end.error is None else end.error.message
+            raise self._failure(why, end.error)
+        answers = [m.content for m in fold.messages[said:] if m.content.strip()]
+        if not answers:
+            raise self._failure("the answer was empty")
+        return answers[-1]
+
+    def _end(self) -> TurnEnded:
+        """Return how the answer ended; a stream without an end is an error."""
+        return self._fold.end or TurnEnded(StopReason.ERROR)
+
+    def _take(self, event: ProviderEvent) -> None:
+        event = sanitize(event)
+        self._fold.fold(event)
+        if isinstance(event, UsageReported):
+            self._of.budgets.meter(self._fold.turn_id, self._fold.spent)
+
+    def _request(self) -> SessionRequest:
+        agent, choice = self._record.descriptor, self._choice
+        return SessionRequest(
+            agent_id=agent.agent_id,
+            name=f"{agent.name}-summary",
+            role=AgentRole.EXPERT,
+            model=choice.model,
+            system_prompt=SYSTEM_PROMPT,
+            cwd=agent.cwd,
+            mode=PermissionMode.PLAN,
+            reasoning_effort=choice.reasoning_effort,
+            timeout_s=self._of.settings.engine.idle_timeout_seconds,
+            workspace=self._of.workspace,
+        )
+
+    def _context(self, text: str) -> AssembledContext:
+        asked = AgentMessage(
+            id=self._of.ids.ulid(),
+            role="user",
+            content=text,
+            sequence=1,
+            created_at=self._now_ms(),
+        )
+        return AssembledContext(
+            system_prompt=SYSTEM_PROMPT,
+            current_message=asked,
+            model=self._choice.model,
+            provider=self._choice.provider,
+            run_id=self._of.journal.run_id,
+            session_label=self._record.label,
+            parent_turn_id=self._record.head_turn_id,
+            role="worker",
+            toolset_name="compaction",
+            workspace_path=self._of.workspace,
+        )
+
+    def _failure(self, why: str, error: AgentError | None = None) -> CompactionFailedError:
+        return CompactionFailedError(
+            AgentError(
+                kind=ErrorKind.COMPACTION_FAILURE,
+                message=f"the conversation could not be summarised by {self._choice.name}: {why}",
+                retryable=error is not None and error.retryable,
+                retry_after_s=None if error is None else error.retry_after_s,
+            )
+        )
+
+    def _failed(self, error: AgentError) -> Sequence[Write]:
+        """Return what writes a compaction that has failed, and what it has used."""
+        told = {"trigger": self._trigger, "turn": self._fold.turn_id, "error": error.to_dict()}
+        ended = replace(self._fold.result(), stop_reason=StopReason.ERROR, error=error)
+        return self._writes(ended, told)
+
+    def _done(self, what: Split, summary: str) -> Sequence[Write]:
+        """Return what writes one that has succeeded; the vendor's thread is given up with it."""
+        record, fold = self._record, self._fold
+        is_kept = any(m.role == "user" for m in what.kept)
+        prompt = None if is_kept else self._remembered.prompt
+        head = stands_for(summary, prompt, self._of.ids.ulid, self._now_ms())
+        after = self._fixed + history_tokens(Conversation(head, what.kept).all)
+        result = replace(
+            fold.result(),
+            messages=(fold.messages[-1],),
+            compaction=self._result(what, summary, after),
+        )
+        told = {
+            "trigger": self._trigger,
+            "turn": fold.turn_id,
+            "summary": summary,
+            "kept": len(what.kept),
+            "prompt": prompt,
+            "model": self._choice.name,
+            "tokens_before": self._before,
+            "tokens_after": after,
+            "error": None,
+        }
+        record.resume_token = record.context_used = None
+        record.ride(ThreadKept(thread=None))
+        return self._writes(result, told)
+
+    def _result(self, what: Split, summary: str, after: int) -> CompactionResult:
+        usage, turns = self._fold.usage, self._remembered.turns[: len(what.older)]
+        kept = self._remembered.turns[len(what.older) :]
+        told_in, told_out = usage.input_tokens, usage.output_tokens
+        return CompactionResult(
+            summary=summary,
+            summarized_through_turn_id=turns[-1],
+            first_kept_turn_id=kept[0] if kept else self._fold.turn_id,
+            turns_summarized=len(set(turns)),
+            model=self._choice.model,
+            provider=self._choice.provider,
+            tokens_before=self._before,
+            tokens_after=after,
+            summary_tokens=count_tokens(summary),
+            summarization_input_tokens=self._asked if told_in is None else told_in,
+            summarization_output_tokens=count_tokens(summary) if told_out is None else told_out,
+            duration_ms=self._now_ms() - self._fold.started_at_ms,
+            trigger=self._trigger,
+        )
+
+    def _writes(self, result: TurnResult, told: Mapping[str, Any]) -> Sequence[Write]:
+        record, fold = self._record, self._fold
+        opened = TurnOpened(
+            turn_id=fold.turn_id,
+            number=fold.number,
+            parent_turn_id=record.head_turn_id,
+            session_label=record.label,
+            model=self._choice.model,
+            provider=self._choice.provider,
+            role="worker",
+            toolset_name="compaction",
+            tools_available=(),
+            permissions_granted=(PermissionMode.PLAN.value,),
+            workspace_path=self._of.workspace,
+            started_at_ms=fold.started_at_ms,
+            turn_type="compaction",
+        )
+        closed = TurnClosed(
+            turn_id=fold.turn_id,
+            parent_turn_id=record.head_turn_id,
+            session_label=record.label,
+            result=result,
+            completed_at_ms=self._now_ms(),
+            resume_token=record.resume_token,
+        )
+        self._of.budgets.close_turn(fold.turn_id, result.spent)
+        record.next_turn, record.head_turn_id = fold.number + 1, fold.turn_id
+        return opened, Told(kind="compaction_finished", data=told), closed
+
+    async def _write(self, writes: Sequence[Write]) -> None:
+        await self._of.steps.write(self._record, *writes)

@@ -1,0 +1,110 @@
+"""Layers: what of a rebuilt conversation fits between the system prompt and the current message.
+
+A context has three layers: the system prompt with the tools, the conversation so far, and the
+current message. The first and the last are always whole. Of the second there is what fits: its
+head, which stands for all that was before, and then its newest messages, in their order. Who reads
+it is told how many are missing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import AgentMessage
+from prsm_core.engine.context.tokens import BYTES_PER_TOKEN, history_tokens, message_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CUT = " … [the rest is left out: it does not fit]"
+_LEFT_OUT = "[{count} messages stood here; they are left out, since they do not fit.]"
+
+
+class Conversation(Record, frozen=True):
+    """The second layer: a head that stands for what was compacted, and all messages since."""
+
+    head: tuple[AgentMessage, ...] = ()
+    messages: tuple[AgentMessage, ...] = ()
+
+    @property
+    def all(self) -> tuple[AgentMessage, ...]:
+        """The whole layer, in order."""
+        return (*self.head, *self.messages)
+
+
+class Fitted(Record, frozen=True):
+    """What of a conversation fits, and how many of its messages are left out or cut."""
+
+    messages: tuple[AgentMessage, ...]
+    left_out: int = 0
+    is_cut: bool = False  # a message of the head is there in part
+
+
+def fit(conversation: Conversation, room: int) -> Fitted:
+    """Return what fits into `room` tokens: all, or the head and the newest messages.
+
+    A message is there whole or not at all, but for the last one of a head that does not fit by
+    itself. Without room for even a mark there is nothing.
+    """
+    whole = conversation.all
+    if not whole or history_tokens(whole) <= room:
+        return Fitted(whole)
+    mark = _mark(whole, len(whole))
+    rest = room - message_tokens(mark)
+    if rest < 0:
+        return Fitted((), len(whole))
+    head, is_cut = _fit_head(conversation.head, rest)
+    kept = newest(conversation.messages, rest - history_tokens(head))
+    left_out = len(whole) - len(head) - len(kept)
+    if not left_out:
+        return Fitted((*head, *kept), 0, is_cut)
+    return Fitted((*head, _mark(whole, left_out), *kept), left_out, is_cut)
+
+
+def newest(messages: Sequence[AgentMessage], room: int) -> tuple[AgentMessage, ...]:
+    """Return the newest messages in a row that fit together, in their order."""
+    first = len(messages)
+    while first and (size := message_tokens(messages[first - 1])) <= room:
+        first, room = first - 1, room - size
+    return tuple(messages[first:])
+
+
+def clipped(message: AgentMessage, room: int) -> AgentMessage | None:
+    """Return a message, cut where it does not fit into so many tokens; None where nothing would."""
+    if message_tokens(message) <= room:
+        return message
+
+    def cut(length: int) -> AgentMessage:
+        return replace(message, content=message.content[:length] + CUT)
+
+    lengths = range(1, min(len(message.content), max(0, room) * BYTES_PER_TOKEN) + 1)
+    kept = bisect_right(lengths, room, key=lambda length: message_tokens(cut(length)))
+    return cut(kept) if kept else None
+
+
+def _fit_head(head: Sequence[AgentMessage], room: int) -> tuple[tuple[AgentMessage, ...], bool]:
+    """Return the messages of a head that fit, the first that does not in part; and whether so."""
+    kept: list[AgentMessage] = []
+    for message in head:
+        part = clipped(message, room)
+        if part is not message:
+            return ((*kept, part), True) if part is not None else (tuple(kept), False)
+        kept.append(message)
+        room -= message_tokens(message)
+    return tuple(kept), False
+
+
+def _mark(messages: Sequence[AgentMessage], count: int) -> AgentMessage:
+    """Return what tells the reader that messages are left out."""
+    first = messages[0]
+    return AgentMessage(
+        id=f"{first.id}:left_out",
+        role="system",
+        content=_LEFT_OUT.format(count=count),
+        sequence=0,
+        created_at=first.created_at,
+    )

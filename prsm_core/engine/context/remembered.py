@@ -1,0 +1,91 @@
+"""A conversation as the log has it, since it was last compacted."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
+from prsm_core.engine.context.layers import Conversation
+from prsm_core.engine.context.rebuild import MESSAGES, rebuilt_history
+from prsm_core.engine.context.summary import stands_for
+from prsm_core.engine.journal.views import conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.turns import AgentMessage
+
+
+class Remembered(Record, frozen=True):
+    """What an agent said, heard and called, as messages; and the turn that each is of.
+
+    Before its newest compaction there is the head only: the summary, and the prompt that the agent
+    was at.
+    """
+
+    conversation: Conversation
+    turns: tuple[str, ...]  # of `conversation.messages`; blank where it is not known
+    summary: str | None = None  # the newest one
+    prompt: str | None = None  # the newest that the agent was given
+
+    @property
+    def messages(self) -> tuple[AgentMessage, ...]:
+        """All messages since the newest compaction."""
+        return self.conversation.messages
+
+
+def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
+    """Return what the events of one agent tell of its conversation, oldest first.
+
+    A compaction says how many messages before it were kept as they are (`kept`): it does not name
+    them, so that a copy of a session, whose events and turns have other names, reads the same.
+    """
+    entries = conversation(events, numbered=True)
+    newest = next((e for e in reversed(events) if is_compaction(e)), None)
+    told: Mapping[str, Any] = {} if newest is None else newest.data
+    if newest is not None:
+        entries = entries[_first_kept(entries, newest.seq or 0, told["kept"]) :]
+    prompts = [entry["text"] for entry in entries if entry["kind"] == "user_message"]
+    prompt = told.get("prompt")
+    messages = [entry for entry in entries if entry["kind"] in MESSAGES]
+    at_ms = 0 if newest is None else int(newest.ts * 1000)
+    head = () if newest is None else stands_for(told["summary"], prompt, new_id, at_ms)
+    return Remembered(
+        Conversation(head, rebuilt_history(entries, new_id)),
+        tuple(_turns(events, messages)),
+        told.get("summary"),
+        prompts[-1] if prompts else prompt,
+    )
+
+
+def is_compaction(event: Event) -> bool:
+    """Return whether an event says that a conversation was compacted."""
+    return event.type == "compaction_finished" and event.data.get("error") is None
+
+
+def _first_kept(entries: Sequence[Mapping[str, Any]], seq: int, kept: int) -> int:
+    """Return the index of the first of the `kept` messages before the event `seq`."""
+    before = [
+        index
+        for index, entry in enumerate(entries)
+        if entry["seq"] < seq and entry["kind"] in MESSAGES
+    ]
+    after = (index for index, entry in enumerate(entries) if entry["seq"] >= seq)
+    if kept and before:
+        return before[-min(kept, len(before))]
+    return next(chain(after, (len(entries),)))
+
+
+def _turns(events: Sequence[Event], messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the turn that each message is of: the newest one that had begun."""
+    begun = [(event.seq or 0, event.data["turn"]) for event in events if _begins_turn(event)]
+    numbers = [seq for seq, _ in begun]
+    places = [bisect_right(numbers, message["seq"]) - 1 for message in messages]
+    return [begun[place][1] if place >= 0 else "" for place in places]
+
+
+def _begins_turn(event: Event) -> bool:
+    return event.type == "turn_started"

@@ -1,17 +1,23 @@
-"""resume: what a session is gone on with, read now and as it was, beside reading all of its log."""
+"""resume: what a session is gone on with, read beside all of its log, and taken over."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
+import time
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from benchmarks import adopting
 from benchmarks.harness import Finding, compared, cpu_seconds
 from prsm_core.domain.events import Event
+from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.writes import CallOpened, EffectNoted, Told
+from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.store import SqliteStore
 from prsm_core.testing.steps import Steps
 
@@ -30,6 +36,7 @@ BATCH = 1000
 TEXT = "what the agent said, and what it did next, in about nine hundred characters " * 12
 STATE_GOAL = 0.1
 AT_GOAL = 3.0
+FORK_GOAL = 0.5
 PAGE_GOAL = 10.0  # ms
 
 
@@ -65,6 +72,7 @@ def measure(plan: Plan) -> list[Finding]:
                 unit="ms",
             ),
         ]
+        found += _forks(runner, store, Path(folder) / "ledger.db", events, ms, plan)
         runner.run(store.aclose())
         talk = runner.run(_talked(Path(folder) / "talk.db", plan.count(MESSAGES)))
         last = ms(lambda: _last_messages(talk))
@@ -78,7 +86,48 @@ def measure(plan: Plan) -> list[Finding]:
             )
         )
         runner.run(talk.aclose())
-        return found
+    with tempfile.TemporaryDirectory() as folder:
+        return [*found, *adopting.measure(plan, AGENTS, Path(folder))]
+
+
+def _forks(
+    runner: asyncio.Runner,
+    store: SqliteStore,
+    path: Path,
+    events: str,
+    ms: Callable[[Callable[[], Awaitable[object]]], Callable[[], float]],
+    plan: Plan,
+) -> list[Finding]:
+    """Compare a fork with reading the log, and count the turns that it has copied."""
+
+    async def fork() -> None:
+        await fork_session(store, "s1", ForkRequest(), Ids(time.time), time.time())
+
+    before = _closed_turns(path)
+    runner.run(fork())
+    copied = Finding(
+        benchmark="resume",
+        case="turns that were over, copied by a fork",
+        unit="turns",
+        value=_closed_turns(path) - before,
+        goal=0.0,
+    )
+    cost = compared(
+        "resume",
+        f"a fork of {AGENTS} agents, {events}",
+        ms(fork),
+        ms(lambda: _read_all(store)),
+        plan,
+        goal=FORK_GOAL,
+        unit="ms",
+    )
+    return [copied, cost]
+
+
+def _closed_turns(path: Path) -> float:
+    with closing(sqlite3.connect(path)) as conn:
+        (count,) = conn.execute("SELECT count(*) FROM turns WHERE ended IS NOT NULL").fetchone()
+        return float(count)
 
 
 async def _done(read: Callable[[], Awaitable[object]]) -> None:

@@ -86,9 +86,7 @@ async def open_app(
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
-            session_id=own.lock.session,
-            store=own.store,
-            launcher=own.launcher,
+            **own.parts,
             providers=plugins.collect(ProviderSpec),
             plugins_off=plugins.switched_off,
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
@@ -100,7 +98,7 @@ async def open_app(
             redactor=Redactor((*known_secrets(settings, os.environ), own.lock.key)),
             trusted=trusted,
             external=external,
-            open_endpoint=own.bridge.endpoint,
+            command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             **_plugged_in(settings, plugins),
         )
@@ -129,6 +127,16 @@ class _Owned(NamedTuple):
     store: SqliteStore
     launcher: ProcessLauncher
     bridge: Bridge
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What an engine is given of it."""
+        return {
+            "session_id": self.lock.session,
+            "store": self.store,
+            "launcher": self.launcher,
+            "open_endpoint": self.bridge.endpoint,
+        }
 
 
 @asynccontextmanager

@@ -54,7 +54,7 @@ def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
     where = "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
     look = f"look further: prsm tree{where} {session}"
     more = f"  prsm history{where} AGENT, prsm events{where}"
-    go_on = f'go on in the same session: prsm run{where} --session {session} "…"'
+    go_on = f"go on where it was interrupted: prsm resume{where} {session}"
     return (
         escape_exact(look),
         escape_exact(more),

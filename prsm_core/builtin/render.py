@@ -90,6 +90,8 @@ class Renderer:
             "budget_warned": self._budget,
             "budget_exceeded": self._budget,
             "retry_scheduled": self._retry,
+            "compaction_started": self._compaction,
+            "compaction_finished": self._compacted,
             "notice": self._notice,
             "sink_dropped": self._sink,
             "plugin_quarantined": self._plugin,
@@ -250,6 +252,20 @@ class Renderer:
             f"{self.name(event.agent)} tries again in {delay} (attempt {attempt}{ends}): {why}",
         )
 
+    def _compaction(self, event: Event, data: _Fields) -> Sequence[str]:
+        why = "is too long" if data.raw("trigger") == "overflow_recovery" else "fills its context"
+        size = f"{_count(data.raw('tokens'))} tokens"
+        line = f"{self.name(event.agent)}: the conversation {why} ({size}) and is summarised"
+        return (self._ink.dim(line),)
+
+    def _compacted(self, event: Event, data: _Fields) -> Sequence[str]:
+        error = data.raw("error")
+        if error:
+            return (f"{self.name(event.agent)}: {first_line(_said(error), _LONG)}",)
+        before, after = (_count(data.raw(f"tokens_{when}")) for when in ("before", "after"))
+        line = f"{self.name(event.agent)} goes on from a summary: {before} tokens are {after} now"
+        return (self._ink.dim(line),)
+
     def _notice(self, event: Event, data: _Fields) -> Sequence[str]:
         who = f"{self.name(event.agent)}: " if event.agent else ""
         return hanging(f"{data.exact('level')}: {who}", data.prose("text"))
@@ -296,6 +312,10 @@ def _plain(error: str) -> str:
         return "; ".join(filter(None, (str(told["message"]), told.get("hint"))))
     except (ValueError, LookupError, TypeError, AttributeError):
         return error
+
+
+def _count(number: object) -> str:
+    return f"{number:,}" if isinstance(number, int) else "?"
 
 
 def _said(error: object) -> str:

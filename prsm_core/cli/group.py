@@ -29,10 +29,14 @@ COMMANDS = {
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
     "sessions": (
         "prsm_core.cli.sessions.commands:sessions",
-        "List, show, rename, delete, export, import.",
+        "List, show, rename, delete, fork, export, import.",
     ),
     "replay": ("prsm_core.cli.replay:replay", "Show a session again, from its log."),
     "diff": ("prsm_core.cli.diff:diff", "Compare two sessions."),
+    "fork": (
+        "prsm_core.cli.fork:fork",
+        "Go on from a point of a session, in another one.",
+    ),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),

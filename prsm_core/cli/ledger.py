@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.places import workspace_ledger
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.store import SessionInfo
 
+LOOKED_AT = 20  # ledgers of other folders, the newest
+
 
 @asynccontextmanager
 async def open_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
@@ -24,13 +27,33 @@ async def open_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
     """
     path = workspace_ledger(workspace)
     if not path.exists():
-        raise StoreError(
-            f"nothing was run yet in {workspace}",
-            hint='start a run with `prsm run "…"`, or choose a folder with --workspace',
-            code="no_ledger",
-        )
+        hint = 'start a run with `prsm run "…"`, or choose a folder with --workspace'
+        if gone := [folder async for folder in _gone(path)]:
+            hint += f"; sessions are kept of folders that are gone, move one back to go on with \
+them: {', '.join(gone)}"
+        raise StoreError(f"nothing was run yet in {workspace}", hint=hint, code="no_ledger")
     async with await SqliteStore.open(path, read_only=True) as store:
         yield store
+
+
+async def _gone(missing: Path) -> AsyncIterator[str]:
+    """Yield folders that are there no more, but whose sessions are in a ledger beside this one."""
+    ledgers = sorted(missing.parent.parent.glob(f"*/{missing.name}"), key=_written, reverse=True)
+    for path in ledgers[:LOOKED_AT]:
+        with suppress(StoreError):  # a damaged ledger of another folder is told to whoever asks it
+            async with await SqliteStore.open(path, read_only=True) as store:
+                sessions = await store.sessions()
+            for folder in {session.workspace: None for session in sessions}:
+                if _is_gone(folder):
+                    yield folder
+
+
+def _is_gone(folder: str) -> bool:
+    return not Path(folder).is_dir()
+
+
+def _written(ledger: Path) -> float:
+    return ledger.stat().st_mtime
 
 
 @asynccontextmanager

@@ -11,6 +11,8 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.logs import log_to_file
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.resuming import newest_cut_off, resume_session
 from prsm_core.cli.running import PRIVATE, build_frontend, drive, interruptible, stdout_of
 from prsm_core.cli.setup import Once, load_plugins, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
@@ -55,10 +57,23 @@ def open_frontend(
 ) -> int:
     """Open the frontend of this name and return its exit code.
 
+    One of a single session goes on with the newest run if that was cut off, unless it is to be new.
+
     Raises PluginError where there is none, which names the `package` to install, and for one that
     ends with its run.
     """
     os.umask(PRIVATE)
+    cut_off = None if request.is_new else _cut_off(request.workspace)
+    if cut_off is not None and _is_for_one_session(launch, request.workspace, name):
+        return resume_session(
+            launch,
+            workspace=request.workspace,
+            session=cut_off,
+            detach=False,
+            as_json=False,
+            ui=name,
+            sets=request.sets,
+        )
     setups = Setups(launch, request.sets)
     setup = setups.load(request.workspace)
     spec = _find(setup.plugins, name, package)
@@ -66,6 +81,19 @@ def open_frontend(
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
         return run_to_end(_open(setups, setup, request, spec))
+
+
+def _cut_off(workspace: str) -> str | None:
+    """Return the newest session if its newest run was cut off, and nobody goes on with it."""
+    session = run_to_end(newest_cut_off(workspace))
+    if session is None or find_owner(workspace_paths(workspace).state, session) is not None:
+        return None
+    return session
+
+
+def _is_for_one_session(launch: Launch, workspace: str, name: str) -> bool:
+    spec = load_plugins(launch, workspace).collect(FrontendSpec).get(name)
+    return spec is not None and spec.scope == "session" and spec.stays
 
 
 def _find(plugins: PluginManager, name: str, package: str | None) -> FrontendSpec:

@@ -54,6 +54,10 @@ def resume(
     they waited for they wait for again, no finished child is run again, and a question is asked
     once. First it is told, of each agent, how it goes on.
 
+    The options that `prsm run` was given hold again, but for --trust; those given here are laid
+    over them. The time limit counts from here, the budget from the run's beginning. Files of the
+    configuration are read as they are now.
+
     A run that is finished is not run again: its own exit code is given. Otherwise exits as
     `prsm run` does.
     """

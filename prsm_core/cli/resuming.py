@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.ledger import open_session
+from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
+from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
+from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
+from prsm_core.kit.text import escape_prose
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -36,12 +42,15 @@ def resume_session(
         if result.summary:
             click.echo(result.summary)
         return result.exit_code
-    for line in told(state):
-        click.echo(f"prsm: {line}", err=True)
+    kept = run.options.get("command_line", {})
+    _check_free(workspace, state.session_id)
+    _check_folder(run.workspace)
+    for line in (*told(state), *told_of_kept(kept)):
+        click.echo(f"prsm: {escape_prose(line)}", err=True)
     request = {
-        **options,
+        **given_again(kept, options),
         "task": run.task,
-        "workspace": workspace,
+        "workspace": run.workspace,  # from wherever of the repository it is gone on with
         "session": state.session_id,
         "resumes": True,
     }
@@ -50,6 +59,39 @@ def resume_session(
 
         return run_detached(launch, request, as_json=as_json)
     return run_task(launch, Request(**request))
+
+
+def _check_free(workspace: str, session: str) -> None:
+    """Raise SessionOwnedError where somebody goes on with the session already."""
+    owner = find_owner(workspace_paths(workspace).state, session)
+    if owner is not None:
+        raise SessionOwnedError(
+            f"session {session} goes on in process {owner.process.pid}",
+            hint=f"follow it: prsm attach {session}",
+        )
+
+
+def _check_folder(folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise ConfigError(
+            f"the folder that this run works in is gone: {folder}",
+            hint="move it back there; its agents know their files by that path",
+        )
+
+
+async def newest_cut_off(workspace: str) -> str | None:
+    """Return the newest session of the repository if its newest run was cut off, else None."""
+    try:
+        async with open_ledger(workspace) as store:
+            found = await store.sessions()
+            state = await store.state(found[0].session_id) if found else None
+    except StoreError as error:
+        if error.code != "no_ledger":
+            raise
+        return None
+    if state is None or not state.runs or state.runs[-1].status in FINISHED:
+        return None
+    return state.session_id
 
 
 async def _look(workspace: str, session: str | None) -> SessionState:

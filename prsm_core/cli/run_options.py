@@ -1,12 +1,22 @@
-"""Options of the commands that run agents."""
+"""Options of the commands that run agents.
+
+Some of `prsm run` stand in the ledger, and hold again when its run goes on. Trust is none of them:
+what a workspace says may have changed since. A value of --set that holds a secret is left out, by
+its key, since the ledger keeps no secrets.
+"""
 
 from __future__ import annotations
 
 import math
+import shlex
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prsm_core.domain.agents import PermissionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -64,3 +74,43 @@ budget_tokens_option = click.option(
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value, as YAML."
 )
+
+_FLAGS = {
+    "on_ask": "--on-ask",
+    "budget_usd": "--budget-usd",
+    "budget_tokens": "--budget-tokens",
+}
+_REPEATED = {"sets": "--set", "without": "--without-plugin"}
+LEFT_OUT = "sets_left_out"
+
+
+def to_keep(given: Mapping[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+    """Return what is kept of the options that were given: JSON values by name."""
+    kept = {name: given[name] for name in (*_FLAGS, *_REPEATED) if given.get(name)}
+    sets = kept.get("sets", ())
+    plain = [text for text in sets if redact(text) == text]
+    secret = [text.partition("=")[0].strip() for text in sets if text not in plain]
+    found = {**kept, "sets": plain, "without": list(kept.get("without", ())), LEFT_OUT: secret}
+    return {name: value for name, value in found.items() if value}
+
+
+def given_again(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that hold: those kept, and laid over them those given now."""
+    holds = dict(given)
+    for name in _FLAGS:
+        if holds.get(name) is None:
+            holds[name] = kept.get(name)
+    for name in _REPEATED:
+        holds[name] = (*kept.get(name, ()), *given.get(name, ()))
+    return holds
+
+
+def told_of_kept(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a person is told of the options that hold again, a line each."""
+    words = [f"{flag} {kept[name]}" for name, flag in _FLAGS.items() if name in kept]
+    for name, flag in _REPEATED.items():
+        words += [f"{flag} {shlex.quote(value)}" for value in kept.get(name, ())]
+    if words:
+        yield f"as it was started: {' '.join(words)}"
+    for key in kept.get(LEFT_OUT, ()):
+        yield f"--set {key} held a secret, which is not kept: give it again if it is needed"

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from prsm_core.app import open_app
 from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
@@ -19,6 +21,7 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
+from prsm_core.cli.run_options import to_keep
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
@@ -248,11 +251,14 @@ async def _print_rest(frontend: JsonFrontend | ConsoleFrontend, workspace: str) 
 @contextmanager
 def run_log(setup: Setup) -> Iterator[None]:
     """Keep what is logged inside in the state folder, without the secrets of the settings."""
-    redactor = Redactor(known_secrets(setup.settings, os.environ))
-    with log_to_file(setup.paths.state / "logs", redactor.text):
+    with log_to_file(setup.paths.state / "logs", _redactor(setup).text):
         _log.info("a run begins in %s", setup.paths.workspace)
         yield
         _log.info("the run ends")
+
+
+def _redactor(setup: Setup) -> Redactor:
+    return Redactor(known_secrets(setup.settings, os.environ))
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
@@ -335,4 +341,5 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         timeout_s=request.timeout_s,
         unattended_s=request.unattended_s,
         resumes=request.resumes,
+        command_line=to_keep(asdict(request), _redactor(setup).text),
     )

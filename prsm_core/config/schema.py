@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from prsm_core.config.limits import BudgetSettings, ContextSettings
 from prsm_core.config.origins import Places
 from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (
@@ -34,7 +35,6 @@ from prsm_core.config.values import (
     none_is_empty,
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
-from prsm_core.domain.budgets import Budget
 from prsm_core.domain.models import ModelTier
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
 
@@ -329,50 +329,6 @@ class SandboxSettings(Section):
     )
 
 
-class PriceSettings(Section):
-    """What a million tokens of a model costs, in US dollars."""
-
-    input: Factor = Field(description="Of what the model is sent.")
-    output: Factor = Field(description="Of what it answers, thinking included.")
-    cached_input: Factor | None = Field(
-        default=None, description="Of what a cache gave; as other input if it is left out."
-    )
-
-
-class BudgetSettings(Section):
-    """What one run may use up. 80 % of it is told; 100 % begins no agent and no turn any more.
-
-    Turns that run then end at their model's next step, as failures that keep what was said.
-    """
-
-    tokens: Count | None = Field(
-        default=None, description="Tokens of all agents together, as their providers tell them."
-    )
-    usd: Factor | None = Field(
-        default=None,
-        description="Cost in US dollars, as far as the providers tell it or `prices` says it; one "
-        "that tells no cost is only warned of.",
-    )
-    turns: Count | None = Field(default=None, description="Turns of all agents together.")
-    spawns: Count | None = Field(
-        default=None, description="Agents that agents spawn or restart; the master is not counted."
-    )
-    let_turns_finish: bool = Field(
-        default=False,
-        description="A turn that runs when tokens or dollars are used up goes on to its own end.",
-    )
-
-    prices: Mapping[Text, PriceSettings] = Field(
-        default_factory=dict,
-        description="What tokens cost, by `provider/model`, or by provider for its other models. "
-        "The cost is then reckoned from the tokens until the provider tells it.",
-    )
-
-    def to_budget(self) -> Budget:
-        """Return the limits as the engine knows them."""
-        return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
-
-
 def _mode_alone(value: Any) -> Any:
     """Take `sandbox: auto` for its mode; YAML reads a plain off as false."""
     if value is False:
@@ -439,6 +395,9 @@ class Settings(Section):
     )
     stuck: StuckSettings = Field(
         default=StuckSettings.unset(), description="When an agent counts as stuck."
+    )
+    context: ContextSettings = Field(
+        default=ContextSettings.unset(), description="How much of a model's window is filled."
     )
     gates: Mapping[Text, GateSettings] = Field(
         default_factory=dict, description="Commands that results have to pass, by name."

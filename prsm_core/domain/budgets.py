@@ -40,6 +40,14 @@ class Budget(Record, frozen=True, gc=False, kw_only=True):
         }
         return Budget(**limits)
 
+    def moved(self, before: Budget, now: Budget) -> Budget:
+        """Return these limits below a ceiling that changed: what only came from it follows it."""
+        own: dict[str, Any] = {
+            name: None if getattr(self, name) == getattr(before, name) else getattr(self, name)
+            for name in _KINDS
+        }
+        return Budget(**own).within(now)
+
     def fits(self, ceiling: Budget) -> bool:
         """Return whether no limit is above that of `ceiling`."""
         return self.within(ceiling) == self

@@ -45,6 +45,13 @@ class Ids:
         self._last = last, entropy
         return self._head + _PAIRS[entropy & 1023]
 
+    def not_before(self, time: float) -> None:
+        """Make only ULIDs that sort after a Unix time, though the clock was set back since."""
+        millis = int(time * 1000) + 1
+        if millis > self._last[0]:
+            self._last = millis, self._rng.getrandbits(80)
+            self._head = encode_ulid(*self._last)[:-2]
+
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""
         return f"{self._rng.getrandbits(128):032x}"

@@ -18,6 +18,7 @@ from prsm_core.errors import FencedError, StoreError
 if TYPE_CHECKING:
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling, Write
+    from prsm_core.domain.writes.forks import SessionForked
 
 
 class MadeOf(Record, frozen=True, gc=False):
@@ -29,6 +30,7 @@ class MadeOf(Record, frozen=True, gc=False):
     spawns: bool
     restarts: bool
     ends: bool
+    forks: bool
 
 
 def made_of(step: Step) -> MadeOf:
@@ -68,6 +70,15 @@ def rows_of(step: Step) -> list[Row]:
                 last = row
             rows.append(row)
     return rows
+
+
+def fork_of(step: Step) -> SessionForked | None:
+    """Return what a session begins with by the step, if it is a fork."""
+    if not made_of(step).forks:
+        return None
+    from prsm_core.domain.writes.forks import SessionForked  # few processes need it
+
+    return step.find(SessionForked)
 
 
 def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
@@ -122,6 +133,7 @@ def _of_kinds(kinds: tuple[type[Write], ...]) -> MadeOf:
         spawns=AgentSpawned in kinds,
         restarts=AgentRestarted in kinds,
         ends=AgentEnded in kinds,
+        forks=any(kind.is_fork for kind in kinds),
     )
 
 

@@ -21,8 +21,8 @@ Values: TypeAlias = Mapping[str, Any]
 Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
 
 
-# Tables whose rows keep the position of the commit by which they `began`, and those whose rows keep
-# that by which they `ended`, with the column that then holds something.
+# Tables whose rows keep the position of the commit by which they `began`, unless they tell another,
+# and those whose rows keep that by which they `ended`, with the column that then holds something.
 BEGINS = frozenset({"runs", "agents", "turns", "inbox", "requests", "grants", "effects"})
 ENDS: Mapping[str, str] = {
     "turns": "closed_by",

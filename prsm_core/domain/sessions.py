@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
+from prsm_core.domain.agents import NO_NOTES
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, Notes
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
@@ -42,12 +44,24 @@ class TurnState(Record, frozen=True, kw_only=True):
 
 
 class TurnEnd(Record, frozen=True, gc=False, kw_only=True):
-    """How an agent's newest turn ended."""
+    """How an agent's newest turn ended, those apart that only compacted its conversation."""
 
     turn_id: str
     stop_reason: str
     error: Mapping[str, Any] | None
     last_text: str  # the model's last message in it, blank without one
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended otherwise than by its model."""
+        return self.error is not None or self.stop_reason != StopReason.END_TURN
+
+    is_compacted: bool = False  # its agent's conversation was compacted since
+
+    @property
+    def was_too_long(self) -> bool:
+        """Whether its model has refused the prompt as too long."""
+        return self.error is not None and self.error["kind"] == "context_overflow"
 
 
 class AgentNow(Record, frozen=True, kw_only=True):
@@ -57,10 +71,11 @@ class AgentNow(Record, frozen=True, kw_only=True):
     waiting_on: str | None = None
     result: AgentResult | None = None  # final if the state is terminal, else claimed
     resume_token: str | None = None
+    notes: Notes = NO_NOTES
     next_turn: int = 1
     head_turn_id: str | None = None  # its newest closed turn
     open_turn: TurnState | None = None
-    last_turn: TurnEnd | None = None  # its newest closed turn
+    last_turn: TurnEnd | None = None  # how the newest of its own ended
     turns: int = 0  # begun in the session's newest run
     spent: Spent | None = None  # by closed turns of that run; None: nothing was told
     ended_at: float | None = None  # Unix seconds
@@ -88,6 +103,14 @@ class RunNow(Record, frozen=True, kw_only=True):
     engine: tuple[str, int, Any] | None = None  # boot id, pid, start of the newest owner's process
 
 
+class Origin(Record, frozen=True, gc=False, kw_only=True):
+    """A session whose past another one shares: up to a commit of it, and the event told by then."""
+
+    session_id: str
+    position: int
+    seq: int
+
+
 class SessionState(Record, frozen=True, kw_only=True):
     """A session as its ledger had it after the commit `position`."""
 
@@ -103,3 +126,5 @@ class SessionState(Record, frozen=True, kw_only=True):
     questions: tuple[AskedQuestion, ...]  # whose asker's call is open, in order of commit
     requests: tuple[HumanRequest, ...]  # open, oldest first
     grants: tuple[Mapping[str, Any], ...]  # oldest first: agent_id, data, created_at
+    origins: tuple[Origin, ...] = ()  # of a fork, those whose past it shares, oldest first
+    aliases: Mapping[str, str] = field(default_factory=dict)  # its ids, by what they were there

@@ -40,6 +40,7 @@ class Write(Record, frozen=True, gc=False, kw_only=True):
     texts: ClassVar[tuple[str, ...]] = ()  # the fields that hold what somebody wrote
     is_of_run: ClassVar[bool] = False  # the run itself may write it, without an agent
     is_of_life: ClassVar[bool] = False  # only an agent that has not ended writes it
+    is_fork: ClassVar[bool] = False  # its session begins where that of another one was
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Raise PrsmError where the ledger is in no state for this; tell it what changes."""

@@ -196,7 +196,11 @@ class AgentMessage(Record, frozen=True, gc=False, kw_only=True):
 
 
 class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
-    """The context window of the model and what is already used of it; None = unknown."""
+    """The context window of the model in tokens, what of it is used, and what stays for the answer.
+
+    `used` is what the vendor told at the end of the last turn with what is new since, or else all
+    of it counted: three bytes are a token. None is unknown.
+    """
 
     context_window: int | None = None
     used: int | None = None

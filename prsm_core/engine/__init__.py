@@ -1,6 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
 engine      one session's runs; `assembly` puts the parts together, each given what it uses
+forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
@@ -8,6 +9,7 @@ outcome     how a run ends
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts
 spawn/      what a new agent is: decided once, before anything is written
 turns/      one turn: run, folded, judged, ended; orchestration calls
+context/    how much fits into a model's context, and what of a conversation goes in
 tools/      the orchestration tools
 requests/   what waits for a person
 providers/  which there are, what they can, which models they have

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
-from prsm_core.engine.agents.opening import Opening
+from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.prompting import Prompting
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
@@ -37,7 +38,6 @@ from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
 from prsm_core.engine.spawn.regions import LeaseTable
-from prsm_core.engine.spending.alerts import alert_teller
 from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice
@@ -64,11 +64,13 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
+    from prsm_core.engine.agents.needs import Needs
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanPolicy
+    from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.turns.host import OpenEndpoint
@@ -110,12 +112,25 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     scorers: Sequence[ModelScorerSpec] = ()
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, as JSON
     told_at_start: Sequence[tuple[str, Mapping[str, Any]]] = ()  # events of each run: type, fields
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     plugins_off: bool = False
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
+
+
+def _alert(journal: Journal, alert: BudgetAlert) -> None:
+    from prsm_core.engine.spending.alerts import tell_alert  # once much is spent
+
+    tell_alert(journal, alert)
+
+
+async def _compact(*of: Any, **more: Any) -> None:
+    from prsm_core.engine.agents.compacting import Compaction  # once a conversation is too long
+
+    await Compaction(*of, **more).run()
 
 
 class Assembly:
@@ -136,7 +151,7 @@ class Assembly:
         self.sandbox = _sandbox(config)
         self.slots = Slots(settings.engine.max_concurrent_agents)
         self.conversations = ConversationStore(config.store, config.session_id)
-        self.budgets = BudgetLedger(on_alert=alert_teller(journal))
+        self.budgets = BudgetLedger(on_alert=partial(_alert, journal))
         self.providers = _providers(config, background)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
@@ -242,6 +257,7 @@ class Assembly:
             roster=self._roster,
             lives=self._lives,
             steps=self._steps,
+            acts=self.manager,
             begin=lambda record, now: AgentSession(record, self._sessions, now),
             router=self.router,
             leases=self._leases,
@@ -251,6 +267,18 @@ class Assembly:
             settings=config.settings,
             servers=configured_servers(config.settings),
             clock=config.clock,
+        )
+
+    def needs(self) -> Needs:
+        """Return what looks whether agents can go on that an earlier engine has left."""
+        from prsm_core.engine.agents.needs import Needs  # once a session goes on
+
+        settings = self._config.settings
+        return Needs(
+            providers=self.providers,
+            listings=self.listings,
+            settings=settings,
+            servers=configured_servers(settings).keys(),
         )
 
     def _make_standing(self) -> Standing:
@@ -291,14 +319,8 @@ class Assembly:
             ),
             turns=self._turn_parts(),
             failover=self._failover_parts(),
-            opening=Opening(
-                self.providers,
-                self.enforcement,
-                self.conversations,
-                settings=settings,
-                workspace=config.workspace,
-                ids=config.ids,
-            ),
+            opening=Opening(self.providers, self.enforcement, settings, config.workspace),
+            contexts=Contexts(self._context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
@@ -310,6 +332,23 @@ class Assembly:
             journal=self._journal,
             clock=config.clock,
             background=self._background,
+        )
+
+    def _context_parts(self) -> ContextParts:
+        config = self._config
+        return ContextParts(
+            providers=self.providers,
+            enforcement=self.enforcement,
+            listings=self.listings,
+            conversations=self.conversations,
+            budgets=self.budgets,
+            steps=self._steps,
+            journal=self._journal,
+            settings=config.settings,
+            workspace=config.workspace,
+            ids=config.ids,
+            clock=config.clock,
+            compact=_compact,
         )
 
     def _failover_parts(self) -> FailoverParts:

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core.domain.agents import (
-    PermissionMode,
-)
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import RunFinished, RunResumed, RunStarted, Told
 from prsm_core.engine.assembly import Assembly, EngineConfig
@@ -26,10 +24,7 @@ from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_o
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.spawn.plan import default_cwd
 from prsm_core.engine.starting import Starting, own_process
-from prsm_core.errors import (
-    ConfigError,
-    FencedError,
-)
+from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.kit.background import Background
@@ -63,6 +58,7 @@ class OrchestrationEngine:
             session_id=config.session_id,
             on_events=self.feed.publish,
             redactor=config.redactor,
+            on_broken=self._break,
             on_live=self.feed.offer,
             spoken=self.feed.spoken,
         )
@@ -90,8 +86,7 @@ class OrchestrationEngine:
         self.settings = config.settings
         self.workspace = config.workspace
         self._broken: asyncio.Future[None] | None = None
-        self._shutdown_lock = asyncio.Lock()
-        self._finish_lock = asyncio.Lock()
+        self._shutdown_lock, self._finish_lock = asyncio.Lock(), asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
         self._left: asyncio.Future[None] | None = None  # done: nobody leads that run any more
@@ -177,31 +172,30 @@ class OrchestrationEngine:
     ) -> RunResult:
         """Go on with the session's newest run, as the engine before has left it.
 
-        A run that is finished is not begun again: its own result is returned. The agents are
-        taken over as they were; see `agents/resuming.py`. Raises StoreError where the ledger does
-        not tell what is needed, ConfigError where there is no run to go on with.
+        A run that is finished is not begun again: its own result is returned. Its master and all
+        below are taken over as they were; see `agents/resuming.py`. Raises StoreError where the
+        ledger does not tell what is needed, ConfigError where there is no run to go on with.
         """
-        from prsm_core.engine.agents.resuming import (
-            check_resumable,
-            master_of,
-        )  # once a session goes on
+        from prsm_core.engine.agents.resuming import to_go_on_with  # once a session goes on
 
         self._check_idle()
         state = await self._config.store.state(self._config.session_id)
-        run = check_resumable(state, self.providers.is_external)
+        state = to_go_on_with(state, self.providers.is_external)
+        run = state.runs[-1]
         if run.status in FINISHED:
             if on_start is not None:
                 on_start(run.run_id)
             return result_of(run)
+        await self._reserve_names()
         resumption = self._parts.resumption()
+        lacks = await self._parts.needs().check(state)
 
         async def begin() -> AgentRecord:
             epoch = run.epoch + 1
-            left = resumption.adopt(state, run)
-            master = master_of(left, run)
-            await self._write_run(RunResumed(epoch=epoch, engine=own_process()))
+            left = resumption.adopt(state)
+            await self._write_run(RunResumed(epoch=epoch, engine=own_process()), *lacks)
             await resumption.live_on(left, state, epoch)
-            return master
+            return left[0].record
 
         master = await self._open_run(begin, run.task, run)
         with self._leading():
@@ -287,8 +281,9 @@ class OrchestrationEngine:
         return await self._close_run(master)
 
     async def _reserve_names(self) -> None:
-        """Keep the aliases of the session's earlier runs from being given again."""
+        """Keep aliases of the session's earlier runs, and ids, from being given again."""
         rows = await self._config.store.agents(self._config.session_id)
+        self._config.ids.not_before(max((row.last_event_at or 0.0 for row in rows), default=0.0))
         self.manager.roster.taken_names.update(row.descriptor.name for row in rows)
 
     async def _open_run(
@@ -319,6 +314,8 @@ class OrchestrationEngine:
             master = await begin()
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
+            if again is None:
+                self._mend()
             await self._close_sinks()
             raise
         for text in broken:  # told now, since run_started comes first
@@ -447,8 +444,9 @@ class OrchestrationEngine:
         they would remember. Calling it again, or at the same time, does nothing more.
         """
         async with self._shutdown_lock:
-            if self.is_running and not self._is_broken:
-                await self.journal.suspend()
+            if self.is_running:
+                if not self._is_broken:
+                    await self.journal.suspend()
                 self._config.launcher.kill_all()
             await self.manager.stop_all()
             if self._started is not None and not self._is_broken:
@@ -471,12 +469,23 @@ class OrchestrationEngine:
             return
         _log.error("task %s failed", name, exc_info=error)
         if breaks_ledger(error):
-            if self._broken is not None and not self._broken.done():
-                self._broken.set_exception(error)
+            self._break(error)
             return
         if self._started is not None:  # nothing may follow run_finished
             text = f"{name}: {describe(error)}"
             self.journal.note("notice", level="error", text=text)
+
+    def _break(self, error: Exception) -> None:
+        """End the open run: the ledger cannot be written, and its agents stay as they are."""
+        broken = self._broken
+        if broken is not None and not broken.done():
+            broken.set_exception(error)
+            broken.exception()  # whoever waits for the run has it: else nobody need be told
+
+    def _mend(self) -> None:
+        """Let a further run try to write, where one has not even begun."""
+        self._broken = asyncio.get_running_loop().create_future()
+        self.journal.soundness.mend()
 
     def _tell_sink_fault(self, text: str) -> None:
         if self._started is None:

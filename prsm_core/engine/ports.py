@@ -127,6 +127,10 @@ class Acts(Protocol):
         """Settle an agent once."""
         ...
 
+    async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
+        """Kill what still lives of an agent and of those below it."""
+        ...
+
     async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
         ...

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, SpawnRequest
-from prsm_core.engine.agents.external import describe_external
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
     look_at_names,
@@ -106,8 +105,7 @@ class Starting:
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
-        budgets = self._config.settings.budgets
-        return {"timeout_s": timeout_s, "budget": budgets.to_budget().to_dict()}
+        return {"timeout_s": timeout_s, "command_line": self._config.command_line}
 
     def plan_master(
         self,
@@ -132,6 +130,8 @@ class Starting:
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
         )
         if self._config.external is not None:
+            from prsm_core.engine.agents.external import describe_external  # once a client leads
+
             team = self._workforce().describe(choice, None)
             descriptor = describe_external(descriptor, self._config.external.name, team)
         return descriptor

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from prsm_core.domain.agents import NO_NOTES
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
+from prsm_core.domain.writes import AgentNoted
 from prsm_core.errors import MessageRoutingError
 from prsm_core.messaging.waits import WaitFor
 
@@ -31,7 +33,7 @@ PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageTyp
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Notes
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
@@ -77,8 +79,6 @@ class OpenQuestion:
 
     message: RoutedMessage
     delivered: bool = False  # the model has seen it
-    reminded: bool = False  # … and once more, because a knot hung on it
-    repeated: bool = False  # … and once more in a turn of its own
 
 
 class UsedByTurn(NamedTuple):
@@ -107,11 +107,13 @@ class AgentRecord:
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
     questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
-    reminders: list[str] = field(default_factory=list)  # correlation ids to show once more
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
+    context_used: int | None = None  # tokens of the vendor's thread, told or counted; None: unknown
+    context_window: int | None = None  # of its model in tokens, as its vendor has told it
     next_turn: int = 1
     head_turn_id: str | None = None
     reasoning_used: float = 0.0  # seconds, this incarnation
+    notes: Notes = NO_NOTES  # what else is known of this incarnation, and outlives the engine
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     started_at: float | None = None  # monotonic; None before its first life
@@ -171,7 +173,7 @@ class AgentRecord:
 
     def waits_in_vain(self) -> bool:
         """Whether a wait for a message ends without one: one is shown again, or none can come."""
-        return bool(self.reminders) or self.is_alone
+        return bool(self.notes.reminders) or self.is_alone
 
     @property
     def is_alone(self) -> bool:
@@ -186,8 +188,10 @@ class AgentRecord:
 
     def take_reminder(self) -> OpenQuestion | None:
         """Return, once, a question that must be shown again; None if there is none."""
-        while self.reminders:
-            question = self.questions.get(self.reminders.pop(0))
+        while self.notes.reminders:
+            first, *left = self.notes.reminders
+            self.note(reminders=tuple(left))
+            question = self.questions.get(first)
             if question is not None:
                 return question
         return None
@@ -201,7 +205,7 @@ class AgentRecord:
         self.descriptor = replace(
             self.descriptor, provider=provider, model=model, reasoning_effort=reasoning_effort
         )
-        self.resume_token = None
+        self.resume_token = self.context_used = self.context_window = None
 
     def ride(self, *writes: Write) -> None:
         """Have the agent's next step carry what tells nobody anything, such as what it has used.
@@ -210,6 +214,15 @@ class AgentRecord:
         """
         kinds = {type(write) for write in writes}
         self.riders = (*(one for one in self.riders if type(one) not in kinds), *writes)
+
+    def note(self, **changes: Any) -> None:
+        """Know something more of this life; the agent's next step carries it."""
+        self.notes = replace(self.notes, **changes)
+        self.ride(AgentNoted(notes=self.notes))
+
+    def open_among(self, questions: Sequence[str]) -> tuple[str, ...]:
+        """Return those of some questions, by correlation id, that still wait for an answer."""
+        return tuple(about for about in questions if about in self.questions)
 
     def take_riders(self) -> tuple[Write, ...]:
         """Return what the step that is built now carries besides."""
@@ -221,8 +234,8 @@ class AgentRecord:
         self.incarnation += 1
         self.descriptor = replace(self.descriptor, incarnation=self.incarnation)
 
-    def begin_incarnation(self, prompt: str, state: AgentState) -> None:
-        """Turn the record of an ended agent into that of its next life."""
+    def begin_incarnation(self, prompt: str, state: AgentState, now: float) -> None:
+        """Turn the record of an ended agent into that of its next life, which begins now."""
         self.incarnation += 1
         self.state = state
         self.descriptor = replace(
@@ -231,9 +244,11 @@ class AgentRecord:
         self.result = self.claimed_result = self.waiting_on = None
         self.ended = _not_yet()
         self.questions.clear()
-        self.reminders.clear()
         self.progress.clear()
         self.reasoning_used = 0.0
+        known = self.notes  # reports are counted over all lives
+        self.notes = replace(NO_NOTES, reports=known.reports, heard=known.heard)
+        self.note(began_at=now)
         self.is_condemned = False
         self._steps = 0
 
@@ -286,6 +301,7 @@ class Roster:
         self._records: dict[str, AgentRecord] = {}
         self._sizes: Counter[str] = Counter()  # agents by run
         self._born = count(1)
+        self._aliases: dict[str, str] = {}  # ids that agents had where their session was forked
         self.taken_names = Names()  # of all agents of the session, earlier runs included
 
     def enlist(self, record: AgentRecord) -> None:
@@ -310,6 +326,10 @@ class Roster:
             parent.children.append(record.agent_id)
             if not record.has_ended:
                 parent.live_children[record.agent_id] = record
+
+    def know(self, aliases: Mapping[str, str]) -> None:
+        """Let agents be found by the ids that they had where their session was forked."""
+        self._aliases.update(aliases)
 
     def strike(self, record: AgentRecord) -> None:
         """Forget an agent that never came to be."""
@@ -337,7 +357,7 @@ class Roster:
 
     def get(self, agent_id: str) -> AgentRecord:
         """Return the record of an agent; raises MessageRoutingError for an unknown id."""
-        record = self._records.get(agent_id)
+        record = self._records.get(agent_id) or self._records.get(self._aliases.get(agent_id, ""))
         if record is None:
             raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
         return record
@@ -371,6 +391,7 @@ class Roster:
 
         `among` limits the search (an agent's own children, say).
         """
+        text = self._aliases.get(text, text)
         ids = tuple(self._records) if among is None else tuple(among)
         records = [self._records[agent_id] for agent_id in ids]
         exact = [r for r in records if text in {r.descriptor.name, r.agent_id}]

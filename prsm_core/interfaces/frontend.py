@@ -37,6 +37,8 @@ class RunOptions:
     mcp_servers: Mapping[str, McpServer] | None = None  # of the master, by name: laid over all that
     # are configured; None: those of the configuration whose tags fit
     resumes: bool = False  # the first `start_run` goes on with the session's newest run
+    command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, for whoever
+    # goes on with it: options by name, JSON values without secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +213,9 @@ class AppHandle(Protocol):
 
         Each has `session`, `name` (that a person gave it, or None), `run` and `status` (of its
         newest run: running, completed, failed, killed, or interrupted, which is also one that
-        nobody runs any more), `task`, `workspace`, `started_at` in Unix seconds, `last_seq`, and
-        `pid`, the process that owns it, or None.
+        nobody runs any more), `task`, `workspace`, `started_at` in Unix seconds, `last_seq`,
+        `pid`, the process that owns it, or None, and `origin`, the session that it was forked
+        from, or None.
         """
         ...
 

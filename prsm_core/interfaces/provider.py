@@ -40,6 +40,8 @@ class ProviderCapabilities:
     model, so that a budget ends a turn at its next step; at the turn's end, so that a turn may pass
     the budget; or it is not promised that it does.
     cost_told: step | turn | none — the same of the cost.
+    compacts: the vendor compacts its own thread before that fills the model's window, so that
+    nobody else does it at the budget.
     """
 
     supports_master: bool = True
@@ -52,6 +54,7 @@ class ProviderCapabilities:
     asks_edits: bool = False
     tokens_told: str = "none"
     cost_told: str = "none"
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,9 @@ class ProviderStatus:
 class CarriedCall:
     """A call of the turn that goes on, whose answer the vendor's thread may lack.
 
-    `outcome` is None for a call of the vendor's own whose end nobody saw: it may have run.
+    `outcome` is None for a call of the vendor's own whose end nobody saw: it may have run. `heard`
+    is one whose answer the model has spoken after; the thread may lack it all the same, where the
+    vendor writes it down a little later than it goes on.
     """
 
     call_id: str
@@ -79,6 +84,7 @@ class CarriedCall:
     arguments: Mapping[str, Any]
     orchestration: bool
     outcome: ToolOutcome | None = None
+    heard: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,8 @@ class Carried:
     """What a session that goes on with a turn is given, for its vendor may have lost it.
 
     That is the prompts that the turn was begun with or was sent, by the ids that
-    `AssembledContext.current_message` had, and the calls of the model's last response.
+    `AssembledContext.current_message` had, the calls of the model's last response, and what was
+    `heard` of the responses shortly before.
     """
 
     turn_id: str
@@ -275,12 +282,13 @@ class ProviderSession(ABC):
         reusable: False once it cannot take another turn.
         taken: Ids of those prompts and calls of `SessionRequest.carried` that the vendor's thread
             holds once the session is open, calls with their answers: it held them, or they were
-            put there. The engine tells the model the rest at the begin of the next turn.
+            put there. The engine tells the model the rest at the begin of the next turn. None: it
+            is not known; then it tells all but what was heard.
     """
 
     resume_token: str | None = None
     reusable: bool = True
-    taken: frozenset[str] = frozenset()
+    taken: frozenset[str] | None = None
 
     @abstractmethod
     def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:

@@ -36,6 +36,7 @@ class SessionInfo:
     engine: tuple[str, int, Any] | None = None  # of its newest run: boot id, pid, start of the
     # process; None where that is not known
     last_at: float | None = None  # of its newest event, Unix seconds
+    origin: str | None = None  # the session that it was forked from
 
 
 class AgentRow(Record, frozen=True, gc=False, kw_only=True):
@@ -199,6 +200,18 @@ class Store(ABC):
             code="no_state",
         )
 
+    async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
+        """Return whose commit holds the session's event `seq`, and its position.
+
+        It is of the session, or of one whose past it shares. Raises StoreError (code
+        `unknown_position`) where there is no such event, or none that a position is known of.
+        """
+        raise StoreError(
+            f"{type(self).__name__} does not number commits",
+            hint="use a store that implements `Store.find_commit`",
+            code="no_state",
+        )
+
     @abstractmethod
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
@@ -237,6 +250,7 @@ class _Log:
             "run_started": self._run_started,
             "run_resumed": self._run_resumed,
             "run_finished": self._run_finished,
+            "session_forked": self._forked,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
             "tool_call_started": self._call_started,
@@ -268,6 +282,10 @@ class _Log:
     def _run_finished(self, event: Event) -> None:
         if self.run is not None:
             self.run = replace(self.run, status=event.data["status"], finished_at=event.ts)
+
+    def _forked(self, _: Event) -> None:
+        if self.run is not None and self.run.status == "running":
+            self.run = replace(self.run, status="interrupted")
 
     def _turn_started(self, event: Event) -> None:
         agent = event.agent or ""

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from prsm_core.domain.tools import ToolOutcome
+from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import encode_data
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+CUT = "… [cut by prsm]"
 
+
+class _Shape(NamedTuple):
+    """How many characters of each text are kept, and how many items of each list."""
+
+    text: int
+    items: int
+
+
+_MANY = 1 << 20
+# From what loses the least: only long texts first, then long lists as well.
+_SHAPES = (
+    *(_Shape(1 << power, _MANY) for power in range(16, 7, -1)),
+    *(_Shape(256, 1 << power) for power in range(10, -1, -1)),
+    *(_Shape(32, 1 << power) for power in range(5, -1, -1)),
+)
+
+if TYPE_CHECKING:
     from prsm_core.errors import PrsmError
 
 
@@ -29,4 +47,41 @@ def failure(error: PrsmError) -> ToolOutcome:
 def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
     """Return an answer that tells the agent one thing more."""
     data = {**outcome.data, "notice": notice}
+    return replace(outcome, text=encode_data(data), data=data)
+
+
+def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
+    """Return an answer whose text has at most so many characters, and is JSON.
+
+    Its longest texts are cut, each with a mark; then its longest lists. Where even that is too
+    much, the answer is an error that says so.
+    """
+    if len(outcome.text) <= limit:
+        return outcome
+    whole = outcome.data if isinstance(outcome.data, Mapping) else {"text": outcome.text}
+    for shape in _SHAPES:
+        data = {**_cut(whole, shape), "cut": f"this answer was cut at {limit} characters"}
+        text = encode_data(data)
+        if len(text) <= limit:
+            return replace(outcome, text=text, data=data)
+    hint = "ask for less of it"
+    return failure(OrchestrationError("the answer is too long", hint=hint, code="too_long"))
+
+
+def _cut(value: Any, shape: _Shape) -> Any:
+    """Return a JSON value with its texts and lists cut."""
+    if isinstance(value, str):
+        return value if len(value) <= shape.text else value[: shape.text] + CUT
+    if isinstance(value, Mapping):
+        return {name: _cut(one, shape) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut(one, shape) for one in value[: shape.items]]
+    return value
+
+
+def without_notice(outcome: ToolOutcome) -> ToolOutcome:
+    """Return an answer as it was before `with_notice`."""
+    if not isinstance(outcome.data, Mapping) or "notice" not in outcome.data:
+        return outcome
+    data = {name: value for name, value in outcome.data.items() if name != "notice"}
     return replace(outcome, text=encode_data(data), data=data)

@@ -133,7 +133,7 @@ class Observer:
         targets = [child for child in record.children if not roster.get(child).has_ended]
         is_there = (
             any(_is_news(record, m) for m in self._router.unread(record.agent_id))
-            or bool(record.reminders)
+            or bool(record.notes.reminders)
             or (parent_id is None and not targets)
         )
         if parent_id is not None and not roster.get(parent_id).has_ended:

@@ -10,7 +10,7 @@ tables      rows as SQL                       event_log   the log, and what each
 picture     a session as of one event           state       a session with all that a resume needs
 open_turn   what the log tells of a turn        as_of       SQL of what was, after any commit
 removal     a session is taken out              session_rows  which rows are a session's
-copies      a session as JSON, and back
+copies      a session as JSON, and back         shared_rows  all that a fork shares, for that
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

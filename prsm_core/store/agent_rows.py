@@ -42,19 +42,30 @@ SUMS = """sum(t.cost_usd) AS cost_usd,
     sum(t.closed_by IS NOT NULL AND t.cost_provenance = 'unknown') AS turns_without_cost"""
 _AGENTS = f"""
 SELECT a.*, p.*, s.thread_id, u.*,
-  (SELECT started_at FROM turns AS f WHERE f.agent_id = a.agent_id
-   ORDER BY turn_no LIMIT 1) AS first_turn_at,
-  (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
-   ORDER BY seq DESC LIMIT 1) AS last_event_at,
-  (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
-   AND e.agent_id = a.agent_id AND e.type = 'tool_call_started'
-   ORDER BY seq DESC LIMIT 1) AS last_tool
+  coalesce(
+    (SELECT min(f.started_at) FROM shared AS b JOIN turns AS f ON f.agent_id = b.of_id
+     WHERE b.agent_id = a.agent_id AND f.ended <= b.until),
+    (SELECT started_at FROM turns AS f WHERE f.agent_id = a.agent_id
+     ORDER BY turn_no LIMIT 1)) AS first_turn_at,
+  coalesce(
+    (SELECT ts FROM events AS e WHERE e.session_id = a.session_id AND e.agent_id = a.agent_id
+     ORDER BY seq DESC LIMIT 1),
+    (SELECT e.ts FROM shared AS b JOIN events AS e ON e.session_id = b.origin_id
+     AND e.agent_id = b.of_id AND e.seq <= b.seq WHERE b.agent_id = a.agent_id
+     ORDER BY e.seq DESC LIMIT 1)) AS last_event_at,
+  coalesce(
+    (SELECT json_extract(data, '$.tool') FROM events AS e WHERE e.session_id = a.session_id
+     AND e.agent_id = a.agent_id AND e.type = 'tool_call_started' ORDER BY seq DESC LIMIT 1),
+    (SELECT json_extract(e.data, '$.tool') FROM shared AS b JOIN events AS e
+     ON e.session_id = b.origin_id AND e.agent_id = b.of_id AND e.seq <= b.seq
+     WHERE b.agent_id = a.agent_id AND e.type = 'tool_call_started'
+     ORDER BY e.seq DESC LIMIT 1)) AS last_tool
 FROM agents AS a
 JOIN agent_specs AS p USING (agent_id)
 JOIN sessions AS s USING (agent_id)
 LEFT JOIN (
-  SELECT t.agent_id, {SUMS} FROM turns AS t JOIN agents USING (agent_id)
-  WHERE agents.session_id = :session AND t.closed_by IS NOT NULL GROUP BY t.agent_id
+  SELECT l.agent_id, {SUMS} FROM lives AS l JOIN turns AS t ON t.agent_id = l.of_id
+  WHERE l.session_id = :session AND t.ended <= l.until GROUP BY l.agent_id
 ) AS u USING (agent_id)
 WHERE a.session_id = :session ORDER BY a.rowid
 """  # noqa: S608 - names
@@ -85,8 +96,9 @@ def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
 def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any]]:
     """Return the agent's calls by turn and sequence: ledger columns, turn_no, turn_status."""
     rows = conn.execute(
-        "SELECT c.*, t.turn_no, t.status AS turn_status FROM turns AS t"
-        " JOIN tool_calls AS c ON c.turn_id = t.id WHERE t.agent_id = ?"
+        "SELECT c.*, t.turn_no, t.status AS turn_status FROM lives AS l"
+        " JOIN turns AS t ON t.agent_id = l.of_id AND (l.of_id = l.agent_id OR t.ended <= l.until)"
+        " JOIN tool_calls AS c ON c.turn_id = t.id WHERE l.agent_id = ?"
         " ORDER BY t.turn_no, c.sequence, c.rowid",
         (agent_id,),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.domain.projection import check_step, events_of, made_of, rows_of
+from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
 from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def apply_step(conn: WritingConnection, step: Step) -> Committed:
     """Apply a step, or return its first result when it was applied before."""
-    last = event_log.last_seq(conn, step.session_id)
+    fork = fork_of(step)
+    last = event_log.last_seq(conn, step.session_id) if fork is None else fork.seq
     events = events_of(step, last)
     kinds = made_of(step)
     position = event_log.record(conn, step, kinds.names, events, last)

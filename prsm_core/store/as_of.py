@@ -56,7 +56,7 @@ AGENTS = (
     "SELECT a.*, s.*, "
     + _then("a", "provider", "model", "state", "incarnation", "waiting_on", "resume_token")
     + ", "
-    + _then("a", "result", "ended_at")
+    + _then("a", "result", "ended_at", "notes")
     + ", "
     + _then("s", "prompt", "reasoning_effort")
     + " FROM agents AS a JOIN agent_specs AS s USING (agent_id)"
@@ -64,21 +64,26 @@ AGENTS = (
     + _past("s", "agent_specs_past", "agent_id")
     + " WHERE a.session_id = :session AND a.began <= :at ORDER BY a.rowid"
 )
-_OF_SESSION = " FROM agents AS a JOIN turns AS t USING (agent_id)"
-_BEGUN = " WHERE a.session_id = :session AND t.began <= :at"
+# Of what a fork shares only turns count that were over.
+_OF_SESSION = " FROM lives AS a JOIN turns AS t ON t.agent_id = a.of_id"
+_BEGUN = (
+    " WHERE a.session_id = :session AND t.began <= :at"
+    " AND (a.of_id = a.agent_id OR t.ended <= a.until)"
+)
+_OVER = " AND t.ended <= min(:at, a.until)"
 # By agent: how many turns it has begun, in all and in the newest run.
 TURNS = (
-    f"SELECT t.agent_id, max(t.turn_no), sum(t.began >= :run){_OF_SESSION}{_BEGUN}"
-    " GROUP BY t.agent_id"
+    f"SELECT a.agent_id, max(t.turn_no), sum(t.began >= :run){_OF_SESSION}{_BEGUN}"
+    " GROUP BY a.agent_id"
 )
 SPENT = (
-    f"SELECT t.agent_id, {SUMS}{_OF_SESSION}{_BEGUN} AND t.began >= :run AND t.ended <= :at"
-    " GROUP BY t.agent_id"
+    f"SELECT a.agent_id, {SUMS}{_OF_SESSION}{_BEGUN} AND t.began >= :run{_OVER} GROUP BY a.agent_id"
 )
-# With max(), the other columns are those of the row that has the greatest.
+# With max(), the other columns are those of the row that has the greatest. By agent, its newest
+# turn of each type: its own end otherwise than those that only compacted its conversation.
 ENDS = (
-    f"SELECT t.agent_id, t.id, t.stop_reason, t.error, max(t.ended){_OF_SESSION}{_BEGUN}"
-    " AND t.ended <= :at GROUP BY t.agent_id"
+    "SELECT a.agent_id, t.turn_type, t.id, t.stop_reason, t.error, max(t.ended)"
+    f"{_OF_SESSION}{_BEGUN}{_OVER} GROUP BY a.agent_id, t.turn_type"
 )
 # What a turn that has been closed since had used is kept, if it told anything while it ran.
 OPEN_TURNS = (
@@ -88,36 +93,30 @@ OPEN_TURNS = (
     + _past("t", "turns_past", "turn_id", "id")
     + " LEFT JOIN steps AS c ON c.position = t.began"
     + _BEGUN
-    + " AND (t.ended IS NULL OR t.ended > :at) ORDER BY t.rowid"
+    + " AND a.of_id = a.agent_id AND (t.ended IS NULL OR t.ended > :at) ORDER BY t.rowid"
 )
 SAID = "SELECT content FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY rowid DESC"
 CALLS = "SELECT * FROM tool_calls WHERE turn_id = ? AND orchestration"
 EFFECTS = "SELECT * FROM effects WHERE turn_id = ? AND began <= ? ORDER BY rowid"
 TOLD_OF = (
-    "SELECT seq, type, ts, data, position FROM events WHERE session_id = :session"
+    "SELECT seq, type, ts, data, position FROM events WHERE session_id = :of"
     " AND agent_id = :agent AND seq BETWEEN :first AND :last"
     f" AND type IN ({', '.join(repr(kind) for kind in TOLD)}) ORDER BY seq"
 )
-# A vendor uses an id again in a later turn: what counts is the commit that holds the answer. What
-# was undone later is kept, with the commit that had consumed it.
+# A vendor uses an id again in a later turn: what counts is the commit that holds the answer.
 CONSUMED = """
-SELECT message_id FROM (
-  SELECT position, message_id FROM inbox
-  WHERE target = :agent AND ended = :answered AND consumed_by = :call
-  UNION ALL
-  SELECT m.position, m.message_id FROM inbox_past AS p JOIN inbox AS m USING (message_id)
-  WHERE p.ended = :answered AND p.until > :at AND p.consumed_by = :call AND m.target = :agent
-) ORDER BY position
+SELECT m.message_id FROM lives AS a JOIN inbox AS m ON m.target = a.of_id
+WHERE a.agent_id = :agent AND m.ended = :answered AND m.consumed_by = :call ORDER BY m.position
 """
 _LETTER = (
-    "m.message_id, m.type, m.source, m.target, {life}, m.correlation_id, m.payload, m.created_at"
+    "m.message_id, m.type, m.source, {target}, {life}, m.correlation_id, m.payload, m.created_at"
 )
 _LATER = (
     "(SELECT min(until) FROM inbox_past AS x WHERE x.message_id = m.message_id AND x.until > :at)"
 )
-_NOW = _LETTER.format(life="m.incarnation")
-_THEN = _LETTER.format(life="p.incarnation")
-# Of messages that were not handed on or undone later the index tells which are unread.
+_NOW = _LETTER.format(target="m.target", life="m.incarnation")
+_THEN = _LETTER.format(target="m.target", life="p.incarnation")
+# Of messages that were not handed on later the index tells which are unread.
 UNREAD = f"""
 SELECT {_NOW}, m.position FROM agents AS a JOIN inbox AS m ON m.target = a.agent_id
 WHERE a.session_id = :session AND m.ended IS NULL AND m.began <= :at AND {_LATER} IS NULL
@@ -127,17 +126,21 @@ WHERE a.session_id = :session AND m.ended > :at AND m.began <= :at AND {_LATER} 
 UNION ALL
 SELECT {_THEN}, m.position FROM inbox_past AS p JOIN inbox AS m USING (message_id)
 WHERE p.until > :at AND p.until = {_LATER} AND m.session_id = :session AND m.began <= :at
-  AND (p.ended IS NULL OR p.ended > :at)
 ORDER BY 9
 """
-# Of some correlation ids, questions and answers; the last column: when it was consumed.
+# Of some correlation ids, questions and answers; the last column: when it was consumed. A fork has
+# the questions that are open, and shares the answers to all others.
+_ASKED = _LETTER.format(target="a.agent_id", life="coalesce(m_p.incarnation, m.incarnation)")
 ABOUT = (
-    f"SELECT {_LETTER.format(life='iif(m_p.until IS NULL, m.incarnation, m_p.incarnation)')},"
-    " iif(m_p.until IS NULL, m.ended, m_p.ended)"
-    " FROM agents AS a JOIN inbox AS m ON m.target = a.agent_id"
+    f"SELECT {_ASKED}, m.ended FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
     + _past("m", "inbox_past", "message_id")
-    + " WHERE a.session_id = :session AND m.began <= :at AND m.type IN ('question', 'answer')"
+    + " WHERE a.session_id = :session AND m.began <= min(:at, a.until)"
+    " AND (m.type = 'answer' OR m.type = 'question' AND a.of_id = a.agent_id)"
     " AND m.correlation_id IN (SELECT value FROM json_each(:about)) ORDER BY m.position"
+)
+ORIGINS = (
+    "SELECT origin_id AS session_id, position, seq FROM forks WHERE session_id = :session"
+    " ORDER BY seq"
 )
 REQUESTS = (
     "SELECT request_id, agent_id, kind, payload, opened_at FROM requests"

@@ -6,15 +6,16 @@ takes it in numbers them anew. So a copy of a copy equals it.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
+from prsm_core.domain.renaming import renamed
 from prsm_core.errors import StoreError
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode, encode, encode_canonical, hash_text
 from prsm_core.store.session_rows import TABLES
+from prsm_core.store.shared_rows import add_shared
 from prsm_core.store.tables import JSON
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 _JSON = {
     **JSON,
-    "agents_past": {"result"},
+    "agents_past": {"result", "notes"},
     "runs_past": {"outcome"},
     "tool_calls": {"params"},
     "events": {"data"},
@@ -45,6 +46,8 @@ _ORDER = {
     "turns_past": "turn_id, until",
     "inbox_past": "message_id, until",
     "inbox": "position",
+    "aliases": "old_id",
+    "forks": "seq",
     "events": "seq",
 }
 _CANONICAL = {("tool_calls", "params")}  # of which the ledger keeps a hash, too
@@ -58,8 +61,6 @@ _IDS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
 }
-# An id in a text, such as the answer of a tool: a model that was told it may use it again.
-_ID = re.compile(r"[0-9A-Za-z]{26,32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
@@ -70,9 +71,13 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
         order = _ORDER.get(table, "rowid")
         sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"  # noqa: S608 - ours
         copy[table] = [_told(table, dict(row)) for row in conn.execute(sql, wanted)]
+    is_fork = bool(copy["forks"])
+    shared = add_shared(conn, session_id, copy, _ORDER, _told) if is_fork else 0
+    copy["forks"] = []  # all of it is here
     _refer_by_place(copy)
     numbered = [row["position"] for row in copy["steps"]]
-    older = sum(position <= 0 for position in numbered)  # before commits were numbered
+    # Before commits were numbered, or those of another session: neither can be gone back to.
+    older = shared or sum(position <= 0 for position in numbered)
     _move(copy, {position: n - older for n, position in enumerate(numbered, 1)})
     return [copy]
 
@@ -155,17 +160,7 @@ def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
         for row in copy[table]
     }
 
-    def rename(value: Any) -> Any:
-        if isinstance(value, str):
-            return names.get(value) or _ID.sub(lambda found: names.get(found[0], found[0]), value)
-        if isinstance(value, dict):
-            return {rename(key): rename(each) for key, each in value.items()}
-        return [rename(each) for each in value] if isinstance(value, list) else value
-
-    return {
-        table: [{name: rename(value) for name, value in row.items()} for row in rows]
-        for table, rows in copy.items()
-    }
+    return {table: [renamed(row, names) for row in rows] for table, rows in copy.items()}
 
 
 def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:

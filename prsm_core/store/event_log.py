@@ -1,8 +1,12 @@
-"""The event log and the results of steps, which are stretches of it."""
+"""The event log and the results of steps, which are stretches of it.
+
+The log of a fork begins with that of its origin, where shared events lie once: they are read under
+the ids of the fork. Their numbers are the same in both.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.events import LIVE_TYPES, Event
 from prsm_core.domain.projection import kind_of
@@ -12,13 +16,13 @@ from prsm_core.store.codec import decode, encode
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
 
 PAGE = 256
-_AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
+AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
 
 _INSERT = (
     "INSERT INTO events (session_id, seq, ts, run_id, agent_id, type, data, position)"
@@ -29,6 +33,50 @@ _RECORD = (
     " ON CONFLICT (step_id) WHERE step_id IS NOT NULL DO NOTHING"
 )
 _SELECT = "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events"
+
+
+class Stretch(NamedTuple):
+    """Part of a session's log: where it lies, and up to which event it is read."""
+
+    session_id: str  # in whose log
+    agent: str | None  # what the agent is there, whose events are asked for
+    last: int
+    names: Mapping[str, str]  # what ids of it are here
+
+
+def read_names(conn: sqlite3.Connection, session_id: str) -> dict[str, str]:
+    """Return the ids of a fork, by what they were in its origins."""
+    sql = "SELECT old_id, new_id FROM aliases WHERE session_id = ? ORDER BY old_id"
+    return dict(conn.execute(sql, (session_id,)))
+
+
+def stretches(
+    conn: sqlite3.Connection, session_id: str, agent: str | None = None, *, after: int = 0
+) -> Sequence[Stretch]:
+    """Return the parts of a session's log behind the event `after`, oldest first.
+
+    Of an `agent` those in which it has events; nearly all sessions have one part, their own.
+    """
+    own = Stretch(session_id, agent, AFTER_ALL, {})
+    origins = conn.execute(
+        "SELECT origin_id, seq FROM forks WHERE session_id = ? AND seq > ? ORDER BY seq",
+        (session_id, after),
+    ).fetchall()
+    if not origins:
+        return (own,)
+    names = read_names(conn, session_id)
+    there = {origin: agent for origin, _ in origins}
+    if agent is not None:
+        sql = "SELECT origin_id, of_id FROM shared WHERE agent_id = ? AND session_id = ?"
+        there = dict(conn.execute(sql, (agent, session_id)))
+    return (
+        *(
+            Stretch(origin, there[origin], last, names)
+            for origin, last in origins
+            if origin in there
+        ),
+        own,
+    )
 
 
 def last_seq(conn: WritingConnection, session_id: str) -> int:
@@ -72,11 +120,18 @@ def read_page(
     conn: sqlite3.Connection, session_id: str, after: int, agent: str | None
 ) -> list[Event]:
     """Return the next events after `after`, at most PAGE of them."""
-    query, values = f"{_SELECT} WHERE session_id = ? AND seq > ?", [session_id, after]
-    if agent is not None:
-        query, values = f"{query} AND agent_id = ?", [*values, agent]
-    rows = conn.execute(f"{query} ORDER BY seq LIMIT {PAGE}", values)
-    return [_to_event(row) for row in rows]
+    page: list[Event] = []
+    for part in stretches(conn, session_id, agent, after=after):
+        query = f"{_SELECT} WHERE session_id = ? AND seq > ? AND seq <= ?"
+        values = [part.session_id, after, part.last]
+        if agent is not None:
+            query, values = f"{query} AND agent_id = ?", [*values, part.agent]
+        rows = conn.execute(f"{query} ORDER BY seq LIMIT {PAGE - len(page)}", values)
+        page += [_event_here(row, part) for row in rows]
+        if len(page) == PAGE:
+            break
+        after = part.last
+    return page
 
 
 def read_last(
@@ -94,12 +149,25 @@ def read_last(
     nothing.
     """
     marks = ", ".join("?" * len(kinds))
-    rows = conn.execute(
-        f"{_SELECT} WHERE session_id = ? AND agent_id = ? AND seq < ? AND type IN ({marks})"
-        " ORDER BY seq DESC LIMIT ?",
-        (session_id, agent, _AFTER_ALL if before is None else before, *kinds, limit),
+    query = (
+        f"{_SELECT} WHERE session_id = ? AND agent_id = ? AND seq <= ? AND type IN ({marks})"
+        " ORDER BY seq DESC LIMIT ?"
     )
-    return [_to_event(row) for row in rows][::-1]
+    newest = AFTER_ALL if before is None else before - 1
+    found: list[Event] = []
+    for part in reversed(stretches(conn, session_id, agent)):
+        if len(found) < limit:
+            own = (part.session_id, part.agent, min(newest, part.last))
+            rows = conn.execute(query, (*own, *kinds, limit - len(found)))
+            found += [_event_here(row, part) for row in rows]
+    return found[::-1]
+
+
+def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> list[tuple[str, int]]:
+    """Return whose commit holds an event, and its position; nothing where there is none."""
+    part = stretches(conn, session_id, after=seq - 1)[0]
+    sql = "SELECT session_id, position FROM events WHERE session_id = ? AND seq = ?"
+    return [(owner, at or 0) for owner, at in conn.execute(sql, (part.session_id, seq))]
 
 
 def record(
@@ -157,6 +225,16 @@ def _stretch(
 def _to_row(event: Event, position: int | None) -> tuple[object, ...]:
     data = encode(event.data) if event.data else "{}"
     return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data, position)
+
+
+def _event_here(row: tuple[Any, ...], part: Stretch) -> Event:
+    """Return an event of a part of a session's log as one of the session."""
+    event = _to_event(row)
+    if not part.names:
+        return event
+    from prsm_core.domain.renaming import renamed  # few sessions are forks
+
+    return renamed(event, part.names)
 
 
 def _to_event(row: tuple[Any, ...]) -> Event:

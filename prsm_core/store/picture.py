@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.interfaces.store import OpenCall, OpenTurn, Picture, RunRow
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode
+from prsm_core.store.event_log import stretches
 from prsm_core.store.inbox import read_unconsumed
 from prsm_core.store.requests import read_open
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prsm_core.interfaces.store import AgentRow
 
@@ -25,11 +26,12 @@ _BEGIN = re.compile(r'\{"call":"([^"\\]*)"').match  # of a call's event, where i
 TAIL = 5_000  # events since the last look, beyond which each agent is looked at anew
 
 _LAST_END = (
-    "SELECT data FROM events WHERE session_id = ? AND agent_id = ? AND type = 'turn_finished'"
+    "SELECT data FROM events WHERE session_id = ? AND agent_id = ? AND seq <= ?"
+    " AND type = 'turn_finished'"
     " ORDER BY seq DESC LIMIT 1"
 )
 _BACKWARDS = (  # without JSON functions: they read the whole of each row, arguments and results
-    "SELECT type, ts, data FROM events WHERE session_id = ? AND agent_id = ?"
+    "SELECT type, ts, data FROM events WHERE session_id = ? AND agent_id = ? AND seq <= ?"
     " AND type IN ('turn_started', 'tool_call_started', 'tool_call_finished') ORDER BY seq DESC"
 )
 _LATER = (
@@ -141,9 +143,13 @@ class _Log:
         if any(agent not in self._calls for agent in in_turn):
             cursor = conn.cursor()
             cursor.row_factory = None  # tuples: nothing is looked for by name
+            forks = "SELECT 1 FROM forks WHERE session_id = ?"
+            is_fork = cursor.execute(forks, (self.session_id,)).fetchone() is not None
             for agent, *rows in cursor.execute(_ROWS, (self.session_id,)).fetchall():
                 if agent not in self._calls:
-                    most = _most_open(cursor, self.session_id, agent, *rows)
+                    most = None  # of what a fork shares its own log tells nothing
+                    if not is_fork:
+                        most = _most_open(cursor, self.session_id, agent, *rows)
                     self._calls[agent] = _open_calls(cursor, self.session_id, agent, most)
         for row in agents:
             agent = row.descriptor.agent_id
@@ -178,7 +184,7 @@ def _open_calls(
     if most == 0:
         return calls
     known: set[str] = set()  # an id may come again: what was told of it last counts
-    for kind, ts, data in cursor.execute(_BACKWARDS, (session_id, agent)):
+    for kind, ts, data in _backwards(cursor, session_id, agent):
         if kind == "turn_started":
             break
         begin = _BEGIN(data)
@@ -191,10 +197,22 @@ def _open_calls(
     return dict(reversed(calls.items()))
 
 
+def _backwards(
+    cursor: sqlite3.Cursor, session_id: str, agent: str
+) -> Iterator[tuple[str, float, str]]:
+    """Yield type, time and data of the events of an agent's turns and calls, the newest first."""
+    for part in reversed(stretches(cursor.connection, session_id, agent)):
+        rows = cursor.execute(_BACKWARDS, (part.session_id, part.agent, part.last))
+        yield from iter(rows.fetchone, None)  # whoever reads no further must not close the cursor
+
+
 def _read_context(conn: sqlite3.Connection, session_id: str, agent: str) -> Any:
     """Return what the end of an agent's last turn told of its model's window."""
-    row = conn.execute(_LAST_END, (session_id, agent)).fetchone()
-    return None if row is None else decode(row[0]).get("context")
+    for part in reversed(stretches(conn, session_id, agent)):
+        row = conn.execute(_LAST_END, (part.session_id, part.agent, part.last)).fetchone()
+        if row is not None:
+            return decode(row[0]).get("context")
+    return None
 
 
 def _value(extracted: Any) -> Any:

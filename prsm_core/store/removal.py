@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORKS = (
-    "SELECT DISTINCT a.session_id FROM turns AS t JOIN agents AS a USING (agent_id)"
+    "SELECT session_id FROM forks WHERE origin_id = :session UNION"
+    " SELECT DISTINCT a.session_id FROM turns AS t JOIN agents AS a USING (agent_id)"
     " WHERE a.session_id <> :session AND t.parent_turn_id IN ("
     " SELECT id FROM turns JOIN agents USING (agent_id) WHERE session_id = :session)"
+    " ORDER BY session_id DESC"  # a fork of a fork is newer, and goes first
 )
 _UNUSED = (
     "DELETE FROM engines WHERE engine_id NOT IN"
@@ -86,7 +88,7 @@ def _check(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     forks = [fork for (fork,) in conn.execute(_FORKS, wanted)]
     if forks:
         raise StoreError(
-            f"session {session} cannot be deleted: {', '.join(forks[:5])} goes on from its turns",
+            f"session {session} cannot be deleted: its past is shared by {', '.join(forks[:5])}",
             hint="delete what was forked from it first: prsm sessions delete " + forks[0],
             code="has_forks",
         )

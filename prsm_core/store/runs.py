@@ -33,7 +33,8 @@ def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
         "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at,"
         " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
         " (SELECT ts FROM events WHERE session_id = s.session_id ORDER BY seq DESC LIMIT 1),"
-        " s.name, e.boot_id, e.pid, e.start"
+        " s.name, (SELECT origin_id FROM forks WHERE session_id = s.session_id"
+        " ORDER BY seq DESC LIMIT 1), e.boot_id, e.pid, e.start"
         " FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
@@ -52,6 +53,7 @@ def _info(
     seq: int | None,
     last_at: float | None,
     name: str | None,
+    origin: str | None,
     *engine: Any,
 ) -> SessionInfo:
     return SessionInfo(
@@ -64,6 +66,7 @@ def _info(
         last_seq=seq or 0,
         last_at=last_at,
         name=name,
+        origin=origin,
         engine=_engine(engine),
     )
 

@@ -9,6 +9,8 @@ _OF_TURN = f"turn_id IN (SELECT id FROM turns WHERE {_OF_AGENT})"  # noqa: S608 
 # In an order in which each row comes behind those that it refers to.
 TABLES = {
     "meta": _OF_SESSION,
+    "forks": _OF_SESSION,
+    "aliases": _OF_SESSION,
     "engines": (
         "engine_id IN (SELECT engine_id FROM runs WHERE session_id = :session UNION"
         " SELECT p.engine_id FROM runs JOIN runs_past AS p USING (run_id)"

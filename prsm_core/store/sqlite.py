@@ -145,6 +145,15 @@ class SqliteStore(Store):
             raise unknown_session(session_id)
         return found[0]
 
+    async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
+        """Return whose commit holds the session's event `seq`, and its position."""
+        from prsm_core.store.state import unknown_event  # no run needs it
+
+        found = await self._read(event_log.find_commit, session_id, seq)
+        if not found or found[0][1] <= 0:
+            raise unknown_event(session_id, seq, is_old=bool(found))
+        return found[0]
+
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         return await self._read(runs.read_sessions)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentResult
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import NO_NOTES, AgentResult, Notes
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.sessions import AgentNow, AskedQuestion, RunNow, SessionState, TurnEnd
+from prsm_core.domain.renaming import renamed
+from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, RunNow, SessionState, TurnEnd
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums
 from prsm_core.store.codec import decode, encode
+from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.inbox import to_message
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
 from prsm_core.store.requests import to_request
@@ -57,6 +61,21 @@ def unknown_position(session_id: str, at: int, newest: int) -> StoreError:
     )
 
 
+def unknown_event(session_id: str, seq: int, *, is_old: bool = False) -> StoreError:
+    """Return the error of an event that a session does not have, or whose commit has no number."""
+    if is_old:
+        return StoreError(
+            f"event {seq} of session {session_id} is of an older PRSM, which numbered no commits",
+            hint="what it wrote can be read as it is now only",
+            code="unknown_position",
+        )
+    return StoreError(
+        f"session {session_id} has no event {seq}",
+        hint=f"`prsm events {session_id}` tells their numbers",
+        code="unknown_position",
+    )
+
+
 def _moment(conn: sqlite3.Connection, session_id: str, at: int | None) -> tuple[int, int]:
     """Return the position of a commit, else of the newest, and the session's last event by then."""
     own = {"session": session_id, "at": at}
@@ -70,9 +89,6 @@ def _moment(conn: sqlite3.Connection, session_id: str, at: int | None) -> tuple[
     return at, found[0]
 
 
-_AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
-
-
 class _Reading:
     """Reads one session as it was after one commit, once."""
 
@@ -81,6 +97,7 @@ class _Reading:
         self._session_id = session_id
         self._position = position
         self._seq = seq
+        self._names = read_names(conn, session_id)
 
     def read(self, task: str, workspace: str, created_at: float) -> SessionState:
         """Return the session. Raises StoreError where it had not begun yet."""
@@ -103,6 +120,8 @@ class _Reading:
             questions=tuple(self._questions(agents)),
             requests=tuple(to_request(row) for row in self._ask(as_of.REQUESTS)),
             grants=tuple(to_grant(row) for row in self._ask(as_of.GRANTS)),
+            origins=tuple(Origin(**row) for row in self._rows(as_of.ORIGINS)),
+            aliases=self._names,
         )
 
     def runs(self) -> list[RunNow]:
@@ -123,26 +142,41 @@ class _Reading:
     def _agents(self) -> Iterator[AgentNow]:
         (run,) = self._ask(as_of.NEWEST_RUN).fetchone()
         begun = {agent: counts for agent, *counts in self._ask(as_of.TURNS, run=run)}
-        ends = {agent: end for agent, *end in self._ask(as_of.ENDS)}
+        ends = defaultdict[str, dict[str, Any]](dict)
+        for agent, turn_type, *end in self._ask(as_of.ENDS):
+            ends[agent][turn_type] = end
         spent = {row["agent_id"]: read_sums(row) for row in self._rows(as_of.SPENT, run=run)}
         running = {row["agent_id"]: row for row in self._rows(as_of.OPEN_TURNS)}  # the last counts
         for row in self._rows(as_of.AGENTS):
-            agent_id, result = row["agent_id"], _decoded(row, "result")["result"]
+            agent_id, known = row["agent_id"], _decoded(row, "result", "notes")
+            result, notes = known["result"], known["notes"]
             newest_turn, turns = begun.get(agent_id, (0, 0))
-            last = self._turn_end(*ends[agent_id]) if agent_id in ends else None
+            last, head = self._last_turns(ends[agent_id])
             yield AgentNow(
                 agent=read_descriptor(row),
                 waiting_on=row["waiting_on"],
                 result=None if result is None else AgentResult.from_dict(result),
                 resume_token=row["resume_token"],
+                notes=NO_NOTES if notes is None else Notes.from_dict(notes),
                 next_turn=newest_turn + 1,
-                head_turn_id=None if last is None else last.turn_id,
+                head_turn_id=head,
                 open_turn=self._open_turn(running[agent_id]) if agent_id in running else None,
                 last_turn=last,
                 turns=turns,
                 spent=spent.get(agent_id),
                 ended_at=row["ended_at"],
             )
+
+    def _last_turns(self, ends: Mapping[str, Any]) -> tuple[TurnEnd | None, str | None]:
+        """Return how the newest turn of an agent's own ended, and the id of its newest one."""
+        own, compaction = ends.get("normal"), ends.get("compaction")
+        if own is None:
+            return None, None
+        last = self._turn_end(*own)
+        if compaction is None or compaction[-1] < own[-1]:
+            return last, last.turn_id
+        is_compacted = compaction[2] is None  # it has no error
+        return replace(last, is_compacted=is_compacted), compaction[0]
 
     def _turn_end(self, turn_id: str, stop_reason: str, error: str | None, _: int) -> TurnEnd:
         said = self._conn.execute(as_of.SAID, (turn_id,))
@@ -155,10 +189,13 @@ class _Reading:
 
     def _open_turn(self, turn: Mapping[str, Any]) -> TurnState:
         told, positions = ToldTurn(turn["id"]), dict[int, int]()
-        since = {"agent": turn["agent_id"], "first": turn["first_seq"] or 0, "last": self._seq}
-        for seq, kind, ts, data, position in self._ask(as_of.TOLD_OF, **since):
-            told.take(seq, kind, ts, decode(data))
-            positions[seq] = position
+        first = turn["first_seq"] or 0
+        for part in stretches(self._conn, self._session_id, turn["agent_id"], after=first - 1):
+            of = {"of": part.session_id, "agent": part.agent}
+            to = {"first": first, "last": min(part.last, self._seq)}
+            for seq, kind, ts, data, position in self._ask(as_of.TOLD_OF, **of, **to):
+                told.take(seq, kind, ts, renamed(decode(data), part.names))
+                positions[seq] = position
         answers = {call: positions[seq] for call, seq in told.answers().items()}
         return told.build(turn, self._calls(turn, answers))
 
@@ -171,7 +208,8 @@ class _Reading:
             call_id, used = row["id"], ()
             if call_id in answers:
                 by = {"agent": turn["agent_id"], "call": call_id, "answered": answers[call_id]}
-                used = tuple(message_id for (message_id,) in self._ask(as_of.CONSUMED, **by))
+                ids = (id_ for (id_,) in self._ask(as_of.CONSUMED, **by))
+                used = tuple(self._names.get(id_, id_) for id_ in ids)
             calls[call_id] = build_call(
                 {**row, **_decoded(row, "params")},
                 effects[call_id],
@@ -202,7 +240,7 @@ class _Reading:
 
 def read_runs(conn: sqlite3.Connection, session_id: str) -> list[RunNow]:
     """Return the session's runs as they are, oldest first."""
-    return _Reading(conn, session_id, _AFTER_ALL, 0).runs()
+    return _Reading(conn, session_id, AFTER_ALL, 0).runs()
 
 
 def build_run(row: Mapping[str, Any]) -> RunNow:

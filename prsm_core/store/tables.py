@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 JSON = {
     "runs": frozenset({"outcome", "options"}),
     "effects": frozenset({"data"}),
-    "agents": frozenset({"result"}),
+    "agents": frozenset({"result", "notes"}),
     "agent_specs": frozenset({"tools", "grant_tools", "mcp_servers", "grant_limits"}),
     "inbox": frozenset({"payload"}),
     "requests": frozenset({"payload", "answer"}),
@@ -341,7 +341,7 @@ def _update_sql(
 def _insert_sql(
     table: str, columns: Columns, given: tuple[str, Conditions] | None, *, keep: bool
 ) -> str:
-    if table in BEGINS:
+    if table in BEGINS and all(column != "began" for column, _ in columns):
         columns += _BEGAN
     names = ", ".join(f'"{column}"' for column, _ in columns)
     values = ", ".join(value for _, value in columns)

@@ -1,4 +1,4 @@
--- From version 2 to 3: what calls have done, how a run is gone on with, and what was when.
+-- From version 2 to 3: what calls have done, how a run is gone on with, what was when, and forks.
 --
 -- Each commit has a number, its position. `began` and `ended` are the positions of the commits by
 -- which a fact began and ended; what changes more than once is kept as it was before, in a table
@@ -11,6 +11,7 @@ ALTER TABLE meta ADD COLUMN name TEXT;                          -- by a person; 
 ALTER TABLE runs ADD COLUMN options TEXT;                       -- JSON; NULL: not known
 ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;   -- one more with each resume
 ALTER TABLE runs ADD COLUMN began INTEGER NOT NULL DEFAULT -9000000000000000;
+ALTER TABLE agents ADD COLUMN notes TEXT;                       -- JSON; NULL: all as usual
 ALTER TABLE agents ADD COLUMN began INTEGER NOT NULL DEFAULT -9000000000000000;
 ALTER TABLE turns ADD COLUMN began INTEGER NOT NULL DEFAULT -9000000000000000;
 ALTER TABLE turns ADD COLUMN ended INTEGER;                     -- closed
@@ -86,14 +87,15 @@ CREATE TABLE agents_past (
   resume_token TEXT,
   result       TEXT,
   ended_at     REAL,
+  notes        TEXT,
   PRIMARY KEY (agent_id, until)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER agents_change AFTER UPDATE OF
-  provider, model, state, incarnation, waiting_on, resume_token, result, ended_at ON agents
+  provider, model, state, incarnation, waiting_on, resume_token, result, ended_at, notes ON agents
 WHEN OLD.began < (SELECT max(position) FROM steps) BEGIN
   INSERT INTO agents_past VALUES (OLD.agent_id, (SELECT max(position) FROM steps), OLD.provider,
     OLD.model, OLD.state, OLD.incarnation, OLD.waiting_on, OLD.resume_token, OLD.result,
-    OLD.ended_at) ON CONFLICT DO NOTHING;
+    OLD.ended_at, OLD.notes) ON CONFLICT DO NOTHING;
 END;
 
 CREATE TABLE agent_specs_past (
@@ -130,17 +132,45 @@ WHEN OLD.usage_provenance IS NOT NULL OR NEW.ended IS NULL BEGIN
     ON CONFLICT DO NOTHING;
 END;
 
-CREATE TABLE inbox_past (        -- of messages that were handed on to a next life, or undone
+CREATE TABLE inbox_past (        -- of messages that were handed on to a next life
   message_id  TEXT NOT NULL,
   until       INTEGER NOT NULL,
   incarnation INTEGER NOT NULL,
-  consumed_by TEXT,
-  ended       INTEGER,
   PRIMARY KEY (message_id, until)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX inbox_past_ended ON inbox_past (ended);
-CREATE TRIGGER inbox_change AFTER UPDATE OF incarnation, consumed_by ON inbox
-WHEN OLD.consumed_by IS NOT NULL OR OLD.incarnation <> NEW.incarnation BEGIN
+CREATE TRIGGER inbox_change AFTER UPDATE OF incarnation ON inbox
+WHEN OLD.incarnation <> NEW.incarnation BEGIN
   INSERT INTO inbox_past VALUES (OLD.message_id, (SELECT max(position) FROM steps),
-    OLD.incarnation, OLD.consumed_by, OLD.ended) ON CONFLICT DO NOTHING;
+    OLD.incarnation) ON CONFLICT DO NOTHING;
 END;
+
+-- A session that goes on from another, its origin, has no events, and no closed turns, of what was
+-- before it: it shares those. What was open is its own, and everything in it has ids of its own.
+CREATE TABLE forks (             -- sessions whose past another one shares; several for a fork's fork
+  session_id TEXT NOT NULL REFERENCES meta,
+  origin_id  TEXT NOT NULL,
+  position   INTEGER NOT NULL,   -- the last commit of the origin that is shared
+  seq        INTEGER NOT NULL,   -- its newest event by then; the fork's own come behind it
+  PRIMARY KEY (session_id, origin_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX forks_of_origin ON forks (origin_id);
+
+CREATE TABLE aliases (           -- ids of a fork, by what they were in its origins: models know them
+  session_id TEXT NOT NULL,
+  old_id     TEXT NOT NULL,
+  new_id     TEXT NOT NULL,
+  PRIMARY KEY (session_id, old_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aliases_of_new ON aliases (new_id);
+
+CREATE VIEW shared AS            -- the agents whose past an agent of a fork shares
+SELECT n.new_id AS agent_id, n.session_id, o.agent_id AS of_id, f.origin_id,
+  f.position AS until, f.seq
+FROM aliases AS n
+JOIN agents AS o ON o.agent_id = n.old_id
+JOIN forks AS f ON f.session_id = n.session_id AND f.origin_id = o.session_id;
+
+CREATE VIEW lives AS             -- each agent, and those whose past it shares up to a commit
+SELECT agent_id, session_id, agent_id AS of_id, 9223372036854775807 AS until FROM agents
+UNION ALL
+SELECT agent_id, session_id, of_id, until FROM shared;

@@ -8,7 +8,9 @@ a savepoint. A job may therefore run twice.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
+import sqlite3
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from prsm_core.store.known import WritingConnection
     from prsm_core.store.limits import StoreLimits
+
+_log = logging.getLogger("prsm.store")
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -153,7 +157,7 @@ class Writer:
             self._written.leave(jobs)
         self._abandoned.clear()  # opening was, if at all; closing takes its time
         with lock.held():
-            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpoint(conn)
             conn.close()
 
     def _take(self) -> list[_Job]:
@@ -181,8 +185,18 @@ class Writer:
 
     def _checkpoint_if_due(self, conn: WritingConnection) -> None:
         if conn.total_changes - self._checkpointed >= self._limits.checkpoint_rows:
-            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpoint(conn)
             self._checkpointed = conn.total_changes
+
+    def _checkpoint(self, conn: WritingConnection) -> None:
+        """Fold the log into the ledger; where the disk refuses, the log keeps what was committed.
+
+        So that is no failure of what was written, and the next checkpoint tries again.
+        """
+        try:
+            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.OperationalError as error:
+            _log.warning("the log of the ledger %s stays as it is: %s", self._path, error)
 
 
 def _end(future: asyncio.Future[None], error: Exception | None) -> None:

@@ -239,8 +239,8 @@ class Crashes:
             session = await stack.enter_async_context(provider.open_session(request, host))
             ledger.token = session.resume_token
             if carried is not None:
-                taken.append(session.taken)
-            start = context or ledger.go_on(session.taken)
+                taken.append(session.taken or frozenset())
+            start = context or ledger.go_on(session.taken or frozenset())
             async with asyncio.TaskGroup() as group:
                 turn = group.create_task(_read(session, host, start))
                 crash = group.create_task(host.crashed.wait())

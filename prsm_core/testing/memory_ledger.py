@@ -9,7 +9,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.events import LIVE_TYPES
-from prsm_core.domain.projection import check_step, events_of, kind_of, made_of, rows_of
+from prsm_core.domain.projection import check_step, events_of, fork_of, kind_of, made_of, rows_of
+from prsm_core.domain.renaming import renamed
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Fence, Values
     from prsm_core.domain.steps import Step
+    from prsm_core.domain.writes.forks import SessionForked
     from prsm_core.testing.memory_rows import Changes
 
 
@@ -52,8 +54,9 @@ class MemoryLedger:
         known = self._steps.get(step.step_id)
         if known is not None:
             return _first_result(step, *known)
+        fork = fork_of(step)
         log = self.events[step.session_id]
-        events = events_of(step, len(log))
+        events = events_of(step, len(log) if fork is None else fork.seq)
         self._session_id, self._changed = step.session_id, {}
         kinds = made_of(step)
         try:
@@ -67,11 +70,20 @@ class MemoryLedger:
         except BaseException:
             roll_back(changes)
             raise
+        if fork is not None:
+            self._share(step.session_id, fork)
         log.extend(events)
         self._commit(step.session_id, len(events), changes)
         self._fences.update(self._changed)
         self._steps[step.step_id] = (step.session_id, kinds.names, events)
         return Committed(step_id=step.step_id, events=events)
+
+    def _share(self, session_id: str, fork: SessionForked) -> None:
+        """Have a fork's log begin as that of its origin."""
+        origin, state = fork.state.origins[-1], fork.state
+        shared = self.events[origin.session_id][: origin.seq]
+        self.events[session_id] += [renamed(event, state.aliases) for event in shared]
+        self.positions[session_id] += self.positions[origin.session_id][: origin.seq]
 
     def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes."""
@@ -99,6 +111,13 @@ class MemoryLedger:
     def newest(self, session_id: str) -> int:
         """Return the position of the session's newest commit, 0 without any."""
         return self._newest.get(session_id, 0)
+
+    def commit_of(self, session_id: str, seq: int) -> tuple[str, int] | None:
+        """Return whose commit holds an event, and its position."""
+        if not 0 < seq <= len(self.positions[session_id]):
+            return None
+        position = self.positions[session_id][seq - 1]
+        return self._commits[position - 1].session_id, position
 
     def seq_at(self, session_id: str, position: int) -> int | None:
         """Return the session's last event by a commit of its own; None where that is not one."""

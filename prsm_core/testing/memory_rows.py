@@ -35,6 +35,8 @@ KEYS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
     "effects": ("turn_id", "call_id", "name"),
+    "forks": ("session_id", "origin_id"),
+    "aliases": ("session_id", "old_id"),
 }
 # The column that rows are looked for by without their key; it never changes.
 INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
@@ -165,7 +167,7 @@ class Tables:
             self._require(row)
         if row.computed is not None:
             new.update(self._compute(row.computed))
-        if row.table in BEGINS:
+        if row.table in BEGINS and "began" not in new:
             new["began"] = self._position
         if row.table in _NUMBERS:
             new[_NUMBERS[row.table]] = len(table.rows) + 1

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentResult
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import NO_NOTES, AgentResult, Notes
 from prsm_core.domain.messages import MessageType, RoutedMessage
-from prsm_core.domain.sessions import AgentNow, AskedQuestion, SessionState, TurnEnd
+from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionState, TurnEnd
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import total
 from prsm_core.store.agent_rows import build_descriptor
+from prsm_core.store.event_log import AFTER_ALL
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect, read_spent
 from prsm_core.store.state import asked_by, build_run, unknown_position, unknown_session
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.usage import Spent
     from prsm_core.testing.memory_ledger import MemoryLedger
+    from prsm_core.testing.memory_rows import Tables
 
 _REQUEST = HumanRequest.__struct_fields__
 _MESSAGE = RoutedMessage.__struct_fields__
@@ -76,6 +80,11 @@ class MemoryState:
                 {name: grant[name] for name in ("agent_id", "data", "created_at")}
                 for grant in self._own("grants")
             ),
+            origins=tuple(
+                Origin(session_id=one["origin_id"], position=one["position"], seq=one["seq"])
+                for one in self._own("forks")
+            ),
+            aliases={one["old_id"]: one["new_id"] for one in self._own("aliases")},
         )
 
     def unread(self) -> list[RoutedMessage]:
@@ -108,21 +117,22 @@ class MemoryState:
 
     def _agent(self, row: Values, run: int) -> AgentNow:
         agent_id, known = row["agent_id"], _Known(row)
-        turns = [_Known(t) for t in self._tables["turns"].values() if t["agent_id"] == agent_id]
+        turns = [_Known(turn) for turn in turns_of(self._tables, agent_id)]
         own = [turn for turn in turns if turn["began"] >= run]
         running = [turn for turn in turns if turn["closed_by"] is None]
         sessions = self._tables.find("sessions", {"agent_id": agent_id})
         head = _Known(sessions[0])["thread_id"]
-        result = known["result"]
+        result, notes = known["result"], known["notes"]
         return AgentNow(
             agent=build_descriptor({**row, **self._tables["agent_specs"][agent_id]}),
             waiting_on=known["waiting_on"],
             result=None if result is None else AgentResult.from_dict(result),
             resume_token=known["resume_token"],
+            notes=NO_NOTES if notes is None else Notes.from_dict(notes),
             next_turn=row["next_turn"],
             head_turn_id=head,
             open_turn=self._open_turn(running[-1]) if running else None,
-            last_turn=None if head is None else self._turn_end(self._tables["turns"][head]),
+            last_turn=self._last_turn(turns),
             turns=len(own),
             spent=_sum_up(own),
             ended_at=known["ended_at"],
@@ -156,11 +166,23 @@ class MemoryState:
         if answered is None:
             return []
         by = self._ledger.positions[self._session_id][answered - 1]
+        known = {one["old_id"]: one["new_id"] for one in self._own("aliases")}
         return [
-            row["message_id"]
-            for row in self._tables.find("inbox", {"target": agent_id, "consumed_by": call_id})
+            known.get(row["message_id"], row["message_id"])
+            for of, _ in lives_of(self._tables, agent_id)
+            for row in self._tables.find("inbox", {"target": of, "consumed_by": call_id})
             if row["ended"] == by
         ]
+
+    def _last_turn(self, turns: Iterable[Values]) -> TurnEnd | None:
+        """Return how the newest turn of an agent's own ended, and whether a compaction followed."""
+        ended = [turn for turn in turns if turn["closed_by"] is not None]
+        own = [turn for turn in ended if turn["turn_type"] == "normal"]
+        if not own:
+            return None
+        since = ended[ended.index(own[-1]) + 1 :]
+        is_compacted = bool(since) and since[-1]["error"] is None
+        return replace(self._turn_end(own[-1]), is_compacted=is_compacted)
 
     def _turn_end(self, turn: Values) -> TurnEnd:
         said = [
@@ -178,13 +200,40 @@ class MemoryState:
     def _questions(self, agents: Iterable[AgentNow]) -> Iterable[AskedQuestion]:
         asked, mail = asked_by(agents), self._own("inbox")
         answered = {
-            (row["target"], row["correlation_id"]) for row in mail if row["type"] == "answer"
+            (now.agent.agent_id, row["correlation_id"])
+            for now in agents
+            for of, until in lives_of(self._tables, now.agent.agent_id)
+            for row in self._tables.find("inbox", {"target": of})
+            if row["type"] == "answer" and row["began"] <= until
         }
         for row in mail:
             about = row["source"], row["correlation_id"]
             if row["type"] == "question" and about in asked - answered:
                 is_read = row.get("consumed_by") is not None
                 yield AskedQuestion(message=build_message(row), is_read=is_read)
+
+
+def lives_of(tables: Tables, agent_id: str) -> list[tuple[str, int]]:
+    """Return an agent, and before it those whose past it shares, with the last commit of that."""
+    shared = []
+    for one in tables["aliases"].values():
+        if one["new_id"] == agent_id and one["old_id"] in tables["agents"]:
+            origin = tables["agents"][one["old_id"]]["session_id"]
+            fork = tables["forks"].get((one["session_id"], origin))
+            if fork is not None:
+                shared.append((one["old_id"], fork["position"]))
+    return [*sorted(shared, key=lambda life: life[1]), (agent_id, AFTER_ALL)]
+
+
+def turns_of(tables: Tables, agent_id: str) -> list[dict[str, Any]]:
+    """Return the turns of an agent, and those that were over of whose past it shares."""
+    return [
+        turn
+        for of, until in lives_of(tables, agent_id)
+        for turn in tables["turns"].values()
+        if turn["agent_id"] == of
+        and (of == agent_id or (turn.get("closed_by") is not None and turn["ended"] <= until))
+    ]
 
 
 def build_message(row: Values) -> RoutedMessage:

@@ -7,7 +7,6 @@ can open: `MemoryStore(first.ledger)` is the next start of the same program.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,8 +16,9 @@ from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
 from prsm_core.store import arguments_hash
 from prsm_core.store.agent_rows import build_descriptor
+from prsm_core.store.state import unknown_event
 from prsm_core.testing.memory_ledger import MemoryLedger
-from prsm_core.testing.memory_state import MemoryState, read_state
+from prsm_core.testing.memory_state import MemoryState, read_state, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -89,10 +89,19 @@ class MemoryStore(Store):
         self._check_open()
         return read_state(self.ledger, session_id, at)
 
+    async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
+        """Return whose commit holds the session's event `seq`, and its position."""
+        self._check_open()
+        found = self.ledger.commit_of(session_id, seq)
+        if found is None:
+            raise unknown_event(session_id, seq)
+        return found
+
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         self._check_open()
         tables = self.ledger.tables
+        origins = {fork["session_id"]: fork["origin_id"] for fork in tables["forks"].values()}
         newest = {run["session_id"]: run for run in tables["runs"].values()}
         found = [
             SessionInfo(
@@ -105,6 +114,7 @@ class MemoryStore(Store):
                 last_seq=len(self.ledger.events[session_id]),
                 name=session.get("name"),
                 last_at=self.ledger.events[session_id][-1].ts,
+                origin=origins.get(session_id),
             )
             for session_id, session in tables["meta"].items()
         ]
@@ -115,9 +125,7 @@ class MemoryStore(Store):
         """Return the session's agents in order of creation."""
         self._check_open()
         tables = self.ledger.tables
-        turns: defaultdict[str, list[Values]] = defaultdict(list)
-        for turn in tables["turns"].values():
-            turns[turn["agent_id"]].append(turn)
+        turns = {agent_id: turns_of(tables, agent_id) for agent_id in tables["agents"]}
         heads = {one["agent_id"]: one.get("thread_id") for one in tables["sessions"].values()}
         events = {event.agent: event for event in self.ledger.events[session_id]}
         tools = {
@@ -150,7 +158,7 @@ class MemoryStore(Store):
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
         self._check_open()
         tables = self.ledger.tables
-        turns = [turn for turn in tables["turns"].values() if turn["agent_id"] == agent_id]
+        turns = turns_of(tables, agent_id)
         return [
             {
                 **call,

@@ -85,6 +85,21 @@ class Wire(Protocol):
         ...
 
 
+class Model(Protocol):
+    """What answers the requests of all agents, whatever their wire format: a Player is one."""
+
+    failures: list[str]
+
+    @property
+    def unplayed(self) -> Mapping[str, int]:
+        """What it would still have said, by lane."""
+        ...
+
+    def answer(self, conversation: Conversation) -> Reply:
+        """Answer a request."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRequest:
     """One model request as it came in; the values of secret headers are left out."""
@@ -112,13 +127,15 @@ class _BadRequestError(Exception):
 class ModelServer:
     """Serves a scenario on 127.0.0.1; requests of one lane are answered in order of arrival.
 
+    Instead of a scenario it may be given a model of one's own.
+
     `requests` holds every model request, `failures` what did not go by the scenario; one request
     after a lane's last step is none, where that step calls task_complete.
     """
 
     def __init__(
         self,
-        scenario: Scenario | Mapping[str, Any],
+        scenario: Scenario | Mapping[str, Any] | Model,
         *,
         port: int = 0,
         max_requests: int = 5000,
@@ -130,7 +147,9 @@ class ModelServer:
             AnthropicMessages(),
             GeminiGenerateContent(),
         )
-        self._player = Player(scenario, may_be_late=True)
+        self._model: Model = (
+            Player(scenario, may_be_late=True) if isinstance(scenario, Scenario) else scenario
+        )
         self._port = port
         self._max_requests = max_requests
         self._server: asyncio.Server | None = None
@@ -151,12 +170,12 @@ class ModelServer:
     @property
     def failures(self) -> list[str]:
         """What did not go by the scenario; a test asserts that it is empty."""
-        return self._player.failures
+        return self._model.failures
 
     @property
-    def unplayed(self) -> dict[str, int]:
+    def unplayed(self) -> Mapping[str, int]:
         """The number of steps that no request has asked for yet, by lane."""
-        return self._player.unplayed
+        return self._model.unplayed
 
     async def wait_for_requests(self, count: int, *, timeout_s: float = 30.0) -> None:
         """Return once `count` model requests have come; raise TimeoutError otherwise."""
@@ -244,7 +263,7 @@ class ModelServer:
             self.failures.append(f"more than {self._max_requests} requests")
             await _send(writer, 503, _plain_error("too many requests for one scenario"))
             return
-        reply = self._player.answer(conversation)
+        reply = self._model.answer(conversation)
         await self._record(head, body, conversation, reply)
         if reply.error:
             await _send(writer, reply.error.status, wire.error(reply.error))

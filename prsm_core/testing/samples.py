@@ -50,6 +50,18 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "evidence_by": ["`make` was run by w1"],
         },
     ),
+    (
+        "compaction_started",
+        MASTER,
+        {"trigger": "context_limit", "tokens": 170_000, "window": 200_000},
+    ),
+    (
+        "compaction_finished",
+        MASTER,
+        {"trigger": "context_limit", "turn": "t0", "summary": HOSTILE_TEXT, "kept": 2}
+        | {"prompt": "count the lines", "model": "echo/default", "tokens_before": 170_000}
+        | {"tokens_after": 30_000, "error": None},
+    ),
     ("turn_started", MASTER, {"turn": "t1", "n": 1}),
     ("thinking_delta", MASTER, {"turn": "t1", "message": 1, "at": 0, "text": "hm"}),
     ("text_delta", MASTER, {"turn": "t1", "message": 1, "at": 0, "text": "I will"}),

@@ -6,16 +6,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.turns import AgentMessage, Effect
+from prsm_core.domain.turns import AgentError, AgentMessage, Effect, ErrorKind, StopReason
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.domain.writes import (
     AgentRestarted,
     EffectNoted,
     Granted,
-    MessagesUndone,
     ModelSwitched,
     ResultClaimed,
     RunFinished,
@@ -335,6 +335,34 @@ class StateRules:
         now = await agent_now(store, "w1")
         assert (now.turns, now.spent, now.head_turn_id) == (2, total(spent), head)
 
+    async def test_a_compaction_is_no_turn_of_an_agents_own(
+        self, store: Store, team: Steps
+    ) -> None:
+        """It is the newest turn and counts as one, but not as what the agent ended with."""
+        error = AgentError(kind=ErrorKind.CONTEXT_OVERFLOW, message="too long")
+        first = team.turn("w1")
+        closing = team.result(stop_reason=StopReason.ERROR, error=error)
+        await store.commit(team.step("w1", first))
+        await store.commit(team.close_turn(first, "w1", result=closing))
+        head = first.turn_id
+        for number, failure in ((2, error), (3, None)):
+            compaction = team.turn("w1", number, parent_turn_id=head, turn_type="compaction")
+            step = team.close_turn(compaction, "w1", result=team.result(error=failure))
+            await store.commit(replace(step, writes=(compaction, *step.writes)))
+            now, head = await agent_now(store, "w1"), compaction.turn_id
+            assert (now.turns, now.next_turn) == (number, number + 1)
+            assert (now.head_turn_id, now.open_turn) == (head, None)
+            end = now.last_turn
+            assert end is not None
+            assert (end.turn_id, end.was_too_long) == (first.turn_id, True)
+            assert end.is_compacted == (failure is None)
+        later = team.turn("w1", 4, parent_turn_id=head)
+        await store.commit(team.step("w1", later))
+        await store.commit(team.close_turn(later, "w1"))
+        end = (await agent_now(store, "w1")).last_turn
+        assert end is not None
+        assert (end.turn_id, end.is_compacted, end.was_too_long) == (later.turn_id, False, False)
+
     async def test_unread_messages_requests_and_grants_are_told(
         self, store: Store, team: Steps
     ) -> None:
@@ -355,21 +383,6 @@ class StateRules:
         assert (grant["agent_id"], grant["created_at"]) == (team.agent("w1"), 1234.0)
         await store.commit(team.restart("w1", 2))
         assert (await store.state("s1")).unread == (new,)
-
-    async def test_what_is_undone_is_unread_again(self, store: Store, team: Steps) -> None:
-        """By the life that its agent has now."""
-        mail = team.message("master", "w1")
-        await store.commit(team.step("master", *team.sent(mail)))
-        await store.commit(team.consume("w1", mail.message_id))
-        assert (await store.state("s1")).unread == ()
-        undone = MessagesUndone(messages=(mail.message_id,))
-        change = team.change(PENDING, STARTING)
-        writes = (AgentRestarted(is_resume=True), change, undone)
-        await store.commit(team.step("w1", *writes, incarnation=2))
-        (again,) = (await store.state("s1")).unread
-        assert (again.message_id, again.incarnation) == (mail.message_id, 2)
-        await store.commit(team.consume("w1", mail.message_id, incarnation=2))
-        assert (await store.state("s1")).unread == ()
 
     async def test_a_question_is_open_while_its_call_is_and_nobody_answered(
         self, store: Store, team: Steps

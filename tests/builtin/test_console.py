@@ -381,7 +381,7 @@ async def test_an_interrupted_run_tells_what_is_kept_and_how_to_go_on(app, settl
         "waited for YOU, unanswered: ?: Which one?",
         "look further: prsm tree session-1",
         "  prsm history AGENT, prsm events",
-        'go on in the same session: prsm run --session session-1 "…"',
+        "go on where it was interrupted: prsm resume session-1",
     ]
 
 

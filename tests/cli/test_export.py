@@ -41,7 +41,6 @@ def exported(prsm, session):
     return json.loads(prsm("export", session).out)
 
 
-@pytest.mark.requirement("D15")
 def test_what_was_exported_is_imported_equal(prsm, prsm_process, tmp_path, where):
     session, _ = play(prsm_process, tmp_path)
     prsm("sessions", "rename", session, "first")

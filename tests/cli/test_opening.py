@@ -125,6 +125,35 @@ async def test_a_session_that_runs_elsewhere_is_reached_there(place):
     await place.until_gone()
 
 
+async def killed(place):
+    """Run a task until its master asks, and kill what runs it; return the session."""
+    place.script(master=[{"ask_user": {"id": "x", "question": "Which?", "options": ["red"]}}])
+    _, out, _ = await place.run("run", "say it", "--detach", "--json", *scripted(place))
+    session = json.loads(out)["session"]
+    while not await events_of(place, session, "question_asked"):
+        pass
+    for process in place.processes():
+        os.kill(process, signal.SIGKILL)
+    await place.until_gone()
+    return session
+
+
+@pytest.mark.requirement("D18")
+async def test_alone_it_goes_on_with_the_newest_run_if_that_was_cut_off(place):
+    session = await killed(place)
+    code, shown, err = await on_terminal(place)
+    assert (code, shown.split()) == (7, ["stayer", "LocalApp", session, "['master']", "say", "it"])
+    assert f"goes on with session {session}" in err
+    assert "as it was started: --set" in err
+
+
+@pytest.mark.requirement("D18")
+async def test_with_new_a_run_that_was_cut_off_stays_as_it_is(place):
+    session = await killed(place)
+    code, shown, _ = await on_terminal(place, "--new")
+    assert (code, session in shown, shown.split()[-1]) == (7, False, "None")
+
+
 async def test_without_a_terminal_or_such_a_frontend_it_prints_the_help(place):
     code, out, _ = await place.run()
     assert (code, out.startswith("Usage: prsm ")) == (0, True)

@@ -86,7 +86,6 @@ def imported(prsm, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.requirement("N29")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_conversation_of_a_vendor_is_a_session_that_is_over(prsm, imported, kind):
     lines, model = KINDS[kind]

@@ -22,6 +22,12 @@ SAMPLES: dict[str, dict[str, object]] = {
         "retry_attempts": 0,
         "gate_refusals": 3,
     },
+    "context": {
+        "compaction": "overflow",
+        "fill": 0.5,
+        "keep": 0.5,
+        "summary_model": "m",
+    },
     "stuck": {
         "enabled": "false",
         "repeats": 5,

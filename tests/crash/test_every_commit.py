@@ -10,41 +10,48 @@ from tests.crash.trees import Home, check_whole
 
 FEW = range(3, 40, 6)
 ALL = range(1, 45)
+SECOND = """
+lanes:
+  m1:
+    steps:
+      - call: {id: c, tool: spawn_child, arguments: {name: c, prompt: look, wait: true}}
+      - call: {tool: task_complete, arguments: {summary: "second: ${c.result.summary}"}}
+  c:
+    steps:
+      - call: {tool: task_complete, arguments: {summary: c done}}
+"""
 
 
 def killed_and_resumed(home: Home, *kills: int) -> None:
     """Kill the run after the first number of commits, its resumes after the others; then finish."""
     first, *later = kills
-    ended = home.run(kill_after=first)
+    ended = home.run(f"kill:{first}")
     for kill in later:
         if ended.was_killed:
-            ended = home.resume(kill_after=kill)
+            ended = home.resume(f"kill:{kill}")
     check_whole(home, home.resume() if ended.was_killed else ended)
 
 
-@pytest.mark.requirement("F2", "N20", "D17")
 @pytest.mark.parametrize("kill", FEW)
 def test_a_tree_goes_on_after_a_kill(tmp_path, kill):
     killed_and_resumed(Home(tmp_path), kill, 3 + kill // 3)
 
 
 @pytest.mark.long
-@pytest.mark.requirement("F2")
 @pytest.mark.parametrize("kill", ALL)
 def test_a_tree_goes_on_after_a_kill_at_any_commit_and_another(tmp_path, kill):
     home = Home(tmp_path)
-    ended = home.run(kill_after=kill)
+    ended = home.run(f"kill:{kill}")
     if not ended.was_killed:
         check_whole(home, ended)
         return
     again = 1
-    while (ended := home.resume(kill_after=again)).was_killed and again < len(ALL):
+    while (ended := home.resume(f"kill:{again}")).was_killed and again < len(ALL):
         again += 1
     check_whole(home, ended if not ended.was_killed else home.resume())
 
 
 @pytest.mark.long
-@pytest.mark.requirement("F2")
 @pytest.mark.parametrize("seed", range(17))
 def test_a_tree_goes_on_after_twelve_kills(tmp_path, seed):
     dice = random.Random(seed)
@@ -59,9 +66,27 @@ def test_a_run_that_is_finished_gives_its_own_exit_code(tmp_path):
     assert "is finished: completed" in again.err
 
 
-@pytest.mark.requirement("D18")
 def test_without_a_session_there_is_nothing_to_go_on_with(tmp_path):
     ended = Home(tmp_path).resume()
     assert ended.code == 1
     assert "nothing was run yet" in ended.err
     assert "prsm run" in ended.err
+
+
+def test_agents_of_another_run_that_was_cut_off_stay_as_they_are(tmp_path):
+    """Nobody asked for them: a resume is of one run."""
+    home = Home(tmp_path)
+    assert home.run("kill:12").was_killed
+    agents = "SELECT name, state, incarnation FROM agents ORDER BY rowid"
+    left = home.query(agents)
+    assert "running" in {state for _, state, _ in left}
+    [(session,)] = home.query("SELECT session_id FROM runs")
+    home.play(SECOND)
+    again = ("run", "again", "--session", str(session), "--provider", "script")
+    assert home.prsm(*again, fault="kill:6").was_killed
+    ended = home.resume()
+    assert (ended.code, ended.out) == (0, "second: c done\n"), ended.err
+    assert home.query("SELECT status FROM runs ORDER BY rowid") == [("running",), ("completed",)]
+    first, second = home.query(agents)[: len(left)], home.query(agents)[len(left) :]
+    assert first == left
+    assert [(name, state) for name, state, _ in second] == [("m1", "completed"), ("c", "completed")]

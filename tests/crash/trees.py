@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -67,7 +69,7 @@ class Ended:
 
     @property
     def was_killed(self) -> bool:
-        return self.code == -9
+        return self.code in {-signal.SIGKILL, -signal.SIGALRM}
 
 
 class Home:
@@ -77,8 +79,9 @@ class Home:
         self.folder = folder
         self.workspace = folder / "workspace"
         self.workspace.mkdir(parents=True)
+        self._mark = folder / "done.json"
         self._scenario = folder / "scenario.yaml"
-        self._scenario.write_text(scenario)
+        self.play(scenario)
         self.env = {
             **os.environ,
             "PRSM_HOME": str(folder / "home"),
@@ -86,19 +89,22 @@ class Home:
             "PRSM_PLUGINS": "",
         }
 
-    def run(self, kill_after: int = 0) -> Ended:
-        """Run the tree; it dies once so many commits are durable."""
-        return self.prsm("run", "build it", "--provider", "script", kill_after=kill_after)
+    def play(self, scenario: str) -> None:
+        """Have what is run from here on do this."""
+        self._scenario.write_text(scenario)
 
-    def resume(self, kill_after: int = 0) -> Ended:
+    def run(self, fault: str = "none") -> Ended:
+        """Run the tree, to which this happens; see `worker.py`."""
+        return self.prsm("run", "build it", "--provider", "script", fault=fault)
+
+    def resume(self, fault: str = "none") -> Ended:
         """Go on with it."""
-        return self.prsm("resume", kill_after=kill_after)
+        return self.prsm("resume", fault=fault)
 
-    def prsm(self, *words: str, kill_after: int = 0) -> Ended:
+    def prsm(self, *words: str, fault: str = "none") -> Ended:
         scenario = f"providers.script.scenario={self._scenario}"
-        mark = self.folder / "commits"
         done = subprocess.run(
-            [sys.executable, str(WORKER), str(kill_after), str(mark), *words, "--set", scenario],
+            [sys.executable, str(WORKER), fault, str(self._mark), *words, "--set", scenario],
             cwd=self.workspace,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -110,9 +116,9 @@ class Home:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     @property
-    def commits(self) -> int:
-        """How many commits the last process has made."""
-        return int((self.folder / "commits").read_text())
+    def seconds(self) -> float:
+        """How long the last process has worked, from its first commit to its last."""
+        return float(json.loads(self._mark.read_text())["seconds"])
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
         """Look into the ledger."""
@@ -139,3 +145,16 @@ def check_whole(home: Home, ended: Ended) -> None:
         " AND json_extract(data, '$.to') = 'completed' GROUP BY agent_id"
     )
     assert [count for _, count in results] == [1] * len(AGENTS)
+
+
+def check_sound(home: Home) -> None:
+    """Nothing is torn or half written: what rows refer to is there, and no number lacks."""
+    assert home.query("PRAGMA integrity_check") == [("ok",)]
+    assert home.query("PRAGMA foreign_key_check") == []
+    for table, number in (("events", "seq"), ("steps", "position")):
+        [(first, last, count)] = home.query(
+            f"SELECT min({number}), max({number}), count(*) FROM {table}"  # noqa: S608 - ours
+        )
+        assert (first or 1, last or 0) == (1, count)
+    told = home.query("SELECT total(event_count), max(first_seq + event_count) - 1 FROM steps")
+    assert told in ([(0, None)], home.query("SELECT count(*), max(seq) FROM events"))

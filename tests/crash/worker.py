@@ -1,44 +1,104 @@
-"""`prsm`, which kills itself by SIGKILL once so many commits are durable.
+"""`prsm`, to which something happens: it is killed, or its disk is full.
 
-worker.py COUNT MARK ARGUMENTS…: after COUNT commits, never for 0; MARK is where their number goes.
+worker.py FAULT MARK ARGUMENTS…: MARK is where it tells what it has done, as JSON. FAULT is one of
+
+none      nothing happens
+kill:N    it dies once N commits are durable
+alarm:S   it dies S seconds after its first commit, or after it began to open a ledger
+full:N    from the N-th write on the ledger may grow by less than a page
+once:N    so may it for the N-th write alone
 """
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.cli import main
-from prsm_core.store import SqliteStore
+from prsm_core.store import SqliteStore, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRAME = 4096 + 24  # of a page in SQLite's log: a limit below cuts the write itself off
 
 
-class Killer:
-    """Counts what is durable, and ends the process in the moment after."""
+class Doom:
+    """Counts what is durable, and has the process's fault happen."""
 
-    def __init__(self, limit: int, mark: Path) -> None:
-        self._limit = limit
+    def __init__(self, fault: str, mark: Path) -> None:
+        self._kind, _, number = fault.partition(":")
+        self._number = float(number or 0)
         self._mark = mark
-        self._count = 0
+        self._began: float | None = None
+        self._commits = self._writes = 0
 
-    def wrap(self, name: str) -> None:
-        """Count the calls of a method of the store."""
+    def install(self) -> None:
+        """Look at all that the store does from now on."""
+        self._wrap_open()
+        self._wrap_call("commit")
+        self._wrap_call("append")
+        inner = writer._commit
+        writer._commit = lambda conn, jobs: self._write(inner, conn, jobs)
+
+    def _wrap_open(self) -> None:
+        inner = SqliteStore._start
+
+        async def started(store: SqliteStore, **options: Any) -> Any:
+            if store._lies_there():
+                self._begin()
+            return await inner(store, **options)
+
+        SqliteStore._start = started  # type: ignore[method-assign,assignment]
+
+    def _wrap_call(self, name: str) -> None:
         inner = getattr(SqliteStore, name)
 
         async def counted(store: SqliteStore, given: object) -> object:
             done = await inner(store, given)
-            self._count += 1
-            self._mark.write_text(str(self._count))
-            if self._count == self._limit:
+            self._begin()
+            self._commits += 1
+            self._tell()
+            if self._kind == "kill" and self._commits == self._number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 
         setattr(SqliteStore, name, counted)
 
+    def _begin(self) -> None:
+        if self._began is None:
+            self._began = time.monotonic()
+            if self._kind == "alarm":  # nobody handles it: the kernel ends the process
+                signal.setitimer(signal.ITIMER_REAL, self._number)
+
+    def _tell(self) -> None:
+        seconds = time.monotonic() - (self._began or 0.0)
+        done = {"commits": self._commits, "writes": self._writes, "seconds": seconds}
+        self._mark.write_text(json.dumps(done))
+
+    def _write(self, inner: Callable[[Any, Any], None], conn: Any, jobs: Any) -> None:
+        """Write a group of steps, with no room left on the disk if it is that one's turn."""
+        self._writes += 1
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        is_struck = self._kind in {"full", "once"} and self._writes == self._number
+        if is_struck:
+            (_, _, path) = conn.execute("PRAGMA database_list").fetchone()
+            size = Path(f"{path}-wal").stat().st_size
+            room = int(self._number * 997) % FRAME
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
+        try:
+            inner(conn, jobs)
+        finally:
+            if is_struck and self._kind == "once":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
 
 if __name__ == "__main__":
-    killer = Killer(int(sys.argv.pop(1)), Path(sys.argv.pop(1)))
-    killer.wrap("commit")
-    killer.wrap("append")
+    Doom(sys.argv.pop(1), Path(sys.argv.pop(1))).install()
     sys.exit(main())

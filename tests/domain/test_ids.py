@@ -23,6 +23,16 @@ def test_ulids_sort_in_the_order_they_were_made_even_when_the_clock_goes_back(ti
     assert made == sorted(set(made))
 
 
+@given(st.floats(0, 4e9), st.floats(0, 4e9), st.integers())
+def test_ulids_sort_after_all_that_an_earlier_source_made_until_then(until, now, seed):
+    earlier = Ids(lambda: until, random.Random(seed))
+    ids = Ids(lambda: now, random.Random(seed + 1))
+    before = [earlier.ulid() for _ in range(3)]
+    ids.not_before(until)
+    made = [ids.ulid() for _ in range(3)]
+    assert [*before, *made] == sorted({*before, *made})
+
+
 def test_ulids_of_one_millisecond_are_consecutive():
     ids = Ids(lambda: 1.0, random.Random(7))
     made = [ids.ulid() for _ in range(3000)]

@@ -83,6 +83,7 @@ def test_there_are_six_reasons_to_stop():
     assert [reason.value for reason in StopReason] == reasons
 
 
+@pytest.mark.requirement("N12")
 def test_an_error_is_of_seven_kinds_and_says_whether_trying_again_can_help():
     kinds = {
         "context_overflow",
@@ -107,6 +108,7 @@ def test_an_error_is_not_worth_a_retry_unless_it_says_so():
     assert not AgentError(kind=ErrorKind.UNKNOWN, message="?").retryable
 
 
+@pytest.mark.requirement("N13")
 def test_a_compaction_has_the_specified_fields():
     specified = {
         "summary",

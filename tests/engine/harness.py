@@ -178,6 +178,7 @@ class ScriptedSession(ProviderSession):
         self.request = request
         self.host = host
         self.resume_token = request.resume_token
+        self.taken = provider.taken
         self._actor: Actor | None = None
         self._work: Any = None
 
@@ -228,6 +229,7 @@ class ScriptedProvider(Provider):
     services: Any = None
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     gives_tokens: bool = False  # sessions can be resumed by a token
+    taken: frozenset[str] | None = None  # what the thread of a turn that goes on holds
     obeys: bool = True  # interrupt ends the turn
     steers: bool = False  # a turn takes what a person says meanwhile
     status: ProviderStatus = field(default_factory=lambda: ProviderStatus(available=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.engine.tools.advice import find_expert
 from prsm_core.errors import ExpertNotFoundError
 from prsm_core.interfaces.provider import ProviderStatus
+from prsm_core.kit.clocks import SystemClock
 from tests.engine.harness import ScriptedProvider
 
 EXPERTS = {
@@ -244,3 +246,30 @@ async def test_without_any_peer_the_answer_says_how_to_have_one(as_master):
         assert await agent.refused("consult_peer", question="a") == "unknown_peer"
 
     await as_master(script)
+
+
+async def test_an_expert_is_heard_after_a_resume_though_the_clock_was_set_back(opened):
+    heard = []
+
+    async def master(agent):
+        heard.append(await agent.call("consult_expert", expert_id="style", question="is it neat?"))
+        await agent.complete()
+
+    async def hanging(agent):
+        await agent.hang()
+
+    async def e1(agent):
+        await agent.complete("it is")
+
+    async with opened(settings=SETTINGS) as team:
+        running = team.start("do it", master=master, e1=hanging)
+        await team.seen("agent_state_changed", "master", to="waiting_for_expert")
+        await team.engine.shutdown()
+        await running
+    clock = SystemClock()
+    clock.time = lambda: time.time() - 3600
+    async with opened(settings=SETTINGS, clock=clock) as again:
+        again.provider.behaviours.update(master=master, e1=e1)
+        assert (await again.engine.resume()).status == "completed"
+    [answer] = heard
+    assert answer["result"]["summary"] == "it is"

@@ -20,7 +20,7 @@ LOGINS = {
 FIRST = {"provider": "script", "model": "first"}
 FALLBACKS = {
     "defaults": {**FIRST, "fallbacks": ["script/second", "other/third"]},
-    "model_registry": {"second": {"max_context": 1000}, "third": {"max_context": 2000}},
+    "model_registry": {"second": {"max_context": 100_000}, "third": {"max_context": 200_000}},
 }
 
 
@@ -165,7 +165,7 @@ async def test_a_model_that_keeps_failing_is_replaced_by_the_next_of_the_chain(o
         [text] = [text for text in notices(team) if "takes over" in text]
         assert text == "model script/first gave up (broken): script/second takes over"
         last = team.provider.contexts["master"][-1]
-        assert (last.model, last.token_budget.context_window) == ("second", 1000)
+        assert (last.model, last.token_budget.context_window) == ("second", 100_000)
         assert any('I called "spawn_child"' in message.content for message in last.history)
         assert team.provider.requests["master"][-1].resume_token is None
         row = next(a for a in await team.store.agents("session") if a.descriptor.name == "master")
@@ -186,7 +186,7 @@ async def test_the_chain_goes_on_with_another_vendor_and_ends(opened):
         assert model_of(team, "master") == "other/third"
         models = team.ledger.rows("SELECT model FROM turns ORDER BY id")
         assert models == [("first",), ("second",), ("third",)]
-        assert other.contexts["master"][0].token_budget.context_window == 2000
+        assert other.contexts["master"][0].token_budget.context_window == 200_000
 
 
 async def test_a_fallback_without_a_provider_is_one_of_the_first_models_provider(opened):

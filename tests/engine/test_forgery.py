@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.engine.context.rebuild import rebuilt_history
 from prsm_core.engine.spawn.plan import choose_alias
 from prsm_core.engine.state import Names
 from prsm_core.engine.turns.context import build_role_prompt, render_messages, render_repeat
-from prsm_core.engine.turns.rebuild import rebuilt_history
 from prsm_core.errors import AgentSpawnError, OrchestrationError
 from prsm_core.kit.outcomes import failure, success
 from prsm_core.kit.quotation import MARK, RULE, unquote

@@ -399,3 +399,20 @@ async def test_run_bash_runs_permitted_commands_in_the_agents_folder(opened):
         result = await team.run("do it", master=master, a=a)
         assert result.status == "completed"
     assert team.ledger.one("SELECT permissions_used FROM turns WHERE role = 'worker'") == '["Bash"]'
+
+
+async def test_an_answer_is_taken_once_it_is_in_the_ledger(opened):
+    """Whoever was told so need not give it again, though the engine dies the next moment."""
+
+    async def master(agent):
+        await agent.call("ask_user", question="Which?")
+        await agent.complete()
+
+    async with opened(interactive=True) as team:
+        running = team.start("do it", master=master)
+        asked = await team.seen("question_asked")
+        request, said = asked.data["request"], {"choices": ["blue"], "text": None}
+        assert await team.engine.requests.give(request, "question", said)
+        assert len(team.ledger.events("question_answered")) == 1
+        assert not await team.engine.requests.give(request, "question", said)
+        await running

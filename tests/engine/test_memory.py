@@ -33,7 +33,7 @@ async def test_an_idle_agent_takes_no_more_than_known():
     await engine_bytes(FEW)  # what all agents share is there now
     few, many = await engine_bytes(FEW), await engine_bytes(MANY)
     one = (many * MANY - few * FEW) / (MANY - FEW)
-    assert one <= 19_300  # some hundreds more or less, by what the process has run before
+    assert one <= 19_500  # some hundreds more or less, by what the process has run before
 
 
 def test_an_agent_without_a_budget_of_its_own_holds_few_numbers():

@@ -239,6 +239,31 @@ async def test_a_run_ends_when_the_store_breaks_as_an_agents_end_is_written(open
             await team.run(master=master)
 
 
+async def test_after_a_write_that_failed_an_engine_writes_nothing_more_and_another_goes_on(opened):
+    struck = asyncio.Event()
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.collect()
+        await agent.complete()
+
+    def fail(step):
+        if step.find(AgentEnded) is not None and not struck.is_set():
+            struck.set()
+            raise StoreError("the disk was full for a moment")
+
+    async with opened(check=False) as team:
+        intercept(team.store, fail)
+        with pytest.raises(StoreError, match="the disk was full for a moment"):
+            await team.run(master=master)
+    assert team.ledger.rows("SELECT status FROM runs") == [("running",)]
+    assert team.ledger.events("turn_finished") == []
+    assert not {"failed", "killed"} & {e["to"] for e in team.ledger.events("agent_state_changed")}
+    async with opened() as again:
+        again.provider.behaviours["master"] = master
+        assert (await again.engine.resume()).status == "completed"
+
+
 async def test_a_call_of_an_impatient_client_delivered_twice_at_once_is_two_calls(team):
     async def master(agent):
         twice = [

@@ -99,9 +99,7 @@ def outputs(request):
     )
 
 
-@pytest.mark.requirement("F2", "N20")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.parametrize(("number", "kills"), [(signal.SIGKILL, 3), (signal.SIGINT, 1)])
 async def test_a_tree_of_codex_goes_on(prsm, number, kills):
     async with ModelServer(SCENARIO) as server:
         prsm.configure(server.base_url)

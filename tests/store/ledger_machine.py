@@ -17,16 +17,16 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, Notes
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.turns import AgentMessage, Effect, StopReason
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
+    AgentNoted,
     AgentRestarted,
     EffectNoted,
     MessagesConsumed,
-    MessagesUndone,
     ModelSwitched,
     RequestOpened,
     ResultClaimed,
@@ -55,6 +55,7 @@ STATES = st.sampled_from(list(AgentState))
 ENDS = (AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED)
 MOSTLY = st.sampled_from([True] * 9 + [False])
 SWITCH = ModelSwitched(provider="other", model="second")
+NOTE = AgentNoted(notes=Notes(failures=2, tried=("one/a",), heard={"agent": 1}))
 KEEP, FORGET = ThreadKept(thread="kept"), ThreadKept(thread=None)
 
 
@@ -153,10 +154,6 @@ class Ledgers(RuleBasedStateMachine):
         known = own if own and data.draw(MOSTLY) else [message for message, _ in self.mail]
         return tuple(data.draw(st.lists(st.sampled_from(known[-3:]), min_size=1, max_size=2)))
 
-    @rule(data=st.data(), name=NAMES)
-    def undo(self, data, name):
-        self.write(data, name, MessagesUndone(messages=self.some_mail(data, name)))
-
     @precondition(lambda self: self.calls)
     @rule(data=st.data(), name=NAMES, effect=st.sampled_from(["question", "child:0"]))
     def note_effect(self, data, name, effect):
@@ -243,7 +240,7 @@ class Ledgers(RuleBasedStateMachine):
         fields = {"incarnation": incarnation, "result": result, "resume_token": thread}
         self.commit(self.steps.close_turn(turn, name, **fields))
 
-    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP, FORGET]))
+    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP, FORGET, NOTE]))
     def go_on(self, data, name, writes):
         self.write(data, name, writes)
 

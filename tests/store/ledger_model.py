@@ -80,6 +80,7 @@ class LedgerModel:
                 for letter in state.letters.values()
                 if not letter.is_read and letter.life == state.agents[letter.target].life
             ],
+            "notes": [agent.notes for agent in state.agents.values()],
             "requests": [one.request.request_id for one in state.requests.values() if one.is_open],
             "events": self.events,
             "calls": [
@@ -275,12 +276,17 @@ class _Act:
         self.own.life = self.step.incarnation
         if not write.is_resume:
             self.own.result = self.own.waiting_on = None
+            self.own.notes = None
         if write.prompt is not None:
             self.own.prompt = write.prompt
 
     def ModelSwitched(self, write: Any) -> None:  # noqa: N802
         """Take another model, to which the old one's thread means nothing."""
         self.own.provider, self.own.model, self.own.thread = write.provider, write.model, None
+
+    def AgentNoted(self, write: Any) -> None:  # noqa: N802
+        """Keep what is known of the life."""
+        self.own.notes = write.notes
 
     def ThreadKept(self, write: Any) -> None:  # noqa: N802
         """Keep what resumes the agent at its vendor, if anything still does."""
@@ -322,13 +328,6 @@ class _Act:
                 self.wrong.add("StoreError not_consumable")
             else:
                 letter.is_read = True
-
-    def MessagesUndone(self, write: Any) -> None:  # noqa: N802
-        """Let the agent's messages be unread, for the life that it has."""
-        for id_ in write.messages:
-            letter = self.state.letters.get(id_)
-            if letter is not None and letter.target == self.step.agent_id:
-                letter.is_read, letter.life = False, self.step.incarnation
 
     def TurnOpened(self, write: Any) -> None:  # noqa: N802
         """Open the agent's next turn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.agents import Notes
 from prsm_core.testing.store_contract import read_events
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def seen(looked: dict[str, Any]) -> dict[str, Any]:
     """Return what a store tells of a session as the model tells it."""
     return {
         "agents": [_seen_agent(row) for row in looked["agents"]],
+        "notes": [None if now.notes == Notes() else now.notes for now in looked["state"].agents],
         "inbox": [(each.message_id, each.target, each.incarnation) for each in looked["inbox"]],
         "requests": [request.request_id for request in looked["requests"]],
         "events": [seen_event(event) for event in looked["events"]],

@@ -22,6 +22,7 @@ class Agent:
     waiting_on: str | None = None
     result: Any = None
     thread: str | None = None
+    notes: Any = None  # None: all as usual
     next_turn: int = 1
     head: str | None = None
     ended_at: float | None = None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, Notes
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
+    AgentNoted,
     AgentRestarted,
     EffectNoted,
     Granted,
     MessagesConsumed,
-    MessagesUndone,
     ModelSwitched,
     RequestOpened,
     ResultClaimed,
@@ -54,7 +54,6 @@ class Walker:
     used: set[str] = field(default_factory=set)  # their ids
     unread: list[str] = field(default_factory=list)
     noted: set[tuple[int, str, str]] = field(default_factory=set)  # turn, call, effect
-    taken: list[str] = field(default_factory=list)  # consumed by calls of the turn
 
     @property
     def is_over(self) -> bool:
@@ -75,8 +74,16 @@ class Walk:
         self.acts: list[Callable[[Walker], Any]] = [
             *(self.turn_over, self.say, self.say, self.vendor, self.vendor, self.call, self.call),
             *(self.ask, self.ask, self.answer, self.send, self.send, self.consume),
-            *(self.close_call, self.close_call, self.effect, self.meter, self.change, self.keep),
-            *(self.cut_off, self.undo, self.end, self.note, self.request, self.resolve),
+            *(
+                self.close_call,
+                self.close_call,
+                self.effect,
+                self.meter,
+                self.change,
+                self.keep,
+                self.know,
+            ),
+            *(self.cut_off, self.end, self.note, self.request, self.resolve),
             *(self.run_on, self.pass_by),
         ]
 
@@ -85,6 +92,10 @@ class Walk:
         await self.commit(self.steps.run_started())
         for name, parent in (("a", None), ("b", "a"), ("c", "b")):
             await self.commit(self.steps.spawn(name, parent))
+        await self.go_on(length)
+
+    async def go_on(self, length: int) -> None:
+        """Walk on."""
         for _ in range(length):
             await self.chance.choice(self.acts)(self.agents[self.chance.choice(NAMES)])
 
@@ -99,7 +110,7 @@ class Walk:
         await self.copy()
 
     async def copy(self) -> None:
-        states = [await store.state("s1") for store in self.stores]
+        states = [await store.state(self.steps.session) for store in self.stores]
         assert all(state == states[0] for state in states)
         if not self.copies or states[0].position != self.copies[-1].position:
             self.copies.append(states[0])
@@ -117,7 +128,7 @@ class Walk:
             mail = tuple(of.unread[:1]) if self.chance.random() < 0.5 else ()
             of.unread = of.unread[len(mail) :]
             turn = self.steps.turn(of.name, of.turns, parent_turn_id=of.head, consumed=mail)
-            of.turn, of.open, of.used, of.taken = turn, [], set(), []
+            of.turn, of.open, of.used = turn, [], set()
             await self.act(of, turn)
         elif self.chance.random() < 0.2:
             turn = of.turn
@@ -143,7 +154,9 @@ class Walk:
 
     def told(self, of: Walker, kind: str, data: dict[str, Any]) -> Event:
         agent = self.steps.agent(of.name)
-        return Event(type=kind, session="s1", run=self.run, ts=1.5, agent=agent, data=data)
+        return Event(
+            type=kind, session=self.steps.session, run=self.run, ts=1.5, agent=agent, data=data
+        )
 
     async def call(self, of: Walker) -> None:
         call = self.chance.choice(["c0", "c1", "c2", "c3"])  # ids come again in later turns
@@ -215,7 +228,6 @@ class Walk:
         call = of.open.pop(self.chance.randrange(len(of.open)))
         mail = tuple(of.unread[: self.chance.choice([0, 1, 1, 2])])
         of.unread = of.unread[len(mail) :]
-        of.taken += mail
         await self.act(of, self.steps.answer(of.turn, call, consumed=mail))
 
     async def meter(self, of: Walker) -> None:
@@ -239,28 +251,23 @@ class Walk:
         await self.act(of, self.steps.change(state, target, waiting_on=kept), *some)
 
     async def cut_off(self, of: Walker) -> None:
-        """Go on in a next life: some of what calls had consumed is unread again."""
+        """Go on in a next life, which a resume hands on what is unread."""
         if of.is_over:
             return
         state, of.state, of.life = of.state, AgentState.STARTING, of.life + 1
-        undone = tuple(self.chance.sample(of.taken, min(len(of.taken), 1)))
-        of.taken = [each for each in of.taken if each not in undone]
-        of.unread += undone
         prompt = self.chance.choice([None, "go on"])
         anew = AgentRestarted(is_resume=self.chance.random() < 0.5, prompt=prompt)
         change = self.steps.change(state, of.state)
-        await self.act(of, anew, change, MessagesUndone(messages=undone))
-
-    async def undo(self, of: Walker) -> None:
-        """Have something unread again in the same life."""
-        if of.taken:
-            message = of.taken.pop()
-            of.unread.append(message)
-            await self.act(of, MessagesUndone(messages=(message,)))
+        await self.act(of, anew, change)
 
     async def keep(self, of: Walker) -> None:
         """Keep a thread, or none any more."""
         await self.act(of, ThreadKept(thread=self.chance.choice(["one", "two", None])))
+
+    async def know(self, of: Walker) -> None:
+        """Note what is known of a life."""
+        tried = ("one/a", "two/b")[: self.chance.randrange(3)]
+        await self.act(of, AgentNoted(notes=Notes(failures=len(tried), tried=tried)))
 
     async def end(self, of: Walker) -> None:
         """End, mostly not; or live again after an end."""

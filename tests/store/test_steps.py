@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain import writes
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, Notes
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentEnded,
+    AgentNoted,
     AgentRestarted,
     AgentSpawned,
     CallOpened,
     EffectNoted,
     Granted,
     MessagesConsumed,
-    MessagesUndone,
     ModelSwitched,
     RequestOpened,
     ResultClaimed,
@@ -83,11 +83,11 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentRestarted": AgentRestarted(prompt="again"),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
         "ThreadKept": ThreadKept(thread="thread"),
+        "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),
         "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),
         "CallClosed": answer,
         "MessageSent": team.sent(team.message("w1", "w2"))[0],
         "EffectNoted": EffectNoted(effect=effect),
-        "MessagesUndone": MessagesUndone(messages=("read",)),
         "MessagesConsumed": MessagesConsumed(messages=("answer",)),
         "RequestOpened": RequestOpened(request=team.request("w1")),
         "RequestResolved": team.resolved("request", "deny"),

@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from prsm_core.testing.model_server import ModelServer
+from prsm_core.testing.playback import Reply
+from prsm_core.testing.scenario import Step
 
 SECONDS = 10
 
@@ -54,6 +56,23 @@ async def test_a_request_is_answered_with_the_step_and_recorded():
     assert request.body == prompt()
     assert "s3cret" not in str(request)
     assert server.failures == []
+
+
+async def test_a_model_of_ones_own_is_asked_instead_of_a_scenario():
+    class Parrot:
+        def __init__(self):
+            self.failures = ["it repeats itself"]
+            self.unplayed = {"parrot": 1}
+
+        def answer(self, conversation):
+            return Reply(step=Step(say=conversation.user[-1]), lane="parrot")
+
+    parrot = Parrot()
+    async with ModelServer(parrot) as server:
+        _, body = await post(server, prompt("Pretty Polly", stream=False))
+    assert "Pretty Polly" in body
+    assert [request.lane for request in server.requests] == ["parrot"]
+    assert (server.failures, server.unplayed) == (parrot.failures, parrot.unplayed)
 
 
 async def test_without_a_stream_the_answer_is_one_object():

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 from prsm_alibaba.provider import build
 
+from plugins.prsm_codex.tests.few_points import KilledAtFewPoints
 from plugins.prsm_codex.tests.vendor_contract import (
     SMALL_CODEX,
     VendorContract,
@@ -31,7 +32,7 @@ class TestFakeCodex(AlibabaContract):
 
 
 @pytest.mark.live
-class TestRealCodex(AlibabaContract):
+class TestRealCodex(KilledAtFewPoints, AlibabaContract):
     @pytest.fixture(autouse=True)
     def _real(self, codex):
         type(self).backend = {"backend": "codex", "command": [codex]}
@@ -42,7 +43,7 @@ class TestRealCodex(AlibabaContract):
 
 
 @pytest.mark.live
-class TestRealCodingPlan(AlibabaContract):
+class TestRealCodingPlan(KilledAtFewPoints, AlibabaContract):
     outlives_early_kills = False  # Claude Code keeps a conversation somewhat later than it begins
 
     speaks_responses = False

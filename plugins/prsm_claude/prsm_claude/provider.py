@@ -53,6 +53,7 @@ class ClaudeProvider(Provider):
         parameters=frozenset({"max_response_tokens"}),
         tokens_told="step",
         cost_told="turn",
+        compacts=True,
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:

@@ -54,8 +54,9 @@ def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> froze
 def last_word(carried: Carried, held: Rollout) -> str | None:
     """Return what the model said in the end, which nobody has heard; blank if it was heard.
 
-    None: it has not come to its end. What it answers is carried no more once it was heard.
+    None: it has not come to its end. What it answers was heard once it was.
     """
     if held.said is None or held.pending:
         return None
-    return held.said if carried.prompts or carried.calls else ""
+    is_new = carried.prompts or not all(call.heard for call in carried.calls)
+    return held.said if is_new else ""

@@ -208,4 +208,5 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         shell_reads=True,
         asks_edits=features.enforcement != "sandbox",
         tokens_told="step" if keeps else "turn",
+        compacts=keeps,  # its thread, at nine tenths of the window that it knows of
     )

@@ -205,6 +205,7 @@ class VendorProvider(Provider):
             asks_edits=all(c.asks_edits or c.enforcement == "pre_tool" for c in (one, two)),
             tokens_told=min(one.tokens_told, two.tokens_told, key=_TOLD.index),
             cost_told=min(one.cost_told, two.cost_told, key=_TOLD.index),
+            compacts=one.compacts and two.compacts,
         )
 
     @asynccontextmanager

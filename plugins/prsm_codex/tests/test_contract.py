@@ -12,6 +12,7 @@ import pytest
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.bridged import PlainOutputs, build_bridged, namespaced
+from plugins.prsm_codex.tests.few_points import KilledAtFewPoints
 from prsm_core.domain.turns import ToolCallStarted
 from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
 from prsm_core.testing.harmless_contract import HarmlessContract
@@ -54,7 +55,7 @@ class TestFakeCodexThatAsks(CodexContract):
 
 
 @pytest.mark.live
-class TestRealCodexThatAsks(TestFakeCodexThatAsks):
+class TestRealCodexThatAsks(KilledAtFewPoints, TestFakeCodexThatAsks):
     @pytest.fixture(autouse=True)
     def _real(self, binary):
         type(self).command = [binary]

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 from prsm_minimax.provider import build
 
+from plugins.prsm_codex.tests.few_points import KilledAtFewPoints
 from plugins.prsm_codex.tests.vendor_contract import (
     SMALL_CODEX,
     VendorContract,
@@ -31,7 +32,7 @@ class TestFakeCodex(MinimaxContract):
 
 
 @pytest.mark.live
-class TestRealCodex(MinimaxContract):
+class TestRealCodex(KilledAtFewPoints, MinimaxContract):
     @pytest.fixture(autouse=True)
     def _real(self, codex):
         type(self).backend = {"backend": "codex", "command": [codex]}
@@ -42,7 +43,7 @@ class TestRealCodex(MinimaxContract):
 
 
 @pytest.mark.live
-class TestRealClaude(MinimaxContract):
+class TestRealClaude(KilledAtFewPoints, MinimaxContract):
     outlives_early_kills = False  # Claude Code keeps a conversation somewhat later than it begins
 
     speaks_responses = False

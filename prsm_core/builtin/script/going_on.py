@@ -24,6 +24,8 @@ class GoingOn:
     def __init__(self, carried: Carried) -> None:
         self._calls = {call.call_id: call for call in carried.calls}
         self.ids = frozenset((*carried.prompts, *self._calls))
+        heard = {call.call_id for call in carried.calls if call.heard}
+        self._unheard = self.ids - heard
 
     def knows(self, response: KeptResponse) -> bool:
         """Whether the ledger has heard of a response: by a call, or since what it answers is old.
@@ -32,7 +34,7 @@ class GoingOn:
         """
         if any(call_id in self._calls for call_id, _ in response.calls):
             return True
-        return bool(response.answers) and self.ids.isdisjoint(response.answers)
+        return bool(response.answers) and self._unheard.isdisjoint(response.answers)
 
     def answer(self, call_id: str) -> Outcome | None:
         """Return what became of a call; None where the ledger never saw it."""

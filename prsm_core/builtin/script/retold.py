@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _CALLED = re.compile(
     r"\[I called (?P<tool>\"[^\n]*?\") with [^\n]*; \w+:\n(?P<text>.*)\]", re.DOTALL
 )
+OVERFLOW = "context_length_exceeded"  # the code of an error: the prompt is too long
 _NATIVE = {"shell": ("Bash",), "edit": ("Edit", "Write")}
 
 _Done = tuple[str, str]  # tool and answer of a call
@@ -34,14 +35,19 @@ def steps_done(
     """Return how many steps a history, as `rebuilt_history` gives it, shows as done.
 
     And their calls with the answers. A step with calls was done if each has an answer, one that
-    only says something if that was said.
+    only says something if that was said. One that refuses a prompt as too long was, where the
+    history was summarised since.
     """
+    history = list(history)
+    is_summarised = any(message.role == "system" for message in history)
     said = [message.content for message in history if message.role == "assistant"]
     called = [_CALLED.fullmatch(text) for text in said]
     calls = [(json.loads(one["tool"]), unquote(one["text"])) for one in called if one]
     texts = [text for text in said if not text.startswith("[I called ")]
     answered: list[tuple[Call, str]] = []
     for number, step in enumerate(steps):
+        if is_summarised and step.error is not None and step.error.code == OVERFLOW:
+            continue
         was_said = step.say is not None and _take_text(step.say, texts)
         took = _take(step, calls)
         if took is None or not (step.calls or was_said):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.builtin.script.acts import Acts
 from prsm_core.builtin.script.going_on import GoingOn, reply_of, unanswered
 from prsm_core.builtin.script.playback import pieces
+from prsm_core.builtin.script.retold import OVERFLOW
 from prsm_core.builtin.script.steps import FOREVER
 from prsm_core.builtin.script.stream import EventStream
 from prsm_core.builtin.script.thread import Thread
@@ -243,7 +244,8 @@ class _Turn:
         if deltas:
             self._thread.say(step.say or "")
             await self.stream.tell(AssistantMessage(step.say or "", step.think))
-        await self.stream.tell(UsageReported(_usage(step.usage)))
+        used = _usage(step.usage)
+        await self.stream.tell(UsageReported(used, context_used=used.total_tokens or None))
 
     async def _hang(self, seconds: float) -> None:
         if seconds == FOREVER:
@@ -317,7 +319,7 @@ def _failed(message: str, *, kind: ErrorKind = ErrorKind.UNKNOWN, **fields: Any)
 def _http_error(error: HttpError) -> AgentError:
     """Return what a vendor's adapter would make of an HTTP error."""
     kind = _KINDS.get(error.status, ErrorKind.MODEL_ERROR)
-    if error.code == "context_length_exceeded":
+    if error.code == OVERFLOW:
         kind = ErrorKind.CONTEXT_OVERFLOW
     retryable = error.status == 429 or error.status >= 500
     return AgentError(kind=kind, message=one_line(error.message), retryable=retryable)

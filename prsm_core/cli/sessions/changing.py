@@ -31,7 +31,7 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
     Raises:
         PrsmError: the name is none, there is no such session, or the ledger cannot be written.
     """
-    new = _checked(name)
+    new = checked_name(name)
     async with open_session(workspace, prefix) as (_, info):
         session, run, task = info.session_id, info.run_id or "", info.task
     async with await SqliteStore.open(workspace_ledger(workspace)) as store:
@@ -53,8 +53,11 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
         say(f"session {session} is called {name_of(new, task)!r}")
 
 
-def _checked(name: str) -> str | None:
-    """Return a name without the space around it; None for a blank one."""
+def checked_name(name: str) -> str | None:
+    """Return a name without the space around it; None for a blank one.
+
+    Raises ConfigError for one that is too long, or acts on a terminal.
+    """
     text = " ".join(name.split())
     if len(text) > LONGEST:
         raise ConfigError(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from prsm_core.cli.options import json_option, text_argument, workspace_option
+
+if TYPE_CHECKING:
+    from prsm_core.cli.launch import Launch
 
 MESSAGES = 6  # of a session that is shown
 LISTED = 20  # sessions
 
 
-@click.group(short_help="List, show, rename, delete, export, import.")
+@click.group(short_help="List, show, rename, delete, fork, export, import.")
 def sessions() -> None:
-    """List, show, rename, delete, export and import the sessions of this repository.
+    """List, show, rename, delete, fork, export and import the sessions of this repository.
 
     SESSION is an id, the beginning of one, or a name, as long as it fits one session only.
     """
@@ -93,6 +98,61 @@ def delete(session: str, yes: bool, workspace: str, as_json: bool) -> None:
     from prsm_core.loop.run import run_to_end
 
     run_to_end(delete_session(workspace, session, is_sure=yes, as_json=as_json))
+
+
+@sessions.command(short_help="Go on from a point of a session, in another one.")
+@click.argument("session", required=False)
+@click.option(
+    "--at",
+    metavar="SEQ|AGENT:TURN",
+    help="After the commit of this event, or of the end of this turn; as it is now if not given.",
+)
+@click.option("--prompt", metavar="TEXT", help="Tell this to its master.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="AGENT=PROVIDER/MODEL",
+    help="Let an agent go on with another model.",
+)
+@click.option("--name", metavar="NAME", help="Call it so.")
+@workspace_option
+@json_option
+@click.pass_obj
+def fork(
+    launch: Launch,
+    session: str | None,
+    at: str | None,
+    prompt: str | None,
+    models: tuple[str, ...],
+    name: str | None,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Make a session that begins as SESSION, by default the newest, was at a point of it.
+
+    What happened before is shared, not copied. What was open is open in both: `prsm resume` goes
+    on with the fork, asks again what waited for a person, and never touches SESSION. Its agents
+    have new ids, and are found by the old ones, too; their conversations are rebuilt from the
+    ledger. SESSION may run meanwhile.
+
+    Files are not forked: the agents of both find the folder as it is.
+    """
+    from prsm_core.cli.sessions.forking import Fork
+    from prsm_core.cli.sessions.forking import fork as make_fork
+
+    make_fork(
+        launch,
+        Fork(
+            workspace=workspace,
+            session=session,
+            at=at,
+            prompt=prompt,
+            models=models,
+            name=name,
+            as_json=as_json,
+        ),
+    )
 
 
 @sessions.command(short_help="Write a session to a file.")

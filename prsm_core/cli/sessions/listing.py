@@ -80,9 +80,10 @@ async def _row(store: Store, info: SessionInfo, state_dir: Path) -> Mapping[str,
 
 def _cells(row: Mapping[str, Any]) -> Sequence[str | None]:
     status = row["status"] if row["pid"] is None else f"{row['status']} (pid {row['pid']})"
+    fork = "" if row["origin"] is None else f" (fork of {row['origin']})"
     return (
         name_of(row["name"], row["task"]),
-        row["session"],
+        f"{row['session']}{fork}",
         status,
         str(row["agents"]),
         Spent.from_dict(row["spent"]).cost_text,

@@ -69,6 +69,7 @@ async def look_at(
         "last_seq": info.last_seq,
         "status": owning.status(info.status, info.engine),
         "pid": owning.pid,
+        "origin": info.origin,
         "runs": [_run(run, owning) for run in runs],
         "agents": tree["agents"],
         "spent": tree["spent"],
@@ -134,6 +135,8 @@ def _print(shown: Mapping[str, Any], now: float) -> None:
     owned = "" if shown["pid"] is None else f", process {shown['pid']}"
     called = name_of(shown["name"], shown["task"])
     say(f"session {shown['session']} {called!r} ({shown['status']}{owned})")
+    if shown["origin"] is not None:
+        say(f"forked from {shown['origin']}, whose past it shares")
     last = at_text(shown["last_event_at"])
     say(f"workspace {escape_exact(shown['workspace'])}, last event {last}")
     say("")

@@ -2,6 +2,7 @@
 
 runs      a run's start and end, a session's name, and what is only told
 agents    an agent's birth, states, lives and end
+forks     a session that goes on from another; few processes need it
 messages  sent and consumed
 turns     opened and closed
 calls     of orchestration tools: opened and closed, and what they have done
@@ -10,6 +11,7 @@ requests  to a person: opened and resolved; what a person granted
 
 from prsm_core.domain.writes.agents import (
     AgentEnded,
+    AgentNoted,
     AgentRestarted,
     AgentSpawned,
     ModelSwitched,
@@ -18,13 +20,14 @@ from prsm_core.domain.writes.agents import (
     ThreadKept,
 )
 from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
-from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent, MessagesUndone
+from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
 from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
 from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [
     "AgentEnded",
+    "AgentNoted",
     "AgentRestarted",
     "AgentSpawned",
     "CallClosed",
@@ -33,7 +36,6 @@ __all__ = [
     "Granted",
     "MessageSent",
     "MessagesConsumed",
-    "MessagesUndone",
     "ModelSwitched",
     "RequestOpened",
     "RequestResolved",

@@ -13,7 +13,7 @@ from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant, Notes
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
 
@@ -209,7 +209,7 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
         agent = {"agent_id": step.agent_id}
         anew: dict[str, Any] = {"incarnation": step.incarnation}
         if not self.is_resume:
-            anew |= {"result": None, "waiting_on": None}
+            anew |= {"result": None, "waiting_on": None, "notes": None}
         rows: list[Row] = [Update("agents", agent, anew)]
         if self.prompt is not None:
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
@@ -248,6 +248,18 @@ class ThreadKept(Write, frozen=True, kw_only=True):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with its thread."""
         return (Update("agents", {"agent_id": step.agent_id}, {"resume_token": self.thread}),)
+
+
+class AgentNoted(Write, frozen=True, kw_only=True):
+    """What is known of the agent's life beside its other rows, all of it."""
+
+    texts = ("notes",)
+
+    notes: Notes
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with its notes."""
+        return (Update("agents", {"agent_id": step.agent_id}, {"notes": self.notes.to_dict()}),)
 
 
 def label_of(agent: AgentDescriptor) -> str:

@@ -1,4 +1,4 @@
-"""Messages between agents: sent once, consumed once, unless what consumed them is undone."""
+"""Messages between agents: sent once, consumed once."""
 
 from __future__ import annotations
 
@@ -86,20 +86,6 @@ class MessagesConsumed(Write, frozen=True, kw_only=True):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the messages, read by this step."""
         return consumed(step, self.messages, step.step_id)
-
-
-class MessagesUndone(Write, frozen=True, kw_only=True):
-    """Messages that were read by a call whose answer the model never got: they are unread again."""
-
-    messages: tuple[str, ...]
-
-    def rows(self, step: Step) -> Iterable[Row]:
-        """Return the messages, unread, and for this life of the step's agent."""
-        again = {"consumed_by": None, "incarnation": step.incarnation}
-        return [
-            Update("inbox", {"message_id": message_id, "target": step.agent_id}, again)
-            for message_id in self.messages
-        ]
 
 
 def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:

@@ -5,13 +5,15 @@ steps      how what they do is committed
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 life       one incarnation: is it over, its slot, what it waits for
-opening    a provider's session is opened, a lost thread is told again
+opening    a provider's session is opened, a lost thread is told again, as far as it fits
+compacting a conversation that is too long is summarised, and goes on from the summary
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits
 prompting  a person's prompt to an agent that runs
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on
+needs      what those go on with is there, or it is told
 external   masters that somebody outside the engine drives
 slots      how many agents run at a time
 """

@@ -41,7 +41,7 @@ def adopt(
         if not row.descriptor.state.is_terminal:
             raise ConfigError(
                 f"{row.descriptor.name} was cut off in its work by the end of an earlier process",
-                hint="start a run: it has a master of its own",
+                hint="go on with that run: prsm resume; or start one, which has its own master",
                 code="not_ended",
             )
     roster.taken_names.update(row.descriptor.name for row in rows)

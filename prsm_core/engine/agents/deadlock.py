@@ -65,11 +65,9 @@ class KnotResolver:
             if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
                 continue
             for question in record.questions.values():
-                if (
-                    question.delivered
-                    and not question.reminded
-                    and question.message.source in inside
-                ):
+                about = question.message.correlation_id
+                is_new = question.delivered and about not in record.notes.reminded
+                if is_new and question.message.source in inside:
                     return record, question
         return None, None
 
@@ -80,8 +78,11 @@ class KnotResolver:
         members: list[AgentRecord],
         waits: list[dict[str, Any]],
     ) -> None:
-        question.reminded = True
-        holder.reminders.append(question.message.correlation_id or "")
+        about, notes = question.message.correlation_id or "", holder.notes
+        holder.note(
+            reminded=(*holder.open_among(notes.reminded), about),
+            reminders=(*notes.reminders, about),
+        )
         self._detector.moved(holder.agent_id)
         self._router.wake(holder.agent_id)
         told = _told(members, waits, "reminder", None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.domain.writes import ModelSwitched, Told
@@ -33,11 +35,16 @@ if TYPE_CHECKING:
 _OF_THE_MODEL = frozenset(
     {
         ErrorKind.AUTH_FAILURE,
+        ErrorKind.COMPACTION_FAILURE,
         ErrorKind.CONTEXT_OVERFLOW,
         ErrorKind.MODEL_ERROR,
         ErrorKind.RATE_LIMIT,
     }
 )
+
+
+OPENINGS = 3  # sessions in a row that may not be opened, in a life that was cut off
+OPENING_SECONDS = 2.0  # after the first of them; twice as many after the second
 
 
 class Recovery(Record, frozen=True, kw_only=True):
@@ -59,28 +66,19 @@ class FailoverParts(Record, frozen=True, kw_only=True):
     journal: Journal
 
 
-_NONE: frozenset[str] = frozenset()  # one for all: each that is made takes 216 bytes
-
-
 class Failover:
-    """Owns what the failures in a row of one incarnation lead to."""
+    """Decides what the failures in a row of one incarnation lead to; its notes count them."""
 
-    __slots__ = (
-        "_failures",
-        "_first",
-        "_login",
-        "_parts",
-        "_record",
-        "_tried",
-    )
+    __slots__ = ("_login", "_parts", "_record", "_unopened", "_was_cut_off")
 
-    def __init__(self, record: AgentRecord, parts: FailoverParts) -> None:
+    def __init__(
+        self, record: AgentRecord, parts: FailoverParts, *, was_cut_off: bool = False
+    ) -> None:
         self._record = record
+        self._was_cut_off = was_cut_off  # the life goes on after an engine that died
+        self._unopened = 0  # sessions in a row that could not be opened
         self._parts = parts
-        self._failures = 0
         self._login: str | None = None
-        self._tried: frozenset[str] = _NONE  # models that have failed for good
-        self._first: ModelChoice | None = None  # a bare name in the chain is of its provider
 
     @property
     def breaker(self) -> CircuitBreaker:
@@ -92,19 +90,38 @@ class Failover:
         provider = self._record.descriptor.provider
         self._login = self._parts.providers.profiles(provider).current
 
+    def opened(self) -> None:
+        """Note a session that was opened."""
+        self._unopened = 0
+
+    def pause_to_open(self, error: PrsmError) -> float | None:
+        """Return the seconds after which a session is opened again that could not be; None: never.
+
+        In a life that was cut off, what its dead engine has left may be in the way. Three sessions
+        in a row that cannot be opened fail it; how many engines have died under it does not count.
+        """
+        self._unopened += 1
+        if not self._was_cut_off or self._unopened == OPENINGS:
+            return None
+        self._tell(f"its session cannot be opened yet, and is tried again: {error.message}")
+        return OPENING_SECONDS * self._unopened
+
     def succeeded(self) -> None:
         """Note a turn that ended well."""
-        self._failures = 0
+        if self._record.notes.failures:
+            self._record.note(failures=0)
         self.breaker.succeeded()
 
     async def after(self, error: AgentError) -> Recovery | None:
-        """Return how to go on after a turn that failed; None = give up."""
-        self._failures += 1
+        """Return how to go on after the newest turn, which failed; None = give up."""
+        record = self._record
+        failures = record.notes.failures + 1
+        record.note(failures=failures, settled=record.head_turn_id)
         if self._take_other_login(error):
             return Recovery(reopen=True)
         if error.retryable and self.breaker.failed():
             self._tell_breaker_open()
-        delay = self._parts.retry.delay(self._failures, error)
+        delay = self._parts.retry.delay(failures, error)
         is_long = delay is not None and delay > MAX_SECONDS * 2
         gives_up = delay is None or is_long
         if gives_up and error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
@@ -120,11 +137,12 @@ class Failover:
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
         """Tell that the same is tried again, and how long that can go on."""
-        to_come = self._parts.retry.pauses_to_come(self._failures, error, self.breaker.pause_after)
+        failures = self._record.notes.failures
+        to_come = self._parts.retry.pauses_to_come(failures, error, self.breaker.pause_after)
         self._parts.journal.note(
             "retry_scheduled",
             self._record.agent_id,
-            attempt=self._failures,
+            attempt=failures,
             delay_s=round(delay, 3),
             error=error.to_dict(),
             tries_left=len(to_come) + 1,
@@ -137,7 +155,7 @@ class Failover:
         used = self._login
         if not profiles.retire(used, error):
             return False
-        self._failures = 0
+        self._record.note(failures=0)
         self._tell(
             f"provider {provider}: auth profile {used!r} rests ({error.kind.value}), "
             f"{profiles.current!r} takes over"
@@ -156,15 +174,15 @@ class Failover:
         """Go on with the next model of the fallback chain; whether there is one."""
         record, parts = self._record, self._parts
         was = _choice(record)
-        first = self._first = self._first or was
-        self._tried |= {was.name}
-        await parts.listings.check(parts.settings.defaults.fallbacks, first.provider)
-        for choice in self._chain(first):
-            self._tried |= {choice.name}
+        self._try(was)
+        first = record.notes.tried[0].partition("/")[0]  # a bare name in the chain is of its own
+        await parts.listings.check(parts.settings.defaults.fallbacks, first)
+        for choice in self._chain(replace(was, provider=first)):
+            self._try(choice)
             if not await self._is_available(choice):
                 continue
             record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
-            self._failures = 0
+            record.note(failures=0)
             switched = ModelSwitched(
                 provider=choice.provider,
                 model=choice.model,
@@ -176,6 +194,11 @@ class Failover:
             return True
         return False
 
+    def _try(self, choice: ModelChoice) -> None:
+        tried = self._record.notes.tried
+        if choice.name not in tried:
+            self._record.note(tried=(*tried, choice.name))
+
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
         """Yield the models that may take over: known, granted, and not tried yet."""
         parts, granted = self._parts, self._record.descriptor.grant.models
@@ -186,7 +209,7 @@ class Failover:
                 self._tell(f"fallback {text!r} is left out: {error.message}")
                 continue
             is_granted = granted is None or choice.name in granted
-            if is_granted and choice.name not in self._tried:
+            if is_granted and choice.name not in self._record.notes.tried:
                 yield choice
 
     async def _is_available(self, choice: ModelChoice) -> bool:

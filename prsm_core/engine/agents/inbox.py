@@ -58,9 +58,10 @@ class Inbox:
 
     def take_forgotten(self, record: AgentRecord) -> Prompt | None:
         """Return, once, a question that the model has been shown and has not answered."""
-        for question in record.questions.values():
-            if question.delivered and not question.repeated:
-                question.repeated = True
+        repeated = record.notes.repeated
+        for about, question in record.questions.items():
+            if question.delivered and about not in repeated:
+                record.note(repeated=(*record.open_among(repeated), about))
                 return self._repeat(question.message)
         return None
 
@@ -68,7 +69,7 @@ class Inbox:
         """Tell those whose question was delivered, repeated, and never answered."""
         for correlation_id, question in tuple(record.questions.items()):
             asker = question.message.source
-            if not question.repeated or asker is None:
+            if correlation_id not in record.notes.repeated or asker is None:
                 continue
             del record.questions[correlation_id]
             if self._roster.get(asker).is_over:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
+from prsm_core.domain.agents import AgentResult, AgentRole, AgentState, Ending
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import (
     AgentEnded,
@@ -214,7 +214,7 @@ class AgentManager:
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
         new_prompt = self._with_news(record, new_prompt)
-        record.begin_incarnation(new_prompt, target)
+        record.begin_incarnation(new_prompt, target, self._clock.time())
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
         step = self.steps.build(record, *besides, anew, *changes)
@@ -355,7 +355,8 @@ class AgentManager:
 
     async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
-        record.is_condemned = True
+        self._condemn(record, AgentState.FAILED, message, kind)
+        await self._land(record)
         await self.kill_children(record, "its parent has failed")
         result = self._failure(record, message, kind)
         result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
@@ -364,6 +365,7 @@ class AgentManager:
 
     async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent whose life goes on by itself: that is stopped first."""
+        self._condemn(record, AgentState.FAILED, message, kind)
         await self.lives.stop(record)
         return await self.fail_agent(record, message, kind)
 
@@ -394,12 +396,30 @@ class AgentManager:
         First it can do nothing more, then its children end, then it does itself.
         """
         if not record.state.is_terminal:
-            record.is_condemned = True
+            self._condemn(record, AgentState.KILLED, reason, "killed")
             self.detector.moved(record.agent_id)
             await self.lives.stop(record)
+            await self._land(record)
         await self.kill_children(record, reason)
         result = self._failure(record, reason, "killed")
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
+
+    def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
+        """Decide an agent's end; with agents below it, its next step tells of that.
+
+        So whoever goes on after a crash in the midst of their ends goes on with these. Below one
+        that is condemned itself nobody need be told of.
+        """
+        record.is_condemned = True
+        parent = self.roster.parent_of(record)
+        is_root = parent is None or not parent.is_condemned
+        if record.live_children and is_root and record.notes.ending is None:
+            record.note(ending=Ending(state=state.value, reason=reason, kind=kind))
+
+    async def _land(self, record: AgentRecord) -> None:
+        """Have that in the ledger, if no step of the agent has carried it there by now."""
+        if record.notes.ending is not None and record.riders and not record.state.is_terminal:
+            await self.steps.write(record)
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
         """Kill the live children of an agent with all below them, those at the bottom first."""

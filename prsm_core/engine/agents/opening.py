@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from prsm_core.engine.turns.context import session_request
-from prsm_core.engine.turns.rebuild import rebuilt_history
+from msgspec.structs import replace
+
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import AgentError, ErrorKind
+from prsm_core.engine.context.tokens import count_tokens, history_tokens
+from prsm_core.engine.turns.context import room_of, session_request, window_of
+from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.turns import AgentMessage
+    from prsm_core.engine.context.remembered import Remembered
+    from prsm_core.engine.context.tokens import Room
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
+    from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import AgentHost, Carried, ProviderSession
 
 
@@ -31,18 +44,13 @@ class Opening:
         self,
         providers: ProviderRegistry,
         enforcement: Enforcement,
-        conversations: ConversationStore,
-        *,
         settings: Settings,
         workspace: str,
-        ids: Ids,
     ) -> None:
         self._providers = providers
         self._enforcement = enforcement
-        self._conversations = conversations
         self._settings = settings
         self._workspace = workspace
-        self._ids = ids
 
     async def session(
         self,
@@ -69,9 +77,221 @@ class Opening:
         await self._providers.get(name)
         return self._providers.capabilities(name).resume in _LASTING
 
-    async def lost_history(self, record: AgentRecord) -> tuple[AgentMessage, ...]:
-        """Return what the agent said and heard before, where no vendor's thread holds it."""
+
+class CompactionFailedError(PrsmError):
+    """A conversation could not be summarised; `error` says why, and whether to try again."""
+
+    def __init__(self, error: AgentError) -> None:
+        super().__init__(error.message, code=error.kind.value)
+        self.error = error
+
+
+class ContextParts(Record, frozen=True, kw_only=True):
+    """What the contexts of all agents are made with."""
+
+    providers: ProviderRegistry
+    enforcement: Enforcement
+    listings: Listings
+    conversations: ConversationStore
+    budgets: BudgetLedger
+    steps: Steps
+    journal: Journal
+    settings: Settings
+    workspace: str
+    ids: Ids
+    clock: Clock
+    compact: Callable[..., Awaitable[None]]  # the arguments are those of a `Compaction`
+
+
+class Contexts:
+    """Knows what conversations are made of, and what fits; of all agents."""
+
+    def __init__(self, parts: ContextParts) -> None:
+        self._parts = parts
+
+    def room(self, record: AgentRecord) -> Room | None:
+        """Return how much of its model's window an agent may fill; None where nobody knows it."""
+        window = window_of(record, self._parts.providers.context_window)
+        return room_of(record.descriptor, self._parts.settings, window)
+
+    @property
+    def compaction(self) -> str:
+        """When conversations are compacted: auto, overflow or never."""
+        return self._parts.settings.context.compaction
+
+    def compacts_itself(self, record: AgentRecord) -> bool:
+        """Whether the vendor compacts its own thread before that fills the window."""
+        return self._parts.providers.capabilities(record.descriptor.provider).compacts
+
+    def warn(self, record: AgentRecord, text: str) -> None:
+        """Tell something of an agent's context as a warning."""
+        self._parts.journal.note("notice", record.agent_id, level="warning", text=text)
+
+    async def compact(
+        self, record: AgentRecord, trigger: Trigger, fixed: int, on_stuck: Callable[[], object]
+    ) -> None:
+        """Have an agent's conversation summarised; see `Compaction`."""
+        remembered = await self.remember(record)
+        fixed += count_tokens(record.descriptor.system_prompt)
+        await self._parts.compact(
+            record,
+            self._parts,
+            remembered,
+            trigger=trigger,
+            fixed=fixed,
+            room=self.room(record),
+            on_stuck=on_stuck,
+        )
+
+    async def remember(self, record: AgentRecord) -> Remembered:
+        """Return an agent's conversation since it was last compacted, as the log has it."""
+        from prsm_core.engine.context.remembered import remember  # once a thread is lost
+
+        events = [event async for event in self._parts.conversations.events(record.agent_id)]
+        return remember(events, self._parts.ids.ulid)
+
+    def left_for_history(self, record: AgentRecord, fixed: int, prompt: str | None) -> int | None:
+        """Return the tokens that a rebuilt conversation may have; None where nobody knows.
+
+        `fixed` are those of the agent's tools; below zero the rest alone is too much.
+        """
+        room = self.room(record)
+        if room is None:
+            return None
+        fixed += count_tokens(record.descriptor.system_prompt)
+        return room.fill - fixed - count_tokens(prompt or "")
+
+    def fit(
+        self, record: AgentRecord, remembered: Remembered, left: int | None
+    ) -> tuple[AgentMessage, ...]:
+        """Return what of a conversation fits into so many tokens; what does not is told of."""
+        from prsm_core.engine.context.layers import fit  # once a thread is lost
+
+        whole = remembered.conversation
+        if left is None:
+            return whole.all
+        fitted = fit(whole, left)
+        agent = record.descriptor
+        if fitted.left_out or fitted.is_cut:
+            what = f"{fitted.left_out} of {len(whole.all)} messages are left out"
+            what += ", and what stands for those before is cut" if fitted.is_cut else ""
+            self.warn(
+                record,
+                f"the conversation does not fit into the context of {agent.provider}/{agent.model}:"
+                f" {what}; context.fill and model_registry.{agent.model}.max_context set its size",
+            )
+        if left < 0:
+            self.warn(
+                record,
+                f"system prompt, tools and prompt are {-left} tokens more than is filled of the "
+                f"context of {agent.provider}/{agent.model}: it is asked all the same",
+            )
+        return fitted.messages
+
+
+Trigger = Literal["context_limit", "overflow_recovery"]
+
+
+class ContextKeeper:
+    """Keeps one agent's context within its model's window: sees when it is full, has it compacted.
+
+    At the budget, before a turn, it does so where the vendor does not; and once where a model has
+    refused a prompt as too long, until a turn has ended well.
+    """
+
+    __slots__ = (
+        "_contexts",
+        "_gave_up",
+        "_has_retried",
+        "_record",
+        "_refusal",
+        "_tools",
+        "_trigger",
+    )
+
+    def __init__(self, record: AgentRecord, contexts: Contexts, tools: Toolbox) -> None:
+        self._record = record
+        self._contexts = contexts
+        self._tools = tools
+        self._trigger: Trigger | None = None  # why the conversation is to be compacted
+        self._refusal = ""  # what its model said of the prompt that was too long
+        self._has_retried = False
+        self._gave_up = False  # at the budget: the vendor's refusal is waited for
+
+    def overflowed(self, refusal: str) -> bool:
+        """Take note that a prompt was too long; whether it is tried again, compacted."""
+        if self._has_retried or self._trigger or self._contexts.compaction == "never":
+            return False
+        self._refusal, self._trigger = refusal, "overflow_recovery"
+        return True
+
+    def begin_anew(self) -> None:
+        """Forget what was too long: another model goes on."""
+        self._has_retried, self._trigger = False, None
+
+    @property
+    def has_retried(self) -> bool:
+        """Whether a prompt was too long, was compacted, and no turn has ended well since."""
+        return self._has_retried
+
+    def succeeded(self) -> None:
+        """Note a turn that ended well."""
+        self._has_retried = False
+
+    def is_full(self, prompt: str | None) -> bool:
+        """Whether the thread would fill more than its share of the window with this prompt.
+
+        Then the next session begins with the conversation compacted.
+        """
+        held = self._record.context_used
+        if held is None or not self._may_at_budget or self._contexts.compacts_itself(self._record):
+            return self._trigger is not None
+        room = self._contexts.room(self._record)
+        if room is not None and held + count_tokens(prompt or "") > room.fill:
+            self._trigger = self._trigger or "context_limit"
+        return self._trigger is not None
+
+    @property
+    def _may_at_budget(self) -> bool:
+        return self._contexts.compaction == "auto" and not self._gave_up
+
+    async def history(
+        self, prompt: str | None, on_stuck: Callable[[], object], *, is_open: bool
+    ) -> tuple[AgentMessage, ...]:
+        """Return what a session that opens now has to be told: what no vendor's thread holds.
+
+        It is compacted first if it is due. A turn that `is_open` goes on as it is.
+
+        Raises CompactionFailedError where a model has refused the prompt as it was.
+        """
+        record, contexts = self._record, self._contexts
+        if not is_open and self.is_full(prompt):
+            await self._compact(on_stuck)
         if record.resume_token is not None or record.next_turn == 1:
             return ()
-        entries = await self._conversations.get_history(record.agent_id, "full")
-        return rebuilt_history(entries, self._ids.ulid)
+        remembered = await contexts.remember(record)
+        left = contexts.left_for_history(record, self._tools.tokens, prompt)
+        is_long = left is not None and history_tokens(remembered.conversation.all) > left
+        if is_long and not is_open and self._may_at_budget and remembered.messages:
+            self._trigger = "context_limit"
+            await self._compact(on_stuck)
+            remembered = await contexts.remember(record)
+        return contexts.fit(record, remembered, left)
+
+    async def _compact(self, on_stuck: Callable[[], object]) -> None:
+        trigger, self._trigger = self._trigger or "context_limit", None
+        try:
+            await self._contexts.compact(self._record, trigger, self._tools.tokens, on_stuck)
+            self._has_retried = trigger == "overflow_recovery"
+        except CompactionFailedError as failed:
+            if trigger == "overflow_recovery":
+                self._trigger = trigger
+                raise CompactionFailedError(self._why(failed.error)) from failed
+            self._gave_up = True
+            self._contexts.warn(self._record, f"{failed.message}; it goes on as it is")
+
+    def _why(self, error: AgentError) -> AgentError:
+        """Return why an agent fails: its prompt was too long, and what kept it from being less."""
+        if error.kind is ErrorKind.CONTEXT_OVERFLOW:
+            return replace(error, message=self._refusal)
+        return replace(error, message=f"{self._refusal}; {error.message}")

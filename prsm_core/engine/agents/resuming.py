@@ -13,6 +13,7 @@ else: the next resume begins anew.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,22 +22,25 @@ from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentRestarted, RequestResolved, Told, TurnClosed
+from prsm_core.engine.outcome import FINISHED
 from prsm_core.engine.providers.team import told_of_team
 from prsm_core.engine.state import AgentRecord, OpenQuestion
 from prsm_core.engine.turns.going_on import CUT_OFF, cut_short
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.budgets import Budget
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.ports import Acts
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.regions import LeaseTable
@@ -61,6 +65,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     roster: Roster
     lives: Lives[AgentSession]
     steps: AgentSteps
+    acts: Acts
     begin: Callable[[AgentRecord, AgentNow], AgentSession]
     router: MessageRouter
     leases: LeaseTable
@@ -71,32 +76,46 @@ class Resumption(Record, frozen=True, kw_only=True):
     servers: Mapping[str, McpServer]  # of today: the ledger keeps none with their secrets
     clock: Clock
 
-    def adopt(self, state: SessionState, run: RunNow) -> Sequence[Left]:
-        """Take all agents over, parents first; nothing is written."""
-        left = []
+    def adopt(self, state: SessionState) -> Sequence[Left]:
+        """Take all agents over, the master first, then parents first; nothing is written."""
+        left, run_id = [], state.runs[-1].run_id
+        spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
+        granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
+        self.roster.know(state.aliases)
         for now in state.agents:
-            record = self._record(now)
+            record = self._record(now, granted)
             self.roster.adopt(record)
             self.leases.enter(record)
             left.append(Left(record, now))
-            if now.agent.run_id == run.run_id or not record.has_ended:
-                self._charge(now, state)
+            self._charge(record, now, spawned[record.agent_id])
         for question in state.questions:
             message = question.message
             asked = self.roster.get(message.target)
             known = OpenQuestion(message, delivered=question.is_read)
             asked.questions[message.correlation_id or ""] = known
+        self._hear(left)
         return left
 
-    def _record(self, now: AgentNow) -> AgentRecord:
+    def _hear(self, left: Sequence[Left]) -> None:
+        """Let parents have what their children reported and they were not told."""
+        for record in (one.record for one in left):
+            parent, known = self.roster.parent_of(record), record.notes
+            if parent is None or known.progress is None:
+                continue
+            if known.reports > parent.notes.heard.get(record.agent_id, 0):
+                parent.progress[record.agent_id] = known.progress
+
+    def _record(self, now: AgentNow, granted: Mapping[str, Budget]) -> AgentRecord:
         agent = now.agent
         servers = {name: self.servers[name] for name in agent.mcp_servers if name in self.servers}
+        grant = replace(agent.grant, budget=self._limits(agent, granted))
         record = AgentRecord(
-            replace(agent, mcp_servers=servers), has_profile=self._has_profile(agent)
+            replace(agent, mcp_servers=servers, grant=grant), has_profile=self._has_profile(agent)
         )
         record.resume_token = now.resume_token
         record.next_turn = now.next_turn
         record.head_turn_id = now.head_turn_id
+        record.notes, record.reasoning_used = now.notes, now.notes.reasoning_s
         record.team = told_of_team(agent.system_prompt)
         if agent.state.is_terminal:
             record.result = now.result
@@ -111,21 +130,36 @@ class Resumption(Record, frozen=True, kw_only=True):
         _, _, own = agent.system_prompt.partition("\n")
         return agent.role is AgentRole.EXPERT or own.startswith(begins)
 
-    def _charge(self, now: AgentNow, state: SessionState) -> None:
-        children = sum(one.agent.parent_id == now.agent.agent_id for one in state.agents)
+    def _limits(self, agent: AgentDescriptor, granted: Mapping[str, Budget]) -> Budget:
+        """Return the budget of an agent under the run's present one; its parent is there."""
+        own, parent = agent.grant.budget, agent.parent_id
+        if parent is None:
+            return self.settings.budgets.to_budget()
+        return own.moved(granted[parent], self.roster.get(parent).descriptor.grant.budget)
+
+    def _charge(self, record: AgentRecord, now: AgentNow, children: int) -> None:
         turns = now.turns - (now.open_turn is not None)
-        self.budgets.adopt(now.agent, turns=turns, spent=now.spent, spawns=children)
+        self.budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=children)
 
     async def live_on(self, left: Sequence[Left], state: SessionState, epoch: int) -> None:
         """Give those who had not ended a new incarnation, and begin their lives.
 
-        The turns of those who had are closed: a crash came between an end and the turn's.
+        The turns of those who had are closed: a crash came between an end and the turn's. Those
+        who were about to end, with all below them, do so.
         """
         open_requests: dict[str, list[HumanRequest]] = {}
         for request in state.requests:
             open_requests.setdefault(request.agent_id, []).append(request)
         living = [one for one in left if not one.record.has_ended]
-        steps = [self._anew(one, open_requests.get(one.record.agent_id, [])) for one in living]
+        doomed = _doomed(living)
+        steps = [
+            self._anew(
+                one,
+                open_requests.get(one.record.agent_id, []),
+                is_doomed=one.record.agent_id in doomed,
+            )
+            for one in living
+        ]
         steps += [
             self._closing(
                 one.record, one.now.open_turn, open_requests.get(one.record.agent_id, []), epoch
@@ -134,39 +168,60 @@ class Resumption(Record, frozen=True, kw_only=True):
             if one.record.has_ended and one.now.open_turn is not None
         ]
         await asyncio.gather(*(self.steps.commit(step) for step in steps))
+        for one in left:
+            one.record.questions = _without(one.record.questions, doomed)
         self._deliver(living, state)
         self._free(left, state)
         for one in sorted(living, key=lambda one: one.record.state not in _AT_WORK):
             one.record.started_at = self.clock.now()
-            self.lives.begin(one.record, self.begin(one.record, one.now))
+            if one.record.agent_id not in doomed:
+                self.lives.begin(one.record, self.begin(one.record, one.now))
+        await self._end([one.record for one in living if one.record.notes.ending is not None])
 
-    def _anew(self, one: Left, requests: Sequence[HumanRequest]) -> Step:
-        record = one.record
-        waited = set() if record.claimed_result is not None else set(_waited(one.now))
+    async def _end(self, condemned: Sequence[AgentRecord]) -> None:
+        """End agents whose end was decided, with all below them, in the order in which it was."""
+        for record in condemned:
+            ending = record.notes.ending
+            if ending is None or record.has_ended:
+                continue
+            if ending.state == AgentState.KILLED:
+                await self.acts.kill_tree(record, ending.reason)
+            else:
+                await self.acts.fail_agent(record, ending.reason, ending.kind)
+
+    def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step:
+        record, turn = one.record, one.now.open_turn
+        waits = not is_doomed and record.claimed_result is None
+        waited = set(_waited(one.now)) if waits else set()
         self.requests.take_over([row for row in requests if row.request_id in waited])
         lost = [_resolved(row) for row in requests if row.request_id not in waited]
         record.live_on()
-        writes: list[Write] = [AgentRestarted(is_resume=True), *lost, *_ended(one.now.open_turn)]
+        writes: list[Write] = [AgentRestarted(is_resume=True), *lost]
+        writes += _ended(turn, all_open=is_doomed)
+        if is_doomed and turn is not None:
+            writes.append(self._closed(record, turn, StopReason.ABORTED))
         return self.steps.build(record, *writes)
 
     def _closing(
         self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
     ) -> Step:
         succeeded = record.state is AgentState.COMPLETED
-        now_ms = int(self.clock.time() * 1000)
-        closed = TurnClosed(
-            turn_id=turn.turn_id,
-            parent_turn_id=turn.parent_turn_id,
-            session_label=record.label,
-            result=cut_short(
-                turn, now_ms, StopReason.END_TURN if succeeded else StopReason.ABORTED
-            ),
-            completed_at_ms=now_ms,
-            resume_token=record.resume_token,
-        )
+        reason = StopReason.END_TURN if succeeded else StopReason.ABORTED
+        closed = self._closed(record, turn, reason)
         step = self.steps.build(record, *map(_resolved, lost), *_ended(turn, all_open=True), closed)
         # The engine that died has used the plain numbers of this incarnation.
         return replace(step, step_id=f"{record.agent_id}:{record.incarnation}:closed:{epoch}")
+
+    def _closed(self, record: AgentRecord, turn: TurnState, reason: StopReason) -> TurnClosed:
+        now_ms = int(self.clock.time() * 1000)
+        return TurnClosed(
+            turn_id=turn.turn_id,
+            parent_turn_id=turn.parent_turn_id,
+            session_label=record.label,
+            result=cut_short(turn, now_ms, reason),
+            completed_at_ms=now_ms,
+            resume_token=record.resume_token,
+        )
 
     def _deliver(self, living: Sequence[Left], state: SessionState) -> None:
         for one in living:
@@ -184,35 +239,72 @@ class Resumption(Record, frozen=True, kw_only=True):
                 self.idle.ended(one.record, unread=unread.get(one.record.agent_id))
 
 
-def check_resumable(state: SessionState, is_external: Callable[[str], bool]) -> RunNow:
-    """Return the run to go on with. Raises ConfigError where there is none that can be."""
+def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> SessionState:
+    """Return what there is of the session's newest run alone: its master, and all below it.
+
+    Agents of other runs that were cut off stay as they are: nobody asked for them. Raises
+    ConfigError where there is no run to go on with.
+    """
     if not state.runs:
         raise ConfigError("this session has had no run", hint="start one: prsm run", code="no_run")
-    for now in state.agents:
+    run = state.runs[-1]
+    family = {} if run.status in FINISHED else _family(state.agents, _master(state.agents, run))
+    for now in family.values():
         if not now.agent.state.is_terminal and is_external(now.agent.provider):
             raise ConfigError(
                 f"{now.agent.name} was led by a client outside, which is gone",
                 hint="start a run: it has a master of its own",
                 code="external",
             )
-    return state.runs[-1]
+    return replace(
+        state,
+        agents=tuple(family.values()),
+        unread=tuple(one for one in state.unread if one.target in family),
+        questions=tuple(one for one in state.questions if one.message.source in family),
+        requests=tuple(one for one in state.requests if one.agent_id in family),
+    )
 
 
-def master_of(left: Sequence[Left], run: RunNow) -> AgentRecord:
-    """Return the master of a run: the newest, for a run may go on with that of another one.
+def _master(agents: Sequence[AgentNow], run: RunNow) -> AgentNow:
+    """Return the master of a run; where it has none of its own, it went on with the newest one.
 
     Raises ConfigError where the engine died before there was one.
     """
-    masters = [one.record for one in left if one.record.descriptor.parent_id is None]
+    masters = [now for now in agents if now.agent.parent_id is None]
     if not masters:
         raise ConfigError(
             "the engine died before this run had a master",
             hint="start it again: prsm run",
             code="no_master",
         )
-    own = [record for record in masters if record.descriptor.run_id == run.run_id]
-    living = [record for record in masters if not record.has_ended]
-    return [*masters, *own, *living][-1]
+    own = [now for now in masters if now.agent.run_id == run.run_id]
+    return [*masters, *own][-1]
+
+
+def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentNow]:
+    """Return a master and all below it by their ids, parents first, as they are in `agents`."""
+    family = {master.agent.agent_id: master}
+    for now in agents:
+        if now.agent.parent_id in family:
+            family[now.agent.agent_id] = now
+    return family
+
+
+def _without(
+    questions: Mapping[str, OpenQuestion], askers: Collection[str]
+) -> dict[str, OpenQuestion]:
+    """Return open questions but those of some agents, who wait for no answer any more."""
+    return {about: one for about, one in questions.items() if one.message.source not in askers}
+
+
+def _doomed(living: Sequence[Left]) -> set[str]:
+    """Return the agents whose end was decided, and all below them; parents come first."""
+    doomed: set[str] = set()
+    for record in (one.record for one in living):
+        is_below = record.descriptor.parent_id in doomed
+        if is_below or record.notes.ending is not None:
+            doomed.add(record.agent_id)
+    return doomed
 
 
 def _waited(now: AgentNow) -> Iterator[str]:
@@ -224,7 +316,7 @@ def _waited(now: AgentNow) -> Iterator[str]:
 
 def _resolved(row: HumanRequest) -> RequestResolved:
     """Return the end of a request that nobody waits for any more."""
-    return RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="turn_ended")
+    return RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="engine_died")
 
 
 def _ended(turn: TurnState | None, *, all_open: bool = False) -> Iterator[Told]:

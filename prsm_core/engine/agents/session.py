@@ -15,9 +15,9 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept
-from prsm_core.engine.agents.external import settle_left
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.life import WAITING, AgentLife
+from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.state import Wait
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.failover import FailoverParts
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
-    from prsm_core.engine.agents.opening import Opening
+    from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Acts, Steps
@@ -71,6 +71,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     turns: TurnParts
     failover: FailoverParts
     opening: Opening
+    contexts: Contexts
     inbox: Inbox
     sources: Sources  # of evidence
     tools: Callable[[AgentDescriptor], Toolbox]
@@ -91,9 +92,11 @@ class AgentSession:
         "_failover",
         "_going_on",
         "_host",
+        "_keeper",
         "_left",
         "_must_reopen",
         "_parts",
+        "_said_before",
         "_subject",
         "life",
         "record",
@@ -125,7 +128,9 @@ class AgentSession:
             is_external=is_external,
             give_up=self.give_up,
         )
-        self._failover = Failover(record, parts.failover)
+        self._failover = Failover(record, parts.failover, was_cut_off=left is not None)
+        self._keeper = ContextKeeper(record, parts.contexts, tools)
+        self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model
 
     @property
@@ -137,9 +142,10 @@ class AgentSession:
     def partial_text(self) -> str:
         """What the model has said in the present or last turn."""
         turn = self.life.turn
-        return (
-            "" if turn is None else said(lambda: turn.fold.partial_text, self._parts.journal.redact)
-        )
+        if turn is None:
+            return ""
+        now = said(lambda: turn.fold.partial_text, self._parts.journal.redact)
+        return now or self._said_before
 
     async def run(self) -> None:
         """Live from PENDING to the end; every end is settled, the unexpected too."""
@@ -194,13 +200,15 @@ class AgentSession:
         prompt = await self._first_prompt()
         while prompt is not None and not life.is_over:
             carried = await self._carried()
-            prompt = replace(prompt, history=await parts.opening.lost_history(record))
             await life.take_slot()
+            if (prompt := await self._remembering(prompt)) is None:
+                return
             self._must_reopen = False
             try:
                 self._failover.opening()
                 opened = await parts.opening.session(record, self._host, self._on_stuck, carried)
                 async with opened as session:
+                    self._failover.opened()
                     try:
                         prompt = await self._turns(session, self._untold(prompt, carried, session))
                     finally:
@@ -209,7 +217,21 @@ class AgentSession:
                 if error.code == RESUME_FAILED and record.resume_token is not None:
                     self._forget_thread(error)
                 elif not await self._failover.replace_provider(error):
-                    raise
+                    if (pause := self._failover.pause_to_open(error)) is None:
+                        raise
+                    await self._pause(pause)
+
+    async def _remembering(self, prompt: Prompt) -> Prompt | None:
+        """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
+        is_open = self._going_on is not None
+        while True:
+            try:
+                told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
+            except CompactionFailedError as failed:
+                if await self._recover(failed.error) is None:
+                    return None
+            else:
+                return replace(prompt, history=told)
 
     async def _first_prompt(self) -> Prompt | None:
         """Return what the life begins with; for one that goes on, once its calls are answered."""
@@ -232,6 +254,10 @@ class AgentSession:
             return Prompt(text=self.record.descriptor.prompt)
         from prsm_core.engine.turns.going_on import ended_turn  # once a session goes on
 
+        if left.last_turn.turn_id == self.record.notes.settled and left.last_turn.has_failed:
+            return Prompt(text=None)  # what comes of that was decided before the engine died
+        if left.last_turn.was_too_long and left.last_turn.is_compacted:
+            return Prompt(text=None)  # as it was about to
         return await self._after(ended_turn(left.last_turn))
 
     async def _settle(self, state: TurnState) -> Prompt | None:
@@ -254,13 +280,15 @@ class AgentSession:
             return None
         if not await self._parts.opening.keeps_thread(record):
             record.resume_token = None
-        turn.going_on.store(whole_turn=record.resume_token is None)
         return None if record.resume_token is None else turn.going_on.carried()
 
     def _untold(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Return the prompt with what the thread of a turn that goes on does not hold."""
         turn = self._going_on
-        if turn is None or turn.going_on is None or carried is None:
+        if turn is None or turn.going_on is None:
+            return prompt
+        turn.going_on.store(carried, session.taken)
+        if carried is None:
             return prompt
         return replace(prompt, text=turn.going_on.untold(carried, session.taken))
 
@@ -281,6 +309,8 @@ class AgentSession:
             while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.life.take_slot()  # the last turn may have ended while the agent waited
+            if self._going_on is None and self._keeper.is_full(prompt.text):
+                break
             turn = self._next_turn(session, prompt)
             try:
                 result = await turn.run()
@@ -306,9 +336,11 @@ class AgentSession:
         turn = TurnRun(self._subject, self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
         used_up = None if turn.is_external else turn.limits.use_up
-        self._parts.budgets.open_turn(self.record.agent_id, turn.turn_id, used_up)
-        if going_on is not None:
-            self._parts.budgets.meter(turn.turn_id, turn.fold.spent)
+        budgets, agent_id = self._parts.budgets, self.record.agent_id
+        if going_on is None:
+            budgets.open_turn(agent_id, turn.turn_id, used_up)
+        else:
+            budgets.go_on(agent_id, turn.turn_id, turn.fold.spent, used_up)
         self.life.turn = turn
         return turn
 
@@ -321,6 +353,8 @@ class AgentSession:
             await self._finish_with_children(record.claimed_result)
             return None
         if self._subject.is_external:
+            from prsm_core.engine.agents.external import settle_left  # once a client leads
+
             await settle_left(self._parts.acts, record, result)
             return None
         if self.turn is not None and self.turn.stop.over_budget is not None:
@@ -330,18 +364,29 @@ class AgentSession:
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failover.succeeded()
+        self._keeper.succeeded()
         return await self._next_prompt(result)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
         error = result.error or AgentError(
             kind=ErrorKind.UNKNOWN, message=f"the turn stopped: {result.stop_reason.value}"
         )
+        return await self._recover(error)
+
+    async def _recover(self, error: AgentError) -> Prompt | None:
+        """Go on after an error; None once the agent has failed."""
+        if error.kind is ErrorKind.CONTEXT_OVERFLOW and self._keeper.overflowed(error.message):
+            self._must_reopen, self._said_before = True, self.partial_text
+            return Prompt(text=None)
         recovery = await self._failover.after(error)
         if recovery is None:
-            await self._fail(error.message, error.kind.value)
+            too_long = error.kind is ErrorKind.CONTEXT_OVERFLOW and self._keeper.has_retried
+            tried = "; its conversation was compacted, and it was tried again" if too_long else ""
+            await self._fail(f"{error.message}{tried}", error.kind.value)
             return None
         if recovery.reopen:
             self._lose_thread()  # another login or model cannot go on with the thread
+            self._keeper.begin_anew()
             self._must_reopen = True
         else:
             await self._pause(recovery.delay_s)
@@ -427,7 +472,7 @@ class AgentSession:
 
     async def _fail(self, message: str, kind: str) -> None:
         parts, record = self._parts, self.record
-        if record.state.is_terminal or parts.life.is_closing():
+        if record.state.is_terminal or parts.life.is_closing() or parts.journal.is_suspended:
             return
         readable = keepable(message, parts.journal.redact)
         await parts.acts.fail_agent(record, readable, kind)

@@ -234,12 +234,12 @@ class LocalApp:
     async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request; the first answer wins."""
         requests = self._engine.requests
-        return requests.resolve(request, "permission", {"verdict": verdict}, via=via)
+        return await requests.give(request, "permission", {"verdict": verdict}, via=via)
 
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; the first answer wins."""
         said = {"choices": list(answer.choices), "text": answer.text}
-        return self._engine.requests.resolve(request, "question", said, via=via)
+        return await self._engine.requests.give(request, "question", said, via=via)
 
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return how a request has ended, given the beginning of its id."""

@@ -125,6 +125,7 @@ def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
         "started_at": info.started_at,
         "last_seq": info.last_seq,
         "pid": pid,
+        "origin": info.origin,
     }
 
 

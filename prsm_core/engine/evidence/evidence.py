@@ -41,20 +41,13 @@ class Sources(Record, frozen=True, kw_only=True):
 
 
 class Proof:
-    """Owns what is known of one incarnation's beginning, and how often it was sent back."""
+    """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
-    __slots__ = (
-        "_began_at",
-        "_from",
-        "_record",
-        "_refusals",
-    )
+    __slots__ = ("_from", "_record")
 
     def __init__(self, record: AgentRecord, sources: Sources) -> None:
         self._record = record
         self._from = sources
-        self._began_at = sources.clock.time()
-        self._refusals = 0
 
     async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
         """Check the files and commands an agent names; with files, run the gates for its role.
@@ -80,7 +73,8 @@ class Proof:
     async def _file_gaps(self, names: Sequence[str]) -> list[str]:
         if not names:
             return []
-        folder, since = self._record.descriptor.cwd, self._began_at
+        agent, began = self._record.descriptor, self._record.notes.began_at
+        folder, since = agent.cwd, agent.created_at if began is None else began
         found, gaps = await asyncio.to_thread(find_artifacts, folder, names, since)
         has_git = bool(found) and await asyncio.to_thread(is_in_repository, folder)
         if has_git:
@@ -107,9 +101,10 @@ class Proof:
             self._from.journal.note("notice", record.agent_id, level="warning", text=text)
 
     def _refuse(self, failed: Sequence[GateVerdict]) -> None:
-        if not failed or self._refusals >= self._from.refusals:
+        refusals = self._record.notes.refusals
+        if not failed or refusals >= self._from.refusals:
             return
-        self._refusals += 1
+        self._record.note(refusals=refusals + 1)
         raise OrchestrationError(
             "\n".join(_told(verdict) for verdict in failed),
             hint="mend it, then call task_complete again",

@@ -57,6 +57,41 @@ def breaks_ledger(error: BaseException) -> bool:
     )
 
 
+class Soundness:
+    """Owns the error that broke the ledger: once it could not be written, nothing more is.
+
+    What memory knows and the ledger lacks must be told to nobody. So the engine whose write has
+    failed is as good as dead, even if the next write would work: its agents stay as they are in
+    the ledger, and another engine goes on with them.
+    """
+
+    __slots__ = ("_error", "_on_broken")
+
+    def __init__(self, on_broken: Callable[[StoreError], None]) -> None:
+        self._on_broken = on_broken  # is told once
+        self._error: StoreError | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a write has failed."""
+        return self._error is not None
+
+    def failed(self, error: Exception) -> None:
+        """Take note of a write that has failed; what was merely refused breaks nothing."""
+        if self._error is None and isinstance(error, StoreError) and breaks_ledger(error):
+            self._error = error
+            self._on_broken(error)
+
+    def check(self) -> None:
+        """Raise the error that broke the ledger, if one has."""
+        if (error := self._error) is not None:
+            raise StoreError(error.message, hint=error.hint, code=error.code) from error
+
+    def mend(self) -> None:
+        """Let the next run try to write: of the one that failed nothing has begun."""
+        self._error = None
+
+
 def said(text: Callable[[], object], redact: Callable[[Any], Any]) -> str:
     """Return what `text` returns, as far as it can be kept; what it raises is told instead."""
     try:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import TurnEnded
 from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
@@ -138,7 +139,7 @@ class GuardedProvider(Provider):
         request: SessionRequest,
         host: AgentHost,
         on_stuck: Callable[[], object] | None = None,
-    ) -> AbstractAsyncContextManager[ProviderSession]:
+    ) -> AbstractAsyncContextManager[GuardedSession]:
         """Open an agent's session, and end it; see Provider.
 
         Both are done in the caller's task, as context managers need it. What does not mind that it
@@ -152,7 +153,7 @@ class GuardedProvider(Provider):
         await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
 
 
-class _Opening(AbstractAsyncContextManager[ProviderSession]):
+class _Opening(AbstractAsyncContextManager["GuardedSession"]):
     """A session of a plugin's provider from its beginning to its end."""
 
     def __init__(
@@ -169,7 +170,7 @@ class _Opening(AbstractAsyncContextManager[ProviderSession]):
         self._clock = clock
         self._on_stuck = on_stuck
 
-    async def __aenter__(self) -> ProviderSession:
+    async def __aenter__(self) -> GuardedSession:
         """Open it."""
         guest, limits = self._guest, self._limits
         begin = guest.here(limits.open, "open_session", self._clock, self._on_stuck, passes=ANSWERS)
@@ -236,13 +237,13 @@ class GuardedSession(ProviderSession):
         return found is True
 
     @property
-    def taken(self) -> frozenset[str]:  # type: ignore[override]
-        """What of a turn that goes on its vendor holds; nothing where it does not say."""
-        found = self._read("taken", frozenset())
-        if not isinstance(found, (frozenset, set)):
-            self._tell("taken", f"is a {type(found).__name__}")
-            return frozenset()
-        return frozenset(found)
+    def taken(self) -> frozenset[str] | None:  # type: ignore[override]
+        """What of a turn that goes on its vendor holds; None where it does not say."""
+        found = self._read("taken", None)
+        if found is None or isinstance(found, (frozenset, set)):
+            return None if found is None else frozenset(found)
+        self._tell("taken", f"is a {type(found).__name__}")
+        return None
 
     def _read(self, name: str, default: object) -> object:
         try:
@@ -280,6 +281,27 @@ class GuardedSession(ProviderSession):
             if hasattr(stream, "aclose"):
                 with calling:
                     await stream.aclose()
+
+    async def answer(
+        self,
+        context: AssembledContext,
+        take: Callable[[ProviderEvent], None],
+        seconds: float,
+        clock: Clock,
+    ) -> None:
+        """Run a turn to its end within so many seconds; `take` gets its events.
+
+        Raises TooLateError, and what `run_turn` raises. What does not end is left behind.
+        """
+
+        async def run() -> None:
+            async with aclosing(self.run_turn(context)) as stream:  # type: ignore[type-var]
+                async for event in stream:
+                    take(event)
+                    if isinstance(event, TurnEnded):
+                        return
+
+        await self._guest.within(seconds, "run_turn", run, clock=clock, passes=ANSWERS)
 
     def _no_stream(self, found: object) -> PluginError:
         if inspect.iscoroutine(found):

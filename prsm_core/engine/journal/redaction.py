@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentDescriptor, AgentResult
+from prsm_core.domain.agents import AgentDescriptor, AgentResult, Ending, Notes
 from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
@@ -48,6 +48,8 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     AgentMessage: ("content", "thinking"),
     AgentResult: ("summary", "artifacts", "error", "evidence_gaps", "evidence_by"),
     AgentToolCall: ("tool_name", "params", "result", "error"),
+    Ending: ("reason", "kind"),
+    Notes: ("progress", "ending"),
     CompactionResult: ("summary",),
     HumanRequest: ("payload",),
     McpServer: ("args", "env", "url", "headers"),

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from prsm_core.domain.events import Event
 from prsm_core.domain.projection import event_of
 from prsm_core.domain.writes import Told
-from prsm_core.engine.guarded.failing import breaks_ledger, is_unfit
+from prsm_core.engine.guarded.failing import Soundness, breaks_ledger, is_unfit
 from prsm_core.engine.journal.lanes import Lanes
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.spoken import LiveText, Spoken
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from prsm_core.permissions import Redactor
 
     OnEvents = Callable[[tuple[Event, ...]], None]
+    OnBroken = Callable[[StoreError], None]
     OnLive = Callable[[Event, int], None]
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class Journal:
         session_id: str,
         on_events: OnEvents,
         redactor: Redactor,
+        on_broken: OnBroken = lambda _: None,
         on_live: OnLive | None = None,
         spoken: Spoken | None = None,
     ) -> None:
@@ -79,6 +81,7 @@ class Journal:
             session_id: Whose they are.
             on_events: Is given what is committed, once it is durable.
             redactor: Takes the secrets out.
+            on_broken: Is told, once, why the ledger cannot be written any more.
             on_live: Is given live text, and the number of its agent's event that it comes behind.
             spoken: Keeps what running turns say; heeds what `on_events` is given.
         """
@@ -87,6 +90,7 @@ class Journal:
         self._background = background
         self._on_events = on_events
         self.redactor = redactor
+        self.soundness = Soundness(on_broken)
         self._on_live = on_live
         self.spoken = Spoken() if spoken is None else spoken
         self.session_id = session_id
@@ -99,7 +103,7 @@ class Journal:
         self._steps = 0
         self._is_over = False  # run_finished is about to be written, or is
         self._epoch = 1  # of the run: one more with each engine that goes on with it
-        self.is_suspended = False  # agents stay in the ledger as they are: another engine goes on
+        self._is_suspended = False
 
     @property
     def redact(self) -> Callable[[Any], Any]:
@@ -116,7 +120,12 @@ class Journal:
     async def suspend(self) -> None:
         """Write all there is, and take nothing more of agents: they stay as they are."""
         await self.flush()
-        self.is_suspended = self._is_over = True
+        self._is_suspended = self._is_over = True
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether agents stay in the ledger as they are: another engine goes on with them."""
+        return self._is_suspended or self.soundness.is_broken
 
     async def hold(self) -> None:
         """Wait for ever, until who waits is cancelled, if what comes now must not be answered.
@@ -429,10 +438,14 @@ class Journal:
         writes = without_secrets(step.writes, self.redactor)
         if writes is not step.writes:
             step = replace(step, writes=writes)
+        self.soundness.check()
         writing = self.spoken.writing
         number = writing.begin()
         try:
             return await self._store.commit(step)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
         finally:
             writing.end(number)
 
@@ -446,9 +459,13 @@ class Journal:
         return [await self._append_alone(fact) for fact in facts]
 
     async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        self.soundness.check()
         number = self.spoken.writing.begin()
         try:
             events = await self._store.append(facts)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
         finally:
             self.spoken.writing.end(number)
         self._on_events(events)

@@ -107,6 +107,8 @@ def _models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for key in ("peer_models", "fallbacks"):
         for index, text in enumerate(getattr(defaults, key)):
             yield ("defaults", key, index), text
+    if settings.context.summary_model is not None:
+        yield ("context", "summary_model"), settings.context.summary_model
     for name, expert in settings.experts.items():
         if expert.model is not None:
             yield ("experts", name, "model"), expert.model

@@ -90,6 +90,7 @@ class _Open:
     effect: EffectOf | None = None  # of the call that asks
     recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)  # nothing more is written of it
 
     def settle(self, answer: dict[str, Any], by: str, via: str = "") -> bool:
         if self.answer is not None:
@@ -194,6 +195,17 @@ class HumanRequests:
         """Take note of the requests that an earlier engine has left open, and calls wait for."""
         self._left.update((row.request_id, row) for row in left_open)
 
+    async def give(self, request_id: str, kind: str, answer: dict[str, Any], via: str = "") -> bool:
+        """Answer an open request as `resolve` does; return once that is in the ledger.
+
+        So whoever was told that an answer was taken need not give it again, whatever happens.
+        """
+        request = self._open.get(request_id)
+        if request is None or not self.resolve(request_id, kind, answer, via=via):
+            return False
+        await request.over.wait()
+        return request.recorded
+
     def resolve(
         self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user", via: str = ""
     ) -> bool:
@@ -286,10 +298,13 @@ class HumanRequests:
             request.settle({}, "turn_ended")  # whoever asked has been cancelled
             del self._open[request_id]
             self._remember(request_id, request)
-            if not request.recorded and not self._journal.is_suspended:
-                told = {**(request.answer or {}), "by": request.by}
-                noted = _noted(request, "answer", request_id, **told)
-                await self._commit(request.record, self._end_of(request_id, request), *noted)
+            try:
+                if not request.recorded and not self._journal.is_suspended:
+                    told = {**(request.answer or {}), "by": request.by}
+                    noted = _noted(request, "answer", request_id, **told)
+                    await self._commit(request.record, self._end_of(request_id, request), *noted)
+            finally:
+                request.over.set()
         return request.answer or {}
 
     def _row(self, request_id: str, request: _Open, asked: dict[str, Any]) -> HumanRequest:

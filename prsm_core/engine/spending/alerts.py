@@ -5,31 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.spending.budgets import BudgetAlert
 
 
-def alert_teller(journal: Journal) -> Callable[[BudgetAlert], None]:
-    """Return what writes an alert to the journal; the event's agent is the subtree's, if any."""
-
-    def tell(alert: BudgetAlert) -> None:
-        if alert.what == "unmetered":
-            journal.note("notice", alert.scope, level="warning", text=_untold(alert))
-            return
-        journal.note(
-            f"budget_{alert.what}",
-            alert.scope,
-            kind=alert.kind.value,
-            used=alert.used,
-            limit=alert.limit,
-            reserved=alert.reserved,
-            scope="run" if alert.scope is None else "subtree",
-            provenance=alert.provenance.value,
-        )
-
-    return tell
+def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
+    """Write an alert to the journal; the event's agent is the subtree's, if any."""
+    if alert.what == "unmetered":
+        journal.note("notice", alert.scope, level="warning", text=_untold(alert))
+        return
+    journal.note(
+        f"budget_{alert.what}",
+        alert.scope,
+        kind=alert.kind.value,
+        used=alert.used,
+        limit=alert.limit,
+        reserved=alert.reserved,
+        scope="run" if alert.scope is None else "subtree",
+        provenance=alert.provenance.value,
+    )
 
 
 def _untold(alert: BudgetAlert) -> str:

@@ -9,6 +9,7 @@ was in flight. All acts are synchronous: what one agent has reserved, no other c
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,7 +31,7 @@ from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
 
@@ -83,6 +84,7 @@ class BudgetLedger:
         self, limits: Budget = NO_LIMITS, on_alert: Callable[[BudgetAlert], None] = lambda _: None
     ) -> None:
         self._on_alert = on_alert
+        self._is_told = False  # what is found is no news
         self.begin(limits)
 
     def begin(self, limits: Budget, *, let_turns_finish: bool = False) -> None:
@@ -147,13 +149,13 @@ class BudgetLedger:
         for kind, count in ((BudgetKind.TURNS, turns), (BudgetKind.SPAWNS, spawns)):
             for each in scope.counting(kind):
                 each.used[kind] += count
-        if spent is None:
-            return
-        scope.add_spent(spent)
-        for kind, told, source in _told(spent):
+        scope.add_spent(spent or Spent())
+        for kind, told, source in () if spent is None else _told(spent):
             for each in scope.counting(kind) if told is not None else ():
                 each.used[kind] += told or 0
                 each.comes_from(kind, source)
+        with self._as_told():
+            self._warn_of_all(scope)
 
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
         """Return the request with a budget that is not more than its parent has left."""
@@ -202,6 +204,21 @@ class BudgetLedger:
         self._ended.pop(agent_id, None)
         hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
         self._warn(own, BudgetKind.TURNS)
+
+    def go_on(self, agent_id: str, turn_id: str, spent: Spent, used_up: UsedUp | None) -> None:
+        """Open a turn that an earlier engine has left, with what it had used; see `open_turn`."""
+        with self._as_told():
+            self.open_turn(agent_id, turn_id, used_up)
+            self.meter(turn_id, spent)
+
+    @contextmanager
+    def _as_told(self) -> Iterator[None]:
+        """Take it that what is worth telling meanwhile was told: by the engine that died."""
+        self._is_told = True
+        try:
+            yield
+        finally:
+            self._is_told = False
 
     def meter(self, turn_id: str, spent: Spent) -> None:
         """Charge a turn that runs with what it has used in all so far."""
@@ -384,10 +401,20 @@ class BudgetLedger:
             if scope.used[kind] * 100 >= limit * WARN_PERCENT:
                 self._tell("warned", scope, kind)
 
+    def _warn_of_all(self, own: BudgetScope) -> None:
+        """Tell of all that is nearly used up, or all used up, of a scope and those around it."""
+        for kind in BudgetKind:
+            self._warn(own, kind)
+            for scope, _ in own.limited(kind):
+                if kind in METERED and scope.is_used_up(kind):
+                    self._tell("exceeded", scope, kind)
+
     def _tell(self, what: str, scope: BudgetScope, kind: BudgetKind) -> None:
         if (what, kind) in scope.told:
             return
         scope.told |= {(what, kind)}
+        if self._is_told:
+            return
         alert = BudgetAlert(
             what=what,
             kind=kind,

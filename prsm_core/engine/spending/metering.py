@@ -9,7 +9,7 @@ from prsm_core.engine.spending.prices import price_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.config.schema import PriceSettings
+    from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.budgets import Budget
     from prsm_core.interfaces.provider import ProviderCapabilities
 

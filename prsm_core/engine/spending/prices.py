@@ -12,7 +12,7 @@ from prsm_core.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.config.schema import PriceSettings
+    from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.usage import TokenUsage
 
 _MILLION = 1_000_000

@@ -133,18 +133,20 @@ class Communication(Record, frozen=True, kw_only=True):
         )
         if message is not None:
             told = describe_message(record, self.roster, message)
-            return Reply({**told, "progress": _progress(record)})
+            return Reply({**told, "progress": _progress(record, self.roster)})
         question = record.take_reminder()
         if question is not None:
             again = describe_message(record, self.roster, question.message)
-            return Reply({**again, "reminder": True, "progress": _progress(record)})
+            return Reply({**again, "reminder": True, "progress": _progress(record, self.roster)})
         if record.is_alone:
             children = [self.roster.get(c) for c in record.children]
             states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
             told = {"type": "nothing_left", "children": states}
-            return Reply({**told, "progress": _progress(record)})
+            return Reply({**told, "progress": _progress(record, self.roster)})
         turn.earlier.expire(call.id)
-        return Reply({"type": "pending", "token": call.id, "progress": _progress(record)})
+        return Reply(
+            {"type": "pending", "token": call.id, "progress": _progress(record, self.roster)}
+        )
 
 
 async def _await_answer(
@@ -231,8 +233,11 @@ def _name(roster: Roster, message: RoutedMessage) -> str:
     return roster.get(message.source or "").descriptor.name
 
 
-def _progress(record: AgentRecord) -> list[dict[str, Any]]:
+def _progress(record: AgentRecord, roster: Roster) -> list[dict[str, Any]]:
     """Return, once, the latest progress of each child since the last answer."""
     latest = [{"from": child, **said} for child, said in record.progress.items()]
-    record.progress.clear()
+    if latest:
+        heard = {child: roster.get(child).notes.reports for child in record.progress}
+        record.note(heard={**record.notes.heard, **heard})
+        record.progress.clear()
     return latest

@@ -49,7 +49,10 @@ class Progress(Record, frozen=True, kw_only=True):
     async def report_progress(self, call: Call) -> Reply:
         """Keep the agent's latest progress for its parent's next answer; wakes no one."""
         record = call.record
+        if call.is_again:  # it was told by the step that began the call
+            return Reply({"ok": True})
         said = {"status": call.args["status"], "percent": call.args.get("percent")}
+        record.note(progress=said, reports=record.notes.reports + 1)
         if record.descriptor.parent_id is not None:
             self.roster.get(record.descriptor.parent_id).progress[record.agent_id] = said
         call.begin(Told(kind="progress_reported", data=said))

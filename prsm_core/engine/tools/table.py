@@ -7,11 +7,13 @@ transport does.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolSpec
+from prsm_core.engine.context.tokens import tool_tokens
 from prsm_core.engine.spawn.grants import may_spawn
 from prsm_core.engine.tools.arguments import compiled, explain
 from prsm_core.engine.tools.schemas import SCHEMAS, shown
@@ -123,6 +125,11 @@ class ToolSet:
         self._handlers = handlers or {}
         self.specs = tuple(tool.spec for tool in tools)
         self.names = frozenset(self._tools)
+
+    @cached_property
+    def tokens(self) -> int:
+        """How many tokens their descriptions count as."""
+        return tool_tokens(self.specs)
 
     def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
         """Return what handles a call; raises the errors of the specification."""

@@ -8,7 +8,6 @@ clock         how long it reasons, is silent, and lets a tool run
 written       the steps by which it begins and ends
 going_on      what an earlier engine has left of it
 context       what the model is given; `model_parameters` what it is called with
-rebuild       what a thread that is lost is told again
 parts         what turns are given
 host          what the provider may ask of the engine in a turn
 permits       what of that is permitted, and by whom; `standing` tells what it depends on

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import AgentToolCall, Effect, cut_result
+from prsm_core.domain.turns import RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.outcomes import failure, success
+from prsm_core.kit.outcomes import failure, success, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,6 +47,11 @@ class Toolbox(Protocol):
     @property
     def names(self) -> frozenset[str]:
         """What they are called."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens their descriptions count as."""
         ...
 
     def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
@@ -168,6 +173,9 @@ class Call:
     calls: CallsOfTurn  # this one among them
     sequence: int
     started_at_ms: int
+    response: int = (
+        0  # of the model, in which it was made: by the time it is opened, another may be
+    )
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
     effects: Mapping[str, Effect] = field(default_factory=_nothing)  # that it had there, by name
@@ -269,8 +277,7 @@ class Call:
             return ()
         if self.opened:
             raise OrchestrationError(f"call {self.id} was opened twice")
-        response = self.calls.turn.fold.responses
-        return (CallOpened(turn_id=self.turn_id, call=self.row(), response=response),)
+        return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
 
     async def receive(
         self,
@@ -338,7 +345,11 @@ class Call:
         return self.calls.parts.router.has_unread(self.record.agent_id, match)
 
     def close_with(self, outcome: ToolOutcome) -> CallClosed:
-        """Return the stored form of the answer; the call counts as closed from now on."""
+        """Return the stored form of the answer; the call counts as closed from now on.
+
+        What is too long is cut, for the model and the ledger alike.
+        """
+        outcome = within(outcome, RESULT_LIMIT)
         self.closed = True
         self.outcome = outcome
         at_ms = self.calls.now_ms()
@@ -346,7 +357,7 @@ class Call:
             turn_id=self.turn_id,
             call_id=self.id,
             status="failed" if outcome.is_error else "completed",
-            result=cut_result(outcome.text),
+            result=outcome.text,
             consumed=tuple(self.consumed),
             at_ms=at_ms,
             duration_s=(at_ms - self.started_at_ms) / 1000,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.domain.turns import AgentToolCall, cut_result
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
 from prsm_core.errors import OrchestrationError, PrsmError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from prsm_core.domain.sessions import CallState
+    from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.ports import Life
     from prsm_core.engine.state import Wait
     from prsm_core.engine.turns.call import CallParts, Reply, Toolbox, TurnOfCalls
@@ -98,8 +98,10 @@ class TurnCalls:
             again = self._going_on.answer_of(call_id, name, arguments)
             if again is not None:
                 return _given(again)
-        number, began = self.turn.fold.next_call_number(), self.now_ms()
-        return self._run(Call(self.unique_id(call_id), name, arguments, self, number, began))
+        fold, began = self.turn.fold, self.now_ms()
+        number, response = fold.next_call_number(), fold.responses
+        made = Call(self.unique_id(call_id), name, arguments, self, number, began, response)
+        return self._run(made)
 
     async def _no_turn(self) -> ToolOutcome:
         await self.parts.journal.hold()
@@ -289,7 +291,7 @@ class TurnCalls:
                 self.cut_off.append(call)
             self.rows[call.id] = call.row("failed", error=ENDED, completed_at=at)
             return
-        text = cut_result(outcome.text)
+        text = outcome.text
         self.rows[call.id] = call.row(
             "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,

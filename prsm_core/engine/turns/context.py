@@ -9,6 +9,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AssembledContext, TokenBudget
+from prsm_core.engine.context.tokens import Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Toolbox
     from prsm_core.interfaces.provider import Carried, CarriedCall
 
 _MASTER = """\
@@ -115,20 +117,28 @@ def assemble_context(
     history: tuple[AgentMessage, ...],
     current: AgentMessage | None,
     *,
-    tools: Sequence[ToolSpec],
+    toolbox: Toolbox,
     settings: Settings,
     run_id: str,
     workspace: str,
     window: int | None,
 ) -> AssembledContext:
-    """Return what an agent's next turn is given; nothing of it is written yet."""
+    """Return what an agent's next turn is given; nothing of it is written yet.
+
+    Its layers are counted as they are here: a thread that the vendor holds has them all already,
+    but for the current message.
+    """
     descriptor = record.descriptor
+    held = record.context_used
+    if record.resume_token is None and (history or record.next_turn == 1):
+        held = count_tokens(descriptor.system_prompt) + toolbox.tokens + history_tokens(history)
     return AssembledContext(
         system_prompt=descriptor.system_prompt,
         history=history,
         current_message=current,
-        tools=tools,
-        **model_config(descriptor, settings, window),
+        tools=toolbox.specs,
+        **model_config(descriptor, settings),
+        token_budget=_budget(descriptor, settings, window, held, current),
         timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
         run_id=run_id,
         session_label=record.label,
@@ -138,6 +148,37 @@ def assemble_context(
         permissions_granted=_granted(descriptor.mode, descriptor.tools),
         workspace_path=workspace,
     )
+
+
+def _budget(
+    descriptor: AgentDescriptor,
+    settings: Settings,
+    window: int | None,
+    held: int | None,
+    current: AgentMessage | None,
+) -> TokenBudget:
+    """Return how much of a window is used as a turn begins: what is held, and the prompt."""
+    new = 0 if current is None else count_tokens(current.content)
+    room = room_of(descriptor, settings, window)
+    return TokenBudget(
+        context_window=window,
+        used=None if held is None else held + new,
+        reserved_for_response=None if room is None else room.reserved,
+    )
+
+
+def window_of(record: AgentRecord, known: Callable[[str, str], int | None]) -> int | None:
+    """Return the window of an agent's model in tokens: as its vendor told it, else as is known."""
+    agent = record.descriptor
+    return record.context_window or known(agent.provider, agent.model)
+
+
+def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None) -> Room | None:
+    """Return how much of an agent's model's window is filled; None where nobody knows it."""
+    if window is None:
+        return None
+    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
+    return Room.of(window, settings.context.fill, parameters.max_response_tokens)
 
 
 @lru_cache(maxsize=256)
@@ -159,17 +200,14 @@ def describe_window(
     return {"used": context.used, "window": window}
 
 
-def model_config(
-    descriptor: AgentDescriptor, settings: Settings, window: int | None
-) -> dict[str, Any]:
-    """Return what a context says of an agent's model, whose `window` is None where unknown."""
+def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
+    """Return what a context says of an agent's model."""
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
     effort = descriptor.reasoning_effort
     return {
         "model": descriptor.model,
         "provider": descriptor.provider,
         "thinking_config": {"effort": effort} if effort else None,
-        "token_budget": TokenBudget(context_window=window),
         **parameters._asdict(),
     }
 

@@ -59,6 +59,7 @@ class TurnFold:
     usage_provenance: Provenance | None = None
     cost_provenance: Provenance | None = None
     context: TokenBudget = field(default_factory=TokenBudget)
+    thread_used: int | None = None  # tokens that the vendor says are in its thread now
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None
     permissions_used: list[str] = field(default_factory=list)
@@ -244,6 +245,8 @@ class TurnFold:
             self.cost_usd = (self.cost_usd or 0.0) + report.cost_usd
             known = self.cost_provenance or report.cost_provenance
             self.cost_provenance = known.combine(report.cost_provenance)
+        if report.context_used is not None:
+            self.thread_used = report.context_used
         used = told if report.context_used is None else report.context_used
         self.context = TokenBudget(
             used=self.context.used if used is None else used,

@@ -26,7 +26,7 @@ from prsm_core.interfaces.provider import Carried, CarriedCall, ProviderSession
 from prsm_core.store.codec import encode_canonical
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from prsm_core.domain.sessions import CallState, TurnEnd, TurnState
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.fold import TurnFold
 
 
+LAG = 16  # responses that a vendor may go on before it has written the first of them down
 CUT_OFF = "cut off with its engine: it may have run"
 
 
@@ -88,6 +89,19 @@ class GoingOn:
         return [one for one in self.state.calls if one.call.orchestration]
 
     @property
+    def _lately(self) -> Iterator[tuple[CallState, bool]]:
+        """The calls whose answers its thread may not have, and whether the model has spoken after.
+
+        A vendor may write its thread later than it goes on: what was heard was lost in a kill.
+        """
+        calls, last = self.state.calls, {id(one) for one in self._last}
+        newest = max((one.response for one in calls), default=0)
+        for one in calls:
+            is_heard = id(one) not in last
+            if not is_heard or (one.call.orchestration and one.response > newest - LAG):
+                yield one, is_heard
+
+    @property
     def _last(self) -> list[CallState]:
         """The calls whose answers the model may not have: open ones, and all of its last response.
 
@@ -103,10 +117,10 @@ class GoingOn:
 
     def carried(self) -> Carried:
         """Return what the vendor's thread may lack."""
-        calls = tuple(self._carried(one) for one in self._last)
+        calls = tuple(self._carried(one, heard) for one, heard in self._lately)
         return Carried(turn_id=self.state.turn_id, prompts=self._prompts(), calls=calls)
 
-    def _carried(self, one: CallState) -> CarriedCall:
+    def _carried(self, one: CallState, heard: bool) -> CarriedCall:
         call = one.call
         return CarriedCall(
             call_id=call.id,
@@ -114,6 +128,7 @@ class GoingOn:
             arguments=call.params,
             orchestration=call.orchestration,
             outcome=self._outcome(call),
+            heard=heard,
         )
 
     def _outcome(self, call: AgentToolCall) -> ToolOutcome | None:
@@ -130,23 +145,31 @@ class GoingOn:
                 prompts[message.id] = message.content
         return prompts
 
-    def untold(self, carried: Carried, taken: Collection[str]) -> str | None:
-        """Return what the model must be told, since the vendor's thread does not hold it."""
+    def untold(self, carried: Carried, taken: Collection[str] | None) -> str | None:
+        """Return what the model must be told, since the vendor's thread does not hold it.
+
+        Where it is not known what that has `taken`, it is all that the model has not heard.
+        """
+        held = _held(carried, taken)
         rest = Untold(
-            prompts=[text for key, text in carried.prompts.items() if key not in taken],
-            calls=[call for call in carried.calls if call.call_id not in taken],
+            prompts=[text for key, text in carried.prompts.items() if key not in held],
+            calls=[call for call in carried.calls if call.call_id not in held],
         )
         return render_untold(rest) if rest.prompts or rest.calls else None
 
-    def store(self, *, whole_turn: bool) -> None:
+    def store(self, carried: Carried | None, taken: Collection[str] | None = None) -> None:
         """Keep the answers for a model that makes a call with an effect again.
 
-        Those that it may lack, or, where it is told all anew, those of the `whole_turn`.
+        Those that were carried, but for what its thread has taken: it has read them there, and
+        means another call. Without a thread it is told all anew, and they are those of the turn.
         """
+        lately = () if carried is None else (call.call_id for call in carried.calls)
+        held = () if carried is None else _held(carried, taken)
+        told = set(lately).difference(held)
         self._stored.clear()
-        for one in self._own if whole_turn else self._last:
-            outcome = self._outcome(one.call) if one.call.orchestration else None
-            if one.effects and outcome is not None:
+        for one in self._own:
+            outcome = self._outcome(one.call)
+            if one.effects and outcome is not None and (carried is None or one.call.id in told):
                 key = _key(one.call.tool_name, one.call.params)
                 self._stored.setdefault(key, []).append(outcome)
 
@@ -165,6 +188,11 @@ class GoingOn:
         """Return the answer of a call that was made before, once."""
         found = self._stored.get(_key(name, arguments)) if self._stored else None
         return found.pop(0) if found else None
+
+
+def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:
+    """Return what needs no telling: what the thread has, or else what was heard."""
+    return {call.call_id for call in carried.calls if call.heard} if taken is None else taken
 
 
 def ended_turn(end: TurnEnd) -> TurnResult:

@@ -23,22 +23,26 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.domain.writes import Told, TurnMetered
 from prsm_core.engine.guarded.failing import describe
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
-from prsm_core.engine.turns.context import Prompt, assemble_context
+from prsm_core.engine.turns.context import Prompt, assemble_context, window_of
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
 from prsm_core.engine.turns.live_texts import LiveTexts
-from prsm_core.engine.turns.long_calls import LongCalls
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
 from prsm_core.engine.turns.silence import Silence, silence_teller
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
-from prsm_core.engine.turns.written import TurnEnding, kept_thread, opening_of
+from prsm_core.engine.turns.written import (
+    TurnEnding,
+    keep_at_end,
+    keep_used,
+    kept_thread,
+    opening_of,
+)
 from prsm_core.engine.turns.written import said as told_of
 from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
@@ -49,10 +53,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
-    from prsm_core.domain.writes import StateChanged, TurnOpened
+    from prsm_core.domain.writes import StateChanged, Told, TurnOpened
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.interfaces.provider import ProviderSession
 
@@ -110,6 +115,7 @@ class TurnRun:
         )
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
+            of.stuck.go_on(going_on.state)
 
     def _fold(self, record: AgentRecord, was: TurnState | None) -> TurnFold:
         agent, parts = record.descriptor, self._parts
@@ -126,8 +132,9 @@ class TurnRun:
     def earlier(self) -> LongCalls:
         """Calls that outlive their client's patience."""
         if self._earlier is None:  # most turns have none
-            parts = self._parts
-            self._earlier = LongCalls(parts.background, parts.clock, self.calls)
+            from prsm_core.engine.turns.long_calls import LongCalls  # as few call them
+
+            self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
         return self._earlier
 
     async def run(self) -> TurnResult:
@@ -256,7 +263,7 @@ class TurnRun:
         if self.going_on is not None:
             return ()
         record.next_turn += 1
-        record.head_turn_id = self.turn_id
+        record.head_turn_id, record.context_used = self.turn_id, context.token_budget.used
         opened = opening_of(
             record,
             context,
@@ -268,22 +275,17 @@ class TurnRun:
         )
         return (opened,)
 
-    def _keep(self) -> None:
-        """Have the next step carry what the turn has used, and the thread: a crash may come."""
-        metered = TurnMetered(turn_id=self.turn_id, spent=self.fold.spent)
-        self._record.ride(metered, *kept_thread(self._record, self._provider))
-
     def _assemble(self, current: AgentMessage | None) -> AssembledContext:
         parts = self._parts
         return assemble_context(
             self._record,
             self._prompt.history,
             current,
-            tools=self._tools.specs,
+            toolbox=self._tools,
             settings=parts.settings,
             run_id=parts.journal.run_id,
             workspace=parts.workspace,
-            window=parts.window(self._record.descriptor.provider, self._record.descriptor.model),
+            window=window_of(self._record, parts.window),
         )
 
     async def _tell(self, message: AgentMessage) -> None:
@@ -345,7 +347,7 @@ class TurnRun:
                 await self._vendor_call_end(event)
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
-                self._keep()
+                keep_used(self._record, self._provider, self.fold, self.clock)
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
             case PlanUpdated():
@@ -492,8 +494,7 @@ class TurnRun:
         self._parts.broker.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
-        record.reasoning_used = self.clock.reasoning
-        record.ride(*kept_thread(record, self._provider, is_over=True))
+        keep_at_end(record, self._provider, self.clock)
         if self._phase is not TurnPhase.CLOSED:
             self._enter(TurnPhase.CLOSED)
         return await self._ending.write()

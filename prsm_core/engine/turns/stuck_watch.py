@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.turns import AgentMessage
 from prsm_core.engine.turns.stuck import StuckDetector
-from prsm_core.kit.outcomes import with_notice
+from prsm_core.kit.outcomes import with_notice, without_notice
 from prsm_core.permissions.polling import looks_up
 from prsm_core.store.codec import encode_canonical
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.config.schema import StuckSettings
+    from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.journal.unit import Journal
@@ -59,6 +62,23 @@ class StuckWatch:
         self._detector = StuckDetector(limits) if limits is not None and limits.enabled else None
         self._notice: str | None = None
 
+    def go_on(self, turn: TurnState) -> None:
+        """Count what the agent did in a turn before its engine died; what that tells was told."""
+        detector = self._detector
+        if detector is None:
+            return
+        from prsm_core.engine.turns.going_on import stored_outcome  # once a session goes on
+
+        asked = next((one.content for one in turn.messages if one.role != "assistant"), None)
+        detector.turn_began(None if asked is None else hash(asked))
+        for act in _in_order(turn):
+            if isinstance(act, AgentMessage):
+                detector.said(hash(act.content.strip()))
+            elif not act.orchestration:
+                self._ended(act)
+            elif (outcome := stored_outcome(act)) is not None:
+                self._answered(act.tool_name, act.params, without_notice(outcome))
+
     def begin_turn(self, prompt: str | None) -> str | None:
         """Take note of a turn; return its prompt, with what the agent has to be told."""
         if self._detector is not None:
@@ -75,24 +95,28 @@ class StuckWatch:
 
     def ended(self, call: AgentToolCall, *, denied: bool = False) -> None:
         """Take note of a vendor's call that has ended, or was not allowed."""
-        if self._detector is not None:
-            result = hash((call.status, call.result, call.error))
-            polls = not denied and _looks_up(call)  # who does so too often is denied it
-            name, arguments = call.tool_name, _hash(call.params)
-            self._act(self._detector.called(name, arguments, result, polls=polls))
+        self._act(self._ended(call, denied=denied))
+
+    def _ended(self, call: AgentToolCall, *, denied: bool = False) -> Finding | None:
+        if self._detector is None:
+            return None
+        result = hash((call.status, call.result, call.error))
+        polls = not denied and _looks_up(call)  # who does so too often is denied it
+        return self._detector.called(call.tool_name, _hash(call.params), result, polls=polls)
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
-        if self._detector is None:
-            return outcome
-        polls = call.name in _POLLS
-        self._act(
-            self._detector.called(call.name, _hash(call.args), _hash_answer(outcome), polls=polls)
-        )
+        self._act(self._answered(call.name, call.args, outcome))
         if self._notice is None:
             return outcome
         notice, self._notice = self._notice, None
         return with_notice(outcome, notice)
+
+    def _answered(self, name: str, args: Mapping[str, Any], outcome: ToolOutcome) -> Finding | None:
+        if self._detector is None:
+            return None
+        result = _hash_answer(outcome)
+        return self._detector.called(name, _hash(args), result, polls=name in _POLLS)
 
     def _act(self, finding: Finding | None) -> None:
         record = self._life.record
@@ -110,6 +134,22 @@ class StuckWatch:
     async def _fail(self, message: str) -> None:
         if not self._life.is_over:  # else another life may have begun, which is not to be stopped
             await self._acts.stop_and_fail(self._life.record, message, KIND)
+
+
+def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
+    """Return what an agent has said and done in a turn, as it came to an end."""
+    said = [
+        (one.created_at, 0, one)
+        for one in turn.messages
+        if one.role == "assistant" and one.content.strip()
+    ]
+    done = [
+        (one.call.completed_at, 1, one.call)
+        for one in turn.calls
+        if one.call.completed_at is not None
+    ]
+    acts: list[tuple[int, int, AgentMessage | AgentToolCall]] = [*said, *done]
+    return [act for _, _, act in sorted(acts, key=itemgetter(0, 1))]
 
 
 def _looks_up(call: AgentToolCall) -> bool:

@@ -6,17 +6,27 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
+from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
+from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.engine.guarded.failing import is_unfit
-from prsm_core.engine.turns.context import describe_window
+from prsm_core.engine.turns.context import describe_window, window_of
 from prsm_core.engine.turns.fold import TURN_ENDED, plain_turn
+from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnResult
+    from collections.abc import Iterable
+
+    from prsm_core.domain.turns import (
+        AgentMessage,
+        AgentToolCall,
+        AssembledContext,
+        TurnResult,
+    )
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.calls import TurnCalls
+    from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.live_texts import LiveTexts
@@ -66,6 +76,28 @@ def kept_thread(
         return ()
     record.resume_token = thread
     return (ThreadKept(thread=thread),)
+
+
+def keep_used(
+    record: AgentRecord, session: ProviderSession, fold: TurnFold, clock: TurnClock
+) -> None:
+    """Have the next step carry what the turn has used, and the thread: a crash may come."""
+    keep_reasoning(record, clock)
+    metered = TurnMetered(turn_id=fold.turn_id, spent=fold.spent)
+    record.ride(metered, *kept_thread(record, session))
+
+
+def keep_at_end(record: AgentRecord, session: ProviderSession, clock: TurnClock) -> None:
+    """Have the turn's last step carry the thread that it leaves, and how long it has reasoned."""
+    keep_reasoning(record, clock)
+    record.ride(*kept_thread(record, session, is_over=True))
+
+
+def keep_reasoning(record: AgentRecord, clock: TurnClock) -> None:
+    """Take note of how long the agent has reasoned; a crash may lose a second of it."""
+    record.reasoning_used = seconds = clock.reasoning
+    if seconds - record.notes.reasoning_s >= 1.0:
+        record.note(reasoning_s=round(seconds, 3))
 
 
 def said(fold: TurnFold, message: AgentMessage) -> Told:
@@ -139,6 +171,8 @@ class TurnEnding:
         calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
         parts.budgets.close_turn(fold.turn_id, result.spent)
+        record.context_used = self._thread_tokens(calls)
+        record.context_window = fold.context.context_window or record.context_window
         closed = TurnClosed(
             turn_id=fold.turn_id,
             parent_turn_id=self._parent_turn,
@@ -151,10 +185,19 @@ class TurnEnding:
         await parts.steps.write(record, *cut_off, closed)
         return result
 
+    def _thread_tokens(self, calls: Iterable[AgentToolCall]) -> int | None:
+        """Return how much the vendor's thread holds now: as it says, else with what came to it."""
+        held = self._record.context_used
+        if self._fold.thread_used is not None or held is None:
+            return self._fold.thread_used
+        said = [message.content for message in self._fold.messages if message.role == "assistant"]
+        for call in calls:
+            said += [encode_data(call.params), call.result or call.error or ""]
+        return held + sum(map(count_tokens, said))
+
     def _known_window(self) -> int | None:
         """Return the size of the model's window in tokens, as far as it was known before."""
-        agent = self._record.descriptor
-        return self._parts.window(agent.provider, agent.model)
+        return window_of(self._record, self._parts.window)
 
     def _cut_off(self) -> list[Told]:
         """Return what tells of the message and the calls that the turn's end has cut off."""

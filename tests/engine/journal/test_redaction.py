@@ -10,13 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.domain import writes
-from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.agents import AgentResult, Ending, Notes
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.projection import events_of, rows_of
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.domain.writes import (
     AgentEnded,
+    AgentNoted,
     AgentRestarted,
     AgentSpawned,
     CallOpened,
@@ -66,6 +67,11 @@ WRITES: dict[str, Write] = {
     "restarted": AgentRestarted(prompt=SAID),
     "model": ModelSwitched(provider=SECRET, model=SECRET),
     "thread": ThreadKept(thread=SECRET),
+    "notes": AgentNoted(
+        notes=Notes(
+            progress={"status": SAID}, ending=Ending(state="failed", reason=SAID, kind=SECRET)
+        )
+    ),
     "call": CallOpened(turn_id="t", call=CALL),
     "answer": TEAM.answer(TURN, "c1", result=SAID),
     "message": TEAM.sent(SENT)[0],

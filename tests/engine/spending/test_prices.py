@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.config.schema import BudgetSettings
+from prsm_core.config.limits import BudgetSettings
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.spending.budgets import BudgetLedger

@@ -247,7 +247,7 @@ async def test_a_spawn_that_cannot_be_written_reserves_nothing(opened):
     async def master(agent):
         await agent.begin_to_say("hm")
         before = team.engine.budgets.report(agent.id)
-        team.store.broken = StoreError("the disk is full")
+        team.store.broken = StoreError("it does not fit", code="unfit")
         try:
             request = SpawnRequest(prompt="x", parent_id=agent.id)
             with pytest.raises(StoreError):

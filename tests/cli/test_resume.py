@@ -1,0 +1,178 @@
+"""`prsm resume` where something keeps a run from going on, or it is typed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+from contextlib import closing
+
+import pytest
+
+from tests.toolserver.leader import Place
+
+ASKS = [
+    {"ask_user": {"id": "x", "question": "Which?", "options": ["red"]}},
+    {"shell": {"id": "where", "cmd": "pwd"}},
+    {"call": {"tool": "task_complete", "arguments": {"summary": "${where.stdout}"}}},
+]
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "elsewhere"  # not where the tests themselves are
+    folder.mkdir()
+    place = Place(folder)
+    place.script(master=ASKS)
+    return place
+
+
+@pytest.fixture
+def repository(place):
+    """The workspace, as a repository with a commit."""
+    git = ("git", "-C", place.workspace, "-c", "user.name=x", "-c", "user.email=x@example.com")
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    return place.workspace
+
+
+@pytest.fixture
+def worktree(repository, tmp_path):
+    tree = tmp_path / "tree"
+    subprocess.run(["git", "-C", repository, "worktree", "add", "-q", tree], check=True)
+    return tree
+
+
+async def begun(place):
+    """Begin a run that asks a person; return its session."""
+    given = ("--provider", "script", "--set", f"providers.script.scenario={place.scenario}")
+    code, out, err = await place.run("run", "say it", "--detach", "--json", *given)
+    assert code == 0, err
+    while not await place.events("question_asked"):
+        pass
+    return json.loads(out)["session"]
+
+
+async def killed(place):
+    """Kill a run that asks a person; return its session."""
+    session = await begun(place)
+    for process in place.processes():
+        os.kill(process, signal.SIGKILL)
+    await place.until_gone()
+    return session
+
+
+async def test_a_run_that_still_goes_on_is_followed_rather_than_resumed(place):
+    session = await begun(place)
+    code, out, err = await place.run("resume")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"prsm: session {session} goes on in process ")
+    assert f"hint: follow it: prsm attach {session}" in err
+    assert len(err.splitlines()) == 2
+    await place.run("kill", "master")
+    await place.until_gone()
+
+
+async def test_it_goes_on_in_its_own_worktree_from_any_other(place, repository, worktree):
+    """What another worktree configures is not its own."""
+    place.workspace = worktree
+    await killed(place)
+    place.workspace = repository
+    for folder, key in ((repository, "defaults"), (worktree, "engine")):
+        (folder / ".prism").mkdir()
+        (folder / ".prism" / "config.yaml").write_text(f"{key}: {{}}\n")
+    code, out, err = await place.run("resume", "--on-ask", "allow")
+    assert (code, out) == (0, f"{worktree}\n"), err
+    assert f"{worktree}/.prism" in err
+    assert f"{repository}/.prism" not in err
+
+
+async def test_a_question_that_is_asked_again_and_answered_did_not_wait_in_vain(place):
+    await killed(place)
+    code, _, err = await place.run("resume", "--on-ask", "allow")
+    assert code == 0
+    assert "is answered with red" in err
+    assert "waited for YOU" not in err
+
+
+async def test_a_run_whose_folder_is_gone_says_where_it_was(place, repository, worktree):
+    place.workspace = worktree
+    await killed(place)
+    shutil.rmtree(worktree)
+    place.workspace = repository
+    code, _, err = await place.run("resume")
+    assert code == 2
+    assert f"the folder that this run works in is gone: {worktree}\n" in err
+    assert "hint: move it back there" in err
+
+
+async def test_a_folder_that_was_moved_is_told_where_its_sessions_are(place, tmp_path):
+    await killed(place)
+    was, place.workspace = place.workspace, tmp_path / "moved"
+    was.rename(place.workspace)
+    code, _, err = await place.run("resume")
+    assert code == 1
+    assert f"nothing was run yet in {place.workspace}" in err
+    assert f"move one back to go on with them: {was}\n" in err
+    place.workspace.rename(was)
+    place.workspace = was
+    assert (await place.run("resume", "--on-ask", "allow"))[0] == 0
+
+
+@pytest.mark.parametrize("provider", ["script", "gone"])
+async def test_a_run_whose_provider_is_gone_is_left_as_it_is_until_it_is_there_again(
+    place, tmp_path, provider
+):
+    """To fail its agents would finish the run, and nobody could go on with it."""
+    await killed(place)
+    before = await place.events()
+    aside = tmp_path / "aside.json"
+    place.scenario.rename(aside)
+    told = f"{place.scenario}: there is no such file"
+    if provider == "gone":
+        play_by(place, provider)
+        told = "provider 'gone' is not installed"
+    code, out, err = await place.run("resume", "--on-ask", "allow")
+    assert (code, out) == (3, "")
+    assert f'"master" cannot go on with {provider}/default: ' in err
+    assert told in err
+    assert "then go on: prsm resume" in err
+    assert await place.events() == before
+    aside.rename(place.scenario)
+    play_by(place, "script")
+    assert (await place.run("resume", "--on-ask", "allow"))[0] == 0
+
+
+async def test_an_agent_whose_mcp_server_is_gone_goes_on_without_it_and_that_is_told(place):
+    configured = place.home / "config.yaml"
+    place.home.mkdir(exist_ok=True)
+    configured.write_text("mcp_servers: {files: {command: files-server}}\n")
+    await killed(place)
+    configured.unlink()
+    code, _, err = await place.run("resume", "--on-ask", "allow")
+    assert code == 0
+    assert '"master" goes on without the MCP server "files"' in err
+    assert "configure it under `mcp_servers`" in err
+
+
+@pytest.mark.parametrize("torn", [True, False])
+async def test_a_vendors_thread_that_is_lost_is_rebuilt_and_that_is_told(place, torn):
+    await killed(place)
+    [thread] = place.home.glob("state/providers/script/threads/*/*.json")
+    if torn:
+        thread.write_text(thread.read_text()[:50])
+    else:
+        thread.unlink()
+    code, _, err = await place.run("resume", "--on-ask", "allow")
+    assert code == 0
+    assert "the conversation is rebuilt from the ledger: script: there is no thread" in err
+
+
+def play_by(place, provider):
+    """Let the ledger say that all agents are of a provider."""
+    [ledger] = place.home.glob("data/ledgers/*/ledger.db")
+    with closing(sqlite3.connect(ledger)) as conn, conn:
+        conn.execute("UPDATE agents SET provider = ?", (provider,))

@@ -1,0 +1,59 @@
+"""What a run was given on the command line holds again when it goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.crash.trees import Home
+
+SECRET = "sk-ant-api03-0123456789abcdefghijklmnop"  # noqa: S105 - of nobody
+USED = {"input_tokens": 400, "output_tokens": 200}
+SPAWN = {"call": {"tool": "spawn_child", "arguments": {"name": "c", "prompt": "x", "wait": True}}}
+DONE = {"call": {"tool": "task_complete", "arguments": {"summary": "done"}}}
+SPENT = {**DONE, "usage": USED}
+SCENARIO = json.dumps(
+    {"lanes": {"master": {"steps": [{**SPAWN, "usage": USED}, SPENT]}, "c": {"steps": [SPENT]}}}
+)
+RUN = ("run", "build it", "--provider", "script")
+KILL_AT = 4
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path, SCENARIO)
+
+
+def test_the_budget_of_a_run_is_that_of_its_resume(home):
+    assert home.prsm(*RUN, "--budget-tokens", "1000", fault=f"kill:{KILL_AT}").was_killed
+    ended = home.resume()
+    assert "as it was started: --budget-tokens 1000" in ended.err
+    assert ended.code == 1
+    assert "is used up" in ended.err
+
+
+def test_a_budget_that_the_resume_is_given_overrides_it(home):
+    assert home.prsm(*RUN, "--budget-tokens", "1000", fault=f"kill:{KILL_AT}").was_killed
+    ended = home.prsm("resume", "--budget-tokens", "50000")
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
+def test_what_was_set_for_a_run_holds_in_its_resume(home):
+    given = ("--set", "budgets.tokens=1000", "--on-ask", "deny")
+    assert home.prsm(*RUN, *given, fault=f"kill:{KILL_AT}").was_killed
+    ended = home.resume()
+    assert "as it was started: --on-ask deny --set budgets.tokens=1000" in ended.err
+    assert ended.code == 1
+    assert "is used up" in ended.err
+
+
+def test_a_secret_that_was_set_is_not_kept_and_its_key_is_told(home):
+    given = ("--set", f"providers.claude.api_key={SECRET}")
+    assert home.prsm(*RUN, *given, fault=f"kill:{KILL_AT}").was_killed
+    [(options,)] = home.query("SELECT options FROM runs")
+    assert SECRET not in str(options)
+    ended = home.resume()
+    assert SECRET not in ended.err
+    assert "--set providers.claude.api_key held a secret, which is not kept" in ended.err
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err

@@ -49,7 +49,12 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return what a group of exceptions is about: an interrupt, one of ours, or the first."""
+    """Return what a group of exceptions is about: an interrupt, one of ours, or the first.
+
+    click calls each EOFError an abort; a prompt that finds no input has none as its cause.
+    """
+    if isinstance(error, click.Abort) and isinstance(error.__cause__, EOFError):
+        return error.__cause__
     leaves = list(_leaves(error))
     for kind in (KeyboardInterrupt, PrsmError):
         for leaf in leaves:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.renaming import renamed
 from prsm_core.domain.sessions import Origin, RunNow
 from prsm_core.domain.steps import Telling
@@ -78,13 +79,14 @@ def _cut_off(run: RunNow) -> RunNow:
 
 def switched(state: SessionState, name: str, provider: str, model: str) -> SessionState:
     """Return a fork in which the agent of a name goes on with another model."""
-    agents = [
-        replace(now, agent=replace(now.agent, provider=provider, model=model))
-        if now.agent.name == name
-        else now
-        for now in state.agents
-    ]
+    agents = [_on(now, provider, model) if now.agent.name == name else now for now in state.agents]
     return replace(state, agents=tuple(agents))
+
+
+def _on(now: AgentNow, provider: str, model: str) -> AgentNow:
+    """Return an agent with another model, against which no failure of the old one counts."""
+    agent = replace(now.agent, provider=provider, model=model)
+    return replace(now, agent=agent, notes=replace(now.notes, failures=0, tried=()))
 
 
 def prompted(
@@ -123,7 +125,8 @@ def _revived(
     """Return a fork whose master begins a new run, as with a follow-up task."""
     agent, last = master.agent, state.runs[-1]
     anew = replace(agent, prompt=text, incarnation=agent.incarnation + 1, state=AgentState.STARTING)
-    lives = replace(master, agent=anew, result=None, waiting_on=None, ended_at=None)
+    known = replace(NO_NOTES, reports=master.notes.reports, heard=master.notes.heard, began_at=at)
+    lives = replace(master, agent=anew, result=None, waiting_on=None, ended_at=None, notes=known)
     run = RunNow(
         run_id=ids.ulid(),
         task=text,

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
-from prsm_core.domain.agents import NO_NOTES
+from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, Notes
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.notes import Notes
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
     from prsm_core.domain.usage import Spent

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.agents.needs import Needs
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -267,18 +266,6 @@ class Assembly:
             settings=config.settings,
             servers=configured_servers(config.settings),
             clock=config.clock,
-        )
-
-    def needs(self) -> Needs:
-        """Return what looks whether agents can go on that an earlier engine has left."""
-        from prsm_core.engine.agents.needs import Needs  # once a session goes on
-
-        settings = self._config.settings
-        return Needs(
-            providers=self.providers,
-            listings=self.listings,
-            settings=settings,
-            servers=configured_servers(settings).keys(),
         )
 
     def _make_standing(self) -> Standing:

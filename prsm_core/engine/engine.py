@@ -176,10 +176,11 @@ class OrchestrationEngine:
         below are taken over as they were; see `agents/resuming.py`. Raises StoreError where the
         ledger does not tell what is needed, ConfigError where there is no run to go on with.
         """
-        from prsm_core.engine.agents.resuming import to_go_on_with  # once a session goes on
+        from prsm_core.engine.agents.needs import Needs  # once a session goes on
+        from prsm_core.engine.agents.resuming import to_go_on_with
 
         self._check_idle()
-        state = await self._config.store.state(self._config.session_id)
+        parts, state = self._parts, await self._config.store.state(self._config.session_id)
         state = to_go_on_with(state, self.providers.is_external)
         run = state.runs[-1]
         if run.status in FINISHED:
@@ -187,11 +188,10 @@ class OrchestrationEngine:
                 on_start(run.run_id)
             return result_of(run)
         await self._reserve_names()
-        resumption = self._parts.resumption()
-        lacks = await self._parts.needs().check(state)
+        lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
         async def begin() -> AgentRecord:
-            epoch = run.epoch + 1
+            resumption, epoch = parts.resumption(), run.epoch + 1
             left = resumption.adopt(state)
             await self._write_run(RunResumed(epoch=epoch, engine=own_process()), *lacks)
             await resumption.live_on(left, state, epoch)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import NO_NOTES
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import AgentNoted
 from prsm_core.errors import MessageRoutingError
@@ -33,8 +33,9 @@ PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageTyp
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Notes
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.notes import Notes
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import NO_NOTES, AgentResult, Notes
+from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionState, TurnEnd
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import total

@@ -29,6 +29,7 @@ _OPTIONS = ["once", "always", "deny"]
 # One of each type, in the order of a small run: type, agent, fields.
 _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     ("run_started", None, {"task": "count the lines", "workspace": "/work"}),
+    ("session_forked", None, {"origin": SESSION, "at": 1}),
     ("run_resumed", None, {"epoch": 2}),
     (
         "agent_spawned",

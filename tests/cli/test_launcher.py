@@ -122,6 +122,13 @@ def test_wrong_usage_exits_with_2_and_creates_nothing(prsm, tmp_path, args, mess
     assert not (tmp_path / "home").exists()
 
 
+def aborted(cause):
+    """Return what click makes of an error that it takes for the end of a person's input."""
+    error = click.Abort()
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -129,6 +136,12 @@ def test_wrong_usage_exits_with_2_and_creates_nothing(prsm, tmp_path, args, mess
         (PrsmError("a\x1b[2Jb"), 1, "prsm: a\\x1b[2Jb\n"),
         (KeyboardInterrupt(), 130, "prsm: interrupted\n"),
         (click.Abort(), 130, "prsm: interrupted\n"),
+        (
+            aborted(EOFError("marshal data too short")),
+            1,
+            "prsm: internal error: EOFError: marshal data too short\n"
+            "hint: prsm --debug … shows the traceback\n",
+        ),
         (click.ClickException("bad"), 1, "Error: bad\n"),
         (
             RuntimeError("oh"),

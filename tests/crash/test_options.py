@@ -49,11 +49,12 @@ def test_what_was_set_for_a_run_holds_in_its_resume(home):
 
 
 def test_a_secret_that_was_set_is_not_kept_and_its_key_is_told(home):
-    given = ("--set", f"providers.claude.api_key={SECRET}")
+    server = json.dumps({"command": "true", "env": {"API_KEY": SECRET}})
+    given = ("--set", f"mcp_servers.docs={server}")
     assert home.prsm(*RUN, *given, fault=f"kill:{KILL_AT}").was_killed
     [(options,)] = home.query("SELECT options FROM runs")
     assert SECRET not in str(options)
     ended = home.resume()
     assert SECRET not in ended.err
-    assert "--set providers.claude.api_key held a secret, which is not kept" in ended.err
+    assert "--set mcp_servers.docs held a secret, which is not kept" in ended.err
     assert (ended.code, ended.out) == (0, "done\n"), ended.err

@@ -140,18 +140,19 @@ async def test_what_an_agent_repeats_is_counted_over_a_death(opened):
 
 
 async def test_progress_that_a_parent_was_not_told_is_told_after_a_death_and_once(opened):
-    heard = []
+    heard, told_first = [], asyncio.Event()
 
     async def master(agent):
         await agent.spawn(name="a")
         await team.seen("progress_reported", "a", status="first")
         heard.append((await agent.call("wait_for_message", timeout=0.01))["progress"])
+        told_first.set()
         await team.seen("progress_reported", "a", status="second")
         await die(team)
 
     async def a(agent):
         await agent.call("report_progress", status="first")
-        await asyncio.sleep(0.2)
+        await told_first.wait()
         await agent.call("report_progress", status="second")
         await agent.hang()
 

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from prsm_core.domain.agents import Notes
+from prsm_core.domain.notes import Notes
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
@@ -172,6 +172,7 @@ KEPT = {
         ),
         "calls": WIRED,
         "opened": "derived: what is in the ledger is open",
+        "response": "stored: CallState.response",
         "is_again": "derived: true of calls of an earlier engine",
         "effects": "stored: CallState.effects",
         "opening": "derived: it is in the ledger",

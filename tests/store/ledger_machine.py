@@ -17,8 +17,9 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentResult, AgentState, Notes
+from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Notes
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.turns import AgentMessage, Effect, StopReason
 from prsm_core.domain.usage import Spent, TokenUsage

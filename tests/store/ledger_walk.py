@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentResult, AgentState, Notes
+from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Notes
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain import writes
-from prsm_core.domain.agents import AgentResult, AgentState, Notes
+from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Notes
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (

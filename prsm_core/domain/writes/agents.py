@@ -13,7 +13,8 @@ from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant, Notes
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant
+    from prsm_core.domain.notes import Notes
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
 

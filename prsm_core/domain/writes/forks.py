@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.forking import letters_of
+from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.rows import Insert, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
@@ -118,6 +119,7 @@ def _agent(now: AgentNow, step: Step) -> Iterator[Row]:
     agent.row["waiting_on"] = now.waiting_on
     agent.row["result"] = None if now.result is None else now.result.to_dict()
     agent.row["resume_token"] = now.resume_token
+    agent.row["notes"] = None if now.notes == NO_NOTES else now.notes.to_dict()
     agent.row["next_turn"] = now.next_turn
     agent.row["ended_at"] = now.ended_at
     session.row["thread_id"] = now.head_turn_id

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentResult, AgentRole, AgentState, Ending
+from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Ending
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,

@@ -14,6 +14,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.writes import Told
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.quotation import quote_word
 
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
 
 
-class Needs(Record, frozen=True, kw_only=True):
+class Needs(Record, frozen=True):
     """Looks whether what agents run on is there."""
 
     providers: ProviderRegistry
     listings: Listings
     settings: Settings
-    servers: Collection[str]  # names of today's MCP servers
 
     async def check(self, state: SessionState) -> list[Told]:
         """Return what tells of what agents go on without.
@@ -46,7 +46,8 @@ class Needs(Record, frozen=True, kw_only=True):
             by_model.setdefault((agent.provider, agent.model), []).append(agent)
         if not self.settings.defaults.fallbacks:  # else another model takes over
             await asyncio.gather(*(self._check(*which, of) for which, of in by_model.items()))
-        lost = [text for agent in living for text in self._lost_servers(agent)]
+        servers = configured_servers(self.settings)
+        lost = [text for agent in living for text in self._lost_servers(agent, servers)]
         return [Told(kind="notice", data={"level": "warning", "text": text}) for text in lost]
 
     async def _check(self, provider: str, model: str, agents: Sequence[AgentDescriptor]) -> None:
@@ -66,10 +67,11 @@ class Needs(Record, frozen=True, kw_only=True):
                 code="gone",
             ) from error
 
-    def _lost_servers(self, agent: AgentDescriptor) -> list[str]:
+    @staticmethod
+    def _lost_servers(agent: AgentDescriptor, servers: Collection[str]) -> list[str]:
         return [
             f"{quote_word(agent.name)} goes on without the MCP server {quote_word(name)}, which is "
             "configured no more: end the run, configure it under `mcp_servers`, and go on again"
             for name in agent.mcp_servers
-            if name not in self.servers
+            if name not in servers
         ]

@@ -173,9 +173,7 @@ class Call:
     calls: CallsOfTurn  # this one among them
     sequence: int
     started_at_ms: int
-    response: int = (
-        0  # of the model, in which it was made: by the time it is opened, another may be
-    )
+    response: int = 0  # of the model, in which it was made: by the time it is opened, more may be
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
     effects: Mapping[str, Effect] = field(default_factory=_nothing)  # that it had there, by name

@@ -104,9 +104,8 @@ class TurnRun:
             clock, self.clock, self.fold, silence_teller(parts.journal, record.descriptor)
         )
         self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.give_up)
-        allowance = Allowance(clock)
         self.limits = TurnLimits(
-            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
+            self, self.clock, self._silence, Allowance(clock), stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)

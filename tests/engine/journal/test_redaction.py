@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.domain import writes
-from prsm_core.domain.agents import AgentResult, Ending, Notes
+from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.projection import events_of, rows_of
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind

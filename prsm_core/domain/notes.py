@@ -1,0 +1,67 @@
+"""What an engine knows of a life that no other row tells: it rides along in the agent's steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+from msgspec.structs import asdict
+
+from prsm_core.domain.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Ending(Record, frozen=True, gc=False, kw_only=True):
+    """That an agent is to end, with all below it, and why: told before the first of them ends."""
+
+    state: str  # failed | killed
+    reason: str
+    kind: str  # of the error in its result
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"state": self.state, "reason": self.reason, "kind": self.kind}
+
+
+class Notes(Record, frozen=True, gc=False, kw_only=True):
+    """What an engine knows of a life that no other row tells, and the next engine must know.
+
+    They ride in steps that are written anyway. Each is as it was when that step was made.
+    """
+
+    began_at: float | None = None  # Unix seconds; None: when the agent was spawned
+    reasoning_s: float = 0.0  # seconds, to within one
+    failures: int = 0  # turns in a row that failed
+    tried: tuple[str, ...] = ()  # models that have failed for good, the first one first
+    settled: str | None = None  # the turn whose failure these count
+    refusals: int = 0  # how often a gate has sent the agent back
+    repeated: tuple[str, ...] = ()  # questions, by correlation id, that it was shown once more
+    reminded: tuple[str, ...] = ()  # … because a knot hung on them
+    reminders: tuple[str, ...] = ()  # … which it is still to be shown
+    progress: Mapping[str, Any] | None = None  # the last that it has reported
+    reports: int = 0  # how often it has
+    heard: Mapping[str, int] = field(default_factory=dict)  # by child, how many it was told
+    ending: Ending | None = None  # it is about to end
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is not as usual, as JSON values."""
+        told = {name: value for name, value in asdict(self).items() if value != _USUAL[name]}
+        if self.ending is not None:
+            told["ending"] = self.ending.to_dict()
+        names = told.keys() & _LISTS
+        return {**told, **{name: list(told[name]) for name in names}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Notes:
+        """Build notes from the values of `to_dict`."""
+        given = {**data, **{name: tuple(data[name]) for name in data.keys() & _LISTS}}
+        if given.get("ending") is not None:
+            given["ending"] = Ending(**given["ending"])
+        return cls(**given)
+
+
+_USUAL = asdict(Notes())
+_LISTS = frozenset(name for name, value in _USUAL.items() if value == ())
+NO_NOTES = Notes()

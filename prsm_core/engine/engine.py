@@ -18,7 +18,7 @@ from prsm_core.domain.writes import RunFinished, RunResumed, RunStarted, Told
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
-from prsm_core.engine.journal.sinks import SinkGroup
+from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
 from prsm_core.engine.providers.model_choice import ModelChoice
@@ -26,7 +26,6 @@ from prsm_core.engine.spawn.plan import default_cwd
 from prsm_core.engine.starting import Starting, own_process
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
-from prsm_core.interfaces.sink import RunInfo
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
@@ -91,7 +90,18 @@ class OrchestrationEngine:
         self._outcome: asyncio.Future[RunResult] | None = None  # of the newest run
         self._left: asyncio.Future[None] | None = None  # done: nobody leads that run any more
         self._interrupted: asyncio.Future[None] | None = None  # done: the open run is to end
-        self._sinks: SinkGroup | None = None
+        self._sinks = self._run_sinks()
+
+    def _run_sinks(self) -> RunSinks:
+        config = self._config
+        return RunSinks(
+            config.sinks,
+            config.sink_settings,
+            background=self._background,
+            journal=self.journal,
+            feed=self.feed,
+            is_open=lambda: self.is_running,
+        )
 
     async def __aenter__(self) -> Self:
         self._broken = asyncio.get_running_loop().create_future()
@@ -180,7 +190,8 @@ class OrchestrationEngine:
         from prsm_core.engine.agents.resuming import to_go_on_with
 
         self._check_idle()
-        parts, state = self._parts, await self._config.store.state(self._config.session_id)
+        parts = self._parts
+        state = await self._config.store.state(self._config.session_id)
         state = to_go_on_with(state, self.providers.is_external)
         run = state.runs[-1]
         if run.status in FINISHED:
@@ -310,33 +321,17 @@ class OrchestrationEngine:
             budgets = config.settings.budgets
             self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             self.requests.refused = False
-            broken = self._open_sinks(task)
+            broken = self._sinks.open(task, config.workspace, config.clock)
             master = await begin()
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
                 self._mend()
-            await self._close_sinks()
+            await self._sinks.aclose()
             raise
         for text in broken:  # told now, since run_started comes first
             self.journal.note("notice", level="warning", text=text)
         return master
-
-    def _open_sinks(self, task: str) -> Sequence[str]:
-        """Open the run's sinks; return what is wrong with those that could not be opened."""
-        config = self._config
-        info = RunInfo(
-            run_id=self.journal.run_id,
-            session=config.session_id,
-            task=task,
-            workspace=config.workspace,
-        )
-        self._sinks = SinkGroup(
-            self._background, config.clock, self._count_drop, self._tell_sink_fault
-        )
-        broken = self._sinks.open(config.sinks, info, config.sink_settings)
-        self.feed.add_tap(self._sinks.publish)
-        return broken
 
     def _start_writes(
         self, task: str, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
@@ -381,11 +376,11 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
-                await self._settle_sinks()
+                await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(self._outcome, said)
-            await self._close_sinks()
+            await self._sinks.aclose()
             return self._outcome.result()
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
@@ -410,20 +405,6 @@ class OrchestrationEngine:
             used=used,
         )
         await self._write_run(finished)
-
-    async def _settle_sinks(self) -> None:
-        """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
-        if self._sinks is not None:
-            await self.journal.flush()
-            await self._sinks.settle()
-            await self.journal.flush()
-            self._sinks.tell_dropped()  # what told of the others is lost to them, too
-
-    async def _close_sinks(self) -> None:
-        sinks, self._sinks = self._sinks, None
-        if sinks is not None:
-            self.feed.remove_tap(sinks.publish)
-            await sinks.aclose()
 
     async def _write_run(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         step = Step(
@@ -452,7 +433,7 @@ class OrchestrationEngine:
             if self._started is not None and not self._is_broken:
                 why = f"the run was {status}"
                 await self._finish(replace(INTERRUPTED, status=status, error=why))
-            await self._close_sinks()
+            await self._sinks.aclose()
             await self.providers.aclose()
 
     @property
@@ -486,15 +467,3 @@ class OrchestrationEngine:
         """Let a further run try to write, where one has not even begun."""
         self._broken = asyncio.get_running_loop().create_future()
         self.journal.soundness.mend()
-
-    def _tell_sink_fault(self, text: str) -> None:
-        if self._started is None:
-            _log.warning("%s", text)
-            return
-        self.journal.note("notice", level="warning", text=text)
-
-    def _count_drop(self, sink: str, count: int) -> None:
-        if self._started is None:  # nothing may follow run_finished
-            _log.warning("event sink %s lost %d events at the end of the run", sink, count)
-            return
-        self.journal.note("sink_dropped", sink=sink, count=count)

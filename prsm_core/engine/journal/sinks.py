@@ -7,10 +7,12 @@ was given up because a write did not end.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import PluginError
+from prsm_core.interfaces.sink import RunInfo
 from prsm_core.kit.clocks import first_of
 from prsm_core.plugins.guard import Guest, TooLateError
 
@@ -19,12 +21,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.events import Event
+    from prsm_core.engine.journal.feed import Feed
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+    from prsm_core.interfaces.sink import EventSink, EventSinkSpec
     from prsm_core.kit.background import Background
 
     OnDrop = Callable[[str, int], None]  # a sink's name, and how many events it did not get
     OnFault = Callable[[str], None]  # what went wrong, once a sink
+
+_log = logging.getLogger("prsm.engine")
 
 WRITE_SECONDS = 30.0  # how long a sink may take to write a batch
 CLOSE_SECONDS = 2.0  # how long a sink may take to write what is left at the run's end
@@ -211,6 +217,68 @@ class SinkGroup:
             if runner.task is not None and not runner.task.done():
                 runner.give_up(f"has not closed within {CLOSE_SECONDS:g} s")
             runner.tell_dropped()
+
+
+class RunSinks:
+    """The sinks of a session, run by run; what they lose is told in the log of the open run."""
+
+    def __init__(
+        self,
+        specs: Sequence[EventSinkSpec],
+        settings: Mapping[str, Mapping[str, Any]],
+        *,
+        background: Background,
+        journal: Journal,
+        feed: Feed,
+        is_open: Callable[[], bool],
+    ) -> None:
+        self._specs = specs
+        self._settings = settings
+        self._background = background
+        self._journal = journal
+        self._feed = feed
+        self._is_open = is_open  # nothing may follow the end of a run
+        self._group: SinkGroup | None = None
+
+    def open(self, task: str, workspace: str, clock: Clock) -> Sequence[str]:
+        """Open the sinks of the run that begins; return what is wrong with those left out."""
+        run = RunInfo(
+            run_id=self._journal.run_id,
+            session=self._journal.session_id,
+            task=task,
+            workspace=workspace,
+        )
+        group = self._group = SinkGroup(self._background, clock, self._on_drop, self._on_fault)
+        problems = group.open(self._specs, run, self._settings)
+        self._feed.add_tap(group.publish)
+        return problems
+
+    async def settle(self) -> None:
+        """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
+        if self._group is not None:
+            await self._journal.flush()
+            await self._group.settle()
+            await self._journal.flush()
+            self._group.tell_dropped()  # what told of the others is lost to them, too
+
+    async def aclose(self) -> None:
+        """Close the sinks of the run; without any, nothing happens."""
+        group, self._group = self._group, None
+        if group is not None:
+            self._feed.remove_tap(group.publish)
+            await group.aclose()
+
+    def _on_fault(self, text: str) -> None:
+        if self._is_open():
+            self._journal.note("notice", level="warning", text=text)
+        else:
+            _log.warning("%s", text)
+
+    def _on_drop(self, sink: str, count: int) -> None:
+        if self._is_open():
+            self._journal.note("sink_dropped", sink=sink, count=count)
+        else:
+            _log.warning("event sink %s lost %d events at the end of the run", sink, count)
 
 
 def _open(

@@ -1,6 +1,7 @@
 """prsm fork, on ledgers of real runs of the scripted provider."""
 
 import json
+import shlex
 
 import pytest
 
@@ -97,6 +98,14 @@ def test_a_fork_says_what_comes_next_and_that_files_stay(prsm, painted):
     ]
     rows = prsm("sessions", "list").out.splitlines()
     assert f"fork of {origin}" in rows[1]
+
+
+def test_a_fork_of_what_is_over_is_given_something_to_do(prsm, painted):
+    *_, ended, _, next_ = prsm("fork", painted[0]).out.splitlines()
+    assert ended == "all its agents have ended"
+    words = shlex.split(next_.removeprefix("give it something to do: prsm "))
+    done = prsm(*words)
+    assert done.out.splitlines()[-1].startswith("go on with it: prsm resume "), done.err
 
 
 def test_a_run_that_is_over_goes_on_in_a_fork_with_another_prompt(

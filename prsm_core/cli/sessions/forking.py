@@ -71,14 +71,17 @@ async def _fork(request: Fork, wanted: ForkRequest) -> None:
     for line in _stands(state):
         say(line)
     say("files are not forked: its agents find the folder as it is now")
-    say(f"go on with it: prsm resume {state.session_id}")
+    if any(not now.agent.state.is_terminal for now in state.agents):
+        say(f"go on with it: prsm resume {state.session_id}")
+    else:
+        say(f'give it something to do: prsm fork {state.session_id} --prompt "…"')
 
 
 def _stands(state: SessionState) -> list[str]:
     """Return what of a fork is open, a line each."""
     open_ = [now.agent for now in state.agents if not now.agent.state.is_terminal]
     if not open_:
-        return ["all its agents have ended: give it something to do with --prompt"]
+        return ["all its agents have ended"]
     lines = [f"agents that go on: {', '.join(f'{each.name} ({each.provider})' for each in open_)}"]
     if state.requests:
         lines.append(f"what waits for you is asked again: {len(state.requests)}")

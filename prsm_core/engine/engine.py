@@ -264,6 +264,20 @@ class OrchestrationEngine:
         await self._finish(INTERRUPTED)  # whoever drove it may have given up before its end
         return True
 
+    async def fork(self, at: int | None = None) -> str:
+        """Begin another session as this one was at event `at`, now if None; return its id.
+
+        Raises StoreError for an event that there is not, or one before the first agent.
+        """
+        from prsm_core.engine.forking import ForkRequest, fork_session  # few fork
+
+        config, request = self._config, ForkRequest(at=None if at is None else str(at))
+        await self.journal.flush()
+        state = await fork_session(
+            config.store, config.session_id, request, config.ids, config.clock.time()
+        )
+        return state.session_id
+
     @contextmanager
     def _leading(self) -> Iterator[None]:
         """Lead the open run to its end; who is interrupted or fails has left it."""

@@ -251,7 +251,12 @@ class AppHandle(Protocol):
         ...
 
     async def fork(self, at: int | None = None) -> str:
-        """Begin another session from event `at` of this one, and return it. Not there yet."""
+        """Begin another session as this one was at event `at`, the newest if None; return it.
+
+        This one is not touched, also while it runs. The fork is `interrupted` until somebody opens
+        it with `RunOptions.resumes`, and shares the files of the workspace. Raises StoreError for
+        an event that there is not, or one before the first agent.
+        """
         ...
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:

@@ -288,11 +288,27 @@ class AppContract(ABC):
             assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
             assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]
 
+    async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
+        """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await _start(scene)
+            await scene.say("one")
+            forked = await scene.app.fork()
+            rows = {row["session"]: row for row in await scene.app.sessions()}
+            assert (rows[forked]["origin"], rows[forked]["status"]) == (run.session, "interrupted")
+            assert (rows[run.session]["origin"], rows[run.session]["status"]) == (None, "running")
+            for nowhere in (0, 10_000):
+                with pytest.raises(PrsmError) as refused:
+                    await scene.app.fork(nowhere)
+                assert refused.value.code == "unknown_position"
+            await scene.finish("counted")
+            assert (await run.result()).status == "completed"
+
     async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
-            for ask in (app.fork, app.changes, app.snapshots, lambda: app.rationale("a.py")):
+            for ask in (app.changes, app.snapshots, lambda: app.rationale("a.py")):
                 with pytest.raises(PrsmError) as missing:
                     await ask()
                 assert missing.value.code == "not_built"

@@ -26,7 +26,7 @@ from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.spending.scopes import BudgetScope
-from prsm_core.errors import ConfigError, MessageRoutingError
+from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class ScriptedApp:
         self.killed: list[str] = []
         self.restarted: list[tuple[str, str]] = []
         self.continued: list[str] = []
+        self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[Mapping[str, Any]] = ()
         self.model_rows: Sequence[Mapping[str, Any]] = ()
         self.readers = 0
@@ -354,22 +355,23 @@ class ScriptedApp:
             )
 
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
-        """Return this session alone."""
+        """Return this session and its forks."""
         begun = [event for event in self._log if event.type == "run_started"]
         run = (await self.view())["run"]
-        return [
-            {
-                "session": self.session,
-                "run": None if run is None else run["id"],
-                "status": None if run is None else run["status"],
-                "task": begun[0].data["task"] if begun else "",
-                "workspace": self.options.workspace,
-                "started_at": begun[0].ts if begun else 0.0,
-                "name": None,
-                "last_seq": self._seq,
-                "pid": os.getpid(),
-            }
-        ]
+        own = {
+            "session": self.session,
+            "run": None if run is None else run["id"],
+            "status": None if run is None else run["status"],
+            "task": begun[0].data["task"] if begun else "",
+            "workspace": self.options.workspace,
+            "started_at": begun[0].ts if begun else 0.0,
+            "name": None,
+            "last_seq": self._seq,
+            "pid": os.getpid(),
+            "origin": None,
+        }
+        fork = {**own, "status": "interrupted", "pid": None, "origin": self.session}
+        return [*({**fork, "session": session} for session in reversed(self.forks)), own]
 
     async def providers(self) -> Sequence[Mapping[str, Any]]:
         """Return what a test has put into `provider_rows`."""
@@ -388,8 +390,11 @@ class ScriptedApp:
         return await complete_word(text, self.options.workspace, self._names().values())
 
     async def fork(self, at: int | None = None) -> str:
-        """Raise PrsmError: it is not there yet."""
-        raise not_built("fork a session")
+        """Name another session, which has nothing of its own; raises StoreError for no event."""
+        if at is not None and not 0 < at <= self._seq:
+            raise StoreError(f"this session has no event {at}", code="unknown_position")
+        self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
+        return self.forks[-1]
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: they are not there yet."""

@@ -21,10 +21,16 @@ PAIRS = (
     ("permission_requested", "permission_resolved", "request"),
     ("question_asked", "question_answered", "request"),
 )
+# A fork begins in the midst, with what its origin tells.
+NAMES = "SELECT agent_id, name FROM agents WHERE session_id NOT IN (SELECT session_id FROM forks)"
+TOLD = """
+SELECT seq, type, agent_id, run_id, data FROM events
+WHERE session_id NOT IN (SELECT session_id FROM forks) ORDER BY seq
+"""
 
 
 class Ledger:
-    """What a scenario left behind, read with plain SQL."""
+    """What a scenario left behind, read with plain SQL; forks of its session are not looked at."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,8 +68,7 @@ class Ledger:
         ]
 
     def _all_events(self) -> list[dict[str, Any]]:
-        names = dict(self.rows("SELECT agent_id, name FROM agents"))
-        rows = self.rows("SELECT seq, type, agent_id, run_id, data FROM events ORDER BY seq")
+        names, rows = dict(self.rows(NAMES)), self.rows(TOLD)
         return [
             {"seq": seq, "type": kind, "agent": names.get(agent), "run": run, **decode(data)}
             for seq, kind, agent, run, data in rows
@@ -99,7 +104,8 @@ class Ledger:
         return {agent for (agent,) in rows}
 
     def _check_states(self) -> None:
-        for name, state in self.rows("SELECT name, state FROM agents"):
+        for agent_id, name in self.rows(NAMES):
+            state = self.one("SELECT state FROM agents WHERE agent_id = ?", agent_id)
             states = self.states(name)
             assert states[-1] == state, name
             for source, target in pairwise(map(AgentState, states)):

@@ -356,8 +356,8 @@ class LocalApp:
         return await complete_word(text, self._engine.workspace, names)
 
     async def fork(self, at: int | None = None) -> str:
-        """Raise PrsmError: it is not there yet."""
-        raise not_built("fork a session")
+        """Begin another session from event `at` of this one, and return it."""
+        return await self._engine.fork(at)
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: they are not there yet."""

@@ -42,6 +42,7 @@ PRIVATE_VALUES = {
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",
     "prsm_core.kit.local_socket",
+    "prsm_core.kit.stream_fold",
 }
 
 

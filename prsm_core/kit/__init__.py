@@ -16,6 +16,7 @@ text          what agents write, made harmless; times, for people
 stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
+streams       one agent's stream, and a run's, for programs  stream_events  … what is told of it
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
 
@@ -23,6 +24,7 @@ Of no name here, for the rooms above:
 
 background    the tasks of an engine      clocks    the system's clock
 sanitize      what can be kept            outcomes  answers to calls
+stream_fold   what an event says of an agent's stream
 """
 
 from __future__ import annotations
@@ -54,6 +56,23 @@ if TYPE_CHECKING:
     from prsm_core.kit.section_model import model_of_keys
     from prsm_core.kit.starting import proxy_missing, require_folder
     from prsm_core.kit.stdio import Wire, open_wire, take_stdio
+    from prsm_core.kit.stream_events import (
+        AgentPhase,
+        Reasoning,
+        StreamEnd,
+        StreamError,
+        StreamEvent,
+        StreamStart,
+        Token,
+        ToolStatus,
+    )
+    from prsm_core.kit.streams import (
+        AgentStream,
+        Execution,
+        StreamCallbacks,
+        open_execution,
+        open_stream,
+    )
     from prsm_core.kit.terminal import one_line, readable_tail
     from prsm_core.kit.text import (
         command_lines,
@@ -67,12 +86,23 @@ if TYPE_CHECKING:
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
 
 __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
+    "AgentPhase",
+    "AgentStream",
     "Ending",
+    "Execution",
     "HOOK_COMMAND",
     "HookAsker",
     "HookGate",
     "Key",
     "Parser",
+    "Reasoning",
+    "StreamCallbacks",
+    "StreamEnd",
+    "StreamError",
+    "StreamEvent",
+    "StreamStart",
+    "Token",
+    "ToolStatus",
     "Turn",
     "TurnSession",
     "VersionRange",
@@ -92,6 +122,8 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "model_of_keys",
     "numbers_of",
     "one_line",
+    "open_execution",
+    "open_stream",
     "open_wire",
     "parse_argv",
     "parse_choice",
@@ -141,6 +173,13 @@ _HOMES = {
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
     "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
     "prsm_core.kit.stdio": ("Wire", "open_wire", "take_stdio"),
+    "prsm_core.kit.stream_events": (
+        *("AgentPhase", "Reasoning", "StreamEnd", "StreamError", "StreamEvent", "StreamStart"),
+        *("Token", "ToolStatus"),
+    ),
+    "prsm_core.kit.streams": (
+        *("AgentStream", "Execution", "StreamCallbacks", "open_execution", "open_stream"),
+    ),
     "prsm_core.kit.terminal": ("one_line", "readable_tail"),
     "prsm_core.kit.text": (
         "command_lines",

@@ -2,17 +2,19 @@
 
 Committed events are read from the store by their number; only live deltas come this way to
 readers, so that a slow reader loses deltas and never a committed event. A delta comes behind the
-events of its agent that precede it, and before those that follow it.
+events of its agent that precede it, and before those that follow it, and is told as its provider
+told it. Only for a reader that is slow deltas of the same text are joined, before any is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.events import Event
-from prsm_core.engine.journal.spoken import Spoken
+from prsm_core.engine.journal.spoken import Piece, Spoken
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
 
 READER_LIMIT = 1000  # events buffered for one reader
+LIVE_LIMIT = READER_LIMIT // 2  # with so many, live ones find no place
+JOINED_FROM = LIVE_LIMIT * 4 // 5  # with so many, what comes joins what is there, where it can
+LONGEST_JOINED = 64 * 1024  # characters
+_OF = ("turn", "message", "call")  # the fields of live text that say which text it is of
 
 
 class Feed:
@@ -72,7 +78,10 @@ class Feed:
         try:
             while not (reader.closed and reader.queue.empty()):
                 given = await reader.queue.get()
-                if given is not None:
+                if isinstance(given, Piece):
+                    reader.let_go(given)
+                    yield given.event
+                elif given is not None:
                     yield given
         finally:
             self._readers.discard(reader)
@@ -96,22 +105,67 @@ def no_such_event(session_id: str, after: int) -> ConfigError:
     )
 
 
+@dataclass(slots=True, eq=False)
+class _Newest:
+    """The last live text that is buffered of an agent; more of it may join it there."""
+
+    piece: Piece
+    behind: int
+    end: int  # where its text ends
+
+    def joins(self, event: Event, behind: int) -> bool:
+        """Take an event that goes on where this ends, behind the same event of its agent."""
+        first, data = self.piece.first, event.data
+        is_next = (
+            event.type == first.type
+            and behind == self.behind
+            and data.get("at") == self.end
+            and all(data.get(name) == first.data.get(name) for name in _OF)
+        )
+        if not is_next or self.end - first.data["at"] >= LONGEST_JOINED:
+            return False
+        self.piece.more.append(data["text"])
+        self.end += len(data["text"])
+        return True
+
+
 class _Reader:
     def __init__(self, after: int, waiting: Waiting) -> None:
-        self.queue: asyncio.Queue[Event | None] = asyncio.Queue(READER_LIMIT)
+        self.queue: asyncio.Queue[Event | Piece | None] = asyncio.Queue(READER_LIMIT)
         self.closed = False
         self._waiting = waiting
         self._passed = after  # the number of the last committed event
-        self._early: list[tuple[int, Event]] = []  # live text that belongs behind a later one
+        self._early: list[tuple[int, Event | Piece]] = []  # live text behind a later event
+        self._newest: dict[str | None, _Newest] = {}  # by agent, of a reader that is slow
         self._dropped = 0
 
     def offer(self, event: Event, behind: int) -> None:
-        if self.queue.qsize() + len(self._early) >= READER_LIMIT // 2:
-            self._dropped += 1
-        elif behind <= self._passed:
-            self.queue.put_nowait(event)
+        buffered = self.queue.qsize() + len(self._early)
+        if buffered < JOINED_FROM:
+            if self._newest:
+                self._newest.pop(event.agent, None)  # what comes later is behind this event
+            self._place(event, behind)
+        elif (newest := self._newest.get(event.agent)) and newest.joins(event, behind):
+            return
+        elif buffered < LIVE_LIMIT:
+            piece, data = Piece(event), event.data
+            end = data.get("at", 0) + len(data["text"])
+            self._newest[event.agent] = _Newest(piece, behind, end)
+            self._place(piece, behind)
         else:
-            self._early.append((behind, event))
+            self._dropped += 1
+
+    def _place(self, live: Event | Piece, behind: int) -> None:
+        if behind <= self._passed:
+            self.queue.put_nowait(live)
+        else:
+            self._early.append((behind, live))
+
+    def let_go(self, piece: Piece) -> None:
+        """Note that a piece is being read: nothing joins it any more."""
+        newest = self._newest.get(piece.first.agent)
+        if newest is not None and newest.piece is piece:
+            del self._newest[piece.first.agent]
 
     async def pump(self, source: AsyncIterator[Event]) -> None:
         try:
@@ -120,6 +174,7 @@ class _Reader:
                     if self._waiting.concerns(event):
                         await self._waiting.over(event)
                     await self._tell_dropped(event)
+                    self._newest.pop(event.agent, None)
                     await self.queue.put(event)
                     self._passed = event.seq or self._passed
                     if self._early:
@@ -131,8 +186,17 @@ class _Reader:
 
     def _catch_up(self) -> None:
         early, self._early = self._early, []
-        for behind, event in early:
-            self.offer(event, behind)
+        for behind, live in early:
+            if self.queue.qsize() + len(self._early) < LIVE_LIMIT:
+                self._place(live, behind)
+            else:
+                self._drop(live)
+
+    def _drop(self, live: Event | Piece) -> None:
+        if isinstance(live, Piece):
+            self.let_go(live)
+            self._dropped += len(live.more)
+        self._dropped += 1
 
     async def _tell_dropped(self, before: Event) -> None:
         if self._dropped:

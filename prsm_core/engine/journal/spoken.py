@@ -94,6 +94,15 @@ class Piece:
             return self.first
         return replace(self.first, data={**self.first.data, "text": self.text})
 
+    @property
+    def events(self) -> Iterator[Event]:
+        """What tells it as its provider did, each piece by itself."""
+        yield self.first
+        at = self.first.data["at"] + len(self.first.data["text"])
+        for text in self.more:
+            yield replace(self.first, data={**self.first.data, "at": at, "text": text})
+            at += len(text)
+
 
 class Waiting:
     """Owns which agents have text that waits for a write, and who waits for that text."""

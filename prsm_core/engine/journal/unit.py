@@ -233,7 +233,8 @@ class Journal:
             known = [seq for seq in seqs[:place] if seq is not None]
             agent = piece.first.agent or ""
             piece.behind = known[-1] if known else self.spoken.last_seq(agent)
-            self._show(piece.event, piece.behind)
+            for event in piece.events:  # each as its provider told it: readers may join them
+                self._show(event, piece.behind)
             self.spoken.waiting.remove(agent, piece.behind)
 
     def _check_open(self, step: Step) -> None:

@@ -9,10 +9,12 @@ from typing import Any, cast
 import pytest
 
 from prsm_core.domain.events import Event
-from prsm_core.domain.turns import ThinkingDelta
+from prsm_core.domain.turns import TextDelta, ThinkingDelta
 from prsm_core.engine.journal.feed import Feed
 from prsm_core.kit.background import Background
 from tests.engine.harness import DEADLINE, SESSION
+
+STARTED = "tool_call_started"
 
 
 async def read_all(feed, after=0):
@@ -106,8 +108,8 @@ async def test_a_reader_that_joins_in_the_middle_misses_nothing(team):
 async def test_a_slow_reader_loses_deltas_is_told_so_and_no_committed_event(team):
     async def master(agent):
         await started.wait()
-        for _ in range(700):
-            await agent.begin_to_say("x ")
+        for n in range(700):  # of two texts in turn: none goes on where the last one ended
+            await agent.tell((ThinkingDelta if n % 2 else TextDelta)("x "))
         await agent.say("now")
         read_on.set()
         await agent.complete()
@@ -126,12 +128,72 @@ async def test_a_slow_reader_loses_deltas_is_told_so_and_no_committed_event(team
     await running
     numbers = [event.seq for event in events if event.seq is not None]
     assert numbers == list(range(1, len(numbers) + 1))
-    deltas = sum(event.type == "text_delta" for event in events)
+    deltas = "".join(event.data["text"] for event in events if event.type.endswith("_delta"))
     # a committed event that comes between them parts what was lost into two notices
     told = [event.data["text"] for event in events if event.type == "notice" and event.seq is None]
     assert all("live updates were not shown" in text for text in told)
-    assert sum(int(text.split()[0]) for text in told) == 700 - deltas
-    assert deltas < 700
+    assert sum(int(text.split()[0]) for text in told) == 700 - deltas.count("x")
+    assert deltas.count("x") < 700
+
+
+async def test_a_slow_reader_has_all_of_a_text_in_fewer_pieces(team):
+    async def master(agent):
+        await started.wait()
+        for n in range(700):
+            await agent.begin_to_say(f"{n} ")
+        await agent.say("".join(f"{n} " for n in range(700)))
+        read_on.set()
+        await agent.complete()
+
+    started, read_on = asyncio.Event(), asyncio.Event()
+    running = team.start("do it", master=master)
+    events = []
+    async with aclosing(team.engine.feed.events(SESSION)) as source:
+        async for event in source:
+            events.append(event)
+            started.set()
+            if len(events) == 1:
+                await read_on.wait()
+            if event.type == "run_finished":
+                break
+    await running
+    pieces = [event for event in events if event.type == "text_delta"]
+    [whole] = [event for event in events if event.data.get("role") == "assistant"]
+    assert "".join(event.data["text"] for event in pieces) == whole.data["text"]
+    assert [event.data["at"] for event in pieces] == ends_of(pieces)
+    assert len(pieces) < 500
+    assert not [event for event in events if event.type == "notice"]
+
+
+def ends_of(pieces):
+    """Return where each piece begins, if none is missing."""
+    ends = [0]
+    for piece in pieces[:-1]:
+        ends.append(ends[-1] + len(piece.data["text"]))
+    return ends
+
+
+async def test_each_piece_is_told_by_itself_also_behind_a_write_that_takes_its_time(team):
+    """N23: nothing on the way from the provider joins what the provider said apart."""
+
+    async def master(agent):
+        for number in range(3):
+            await agent.start_tool(f"v{number}", "Read", path="a")  # on its way to the store
+            await agent.tell(*[TextDelta(f"{number}.{n} ") for n in range(5)])
+            await agent.end_tool(f"v{number}")
+        await agent.complete()
+
+    running = team.start("do it", master=master)
+    events = await read_all(team.engine.feed)
+    await running
+    pieces = [event for event in events if event.type == "text_delta"]
+    assert [event.data["text"] for event in pieces] == [
+        f"{number}.{n} " for number in range(3) for n in range(5)
+    ]
+    assert [event.data["at"] for event in pieces] == ends_of(pieces)
+    order = [event.data.get("call") for event in events if event.type in {"text_delta", STARTED}]
+    ours = [call for call in order if call is None or call.startswith("v")]
+    assert ours == ["v0", *[None] * 5, "v1", *[None] * 5, "v2", *[None] * 5]
 
 
 async def test_what_is_lost_before_and_after_a_late_event_is_told_in_two_parts():

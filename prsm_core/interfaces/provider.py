@@ -7,8 +7,9 @@ AgentHost, for itself ProviderServices; it gives back a stream of ProviderEvents
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.deprecation import forwards
@@ -17,7 +18,6 @@ from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
@@ -354,6 +354,7 @@ class Provider(ABC):
 
 
 ProviderFactory = Callable[[Mapping[str, Any], ProviderServices], Provider]
+Forgetter = Callable[[Path, Collection[str]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +369,11 @@ class ProviderSpec:
     checked by that as the configuration is loaded, with file and line, and stands in its schema.
     The factory is given the plain mapping all the same, since a login may add to it; one that
     wants an instance lets the model read it.
+
+    What a provider keeps of an agent below its `state_dir` bears, somewhere in its name, the
+    agent's id or the token of its thread: that goes with the session when it is deleted. What
+    stands elsewhere, such as in a database, `forget(state_dir, names)` takes out, given those ids
+    and tokens. No engine runs then; what it raises keeps the session from being deleted.
     """
 
     name: str
@@ -377,6 +383,7 @@ class ProviderSpec:
     selectable: bool = True
     good_for: str = ""
     settings: str | type[Any] | None = None
+    forget: str | Forgetter | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

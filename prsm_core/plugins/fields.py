@@ -47,6 +47,7 @@ RECORDS: Table = {
         "selectable": FLAG,
         "good_for": TEXT,
         "settings": _SETTINGS,
+        "forget": maybe(_CODE),
     },
     PermissionCheckSpec: {
         **_COMMON,

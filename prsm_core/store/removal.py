@@ -12,7 +12,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import StoreError
-from prsm_core.store.connection import LedgerLock, open_writer, require_file, to_store_error
+from prsm_core.store.connection import (
+    LedgerLock,
+    open_reader,
+    open_writer,
+    require_file,
+    to_store_error,
+)
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.session_rows import SHARED, TABLES
 
@@ -32,6 +38,31 @@ _UNUSED = (
     " (SELECT engine_id FROM runs WHERE engine_id NOT NULL"
     " UNION SELECT engine_id FROM runs_past WHERE engine_id NOT NULL)"
 )
+
+_OUTSIDE = (
+    "SELECT agent_id FROM agents WHERE session_id = :session UNION"
+    " SELECT resume_token FROM agents WHERE session_id = :session UNION"
+    " SELECT p.resume_token FROM agents_past AS p JOIN agents USING (agent_id)"
+    " WHERE session_id = :session"
+)
+
+
+def names_outside(path: Path, session_id: str) -> frozenset[str]:
+    """Return by what others know what is of a session: ids of its agents, tokens of their threads.
+
+    Raises StoreError as `remove_session` does, for one that cannot be deleted.
+    """
+    require_file(path)
+    wanted = {"session": session_id}
+    try:
+        with (
+            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
+            closing(open_reader(path, lock)) as conn,
+        ):
+            _check(conn, wanted)
+            return frozenset(name for (name,) in conn.execute(_OUTSIDE, wanted) if name)
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"the ledger {path} cannot be read") from error
 
 
 def remove_session(

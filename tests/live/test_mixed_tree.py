@@ -113,3 +113,19 @@ async def test_a_tree_of_three_vendors_completes(prsm, gemini):
         assert {child["provider"] for child in master["children"]} == {"codex", "gemini"}
     await prsm.until_gone()
     assert prsm.processes() == []
+
+    session = events[-1]["session"]
+    assert said_in(prsm)
+    assert prsm.run("sessions", "delete", session, "--yes").returncode == 0
+    assert said_in(prsm) == []
+
+
+def said_in(prsm):
+    """Return the files of PRSM that hold what an agent was told."""
+    told = [text.encode() for text in ("Build the thing", "Count the files", "Write the report")]
+    files = [path for path in (prsm.home / "prsm").rglob("*") if path.is_file()]
+    return [
+        str(path.relative_to(prsm.home))
+        for path in files
+        if any(text in path.read_bytes() for text in told)
+    ]

@@ -22,5 +22,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="Alibaba's Qwen models: coding",
         factory="prsm_alibaba.provider:build",
         settings="prsm_alibaba.section:SETTINGS",
+        forget="prsm_codex.forgetting:forget",
         selectable=False,  # only who has a key of the vendor's wants it
     )

@@ -22,5 +22,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="OpenAI's models: coding, commands",
         factory="prsm_codex.provider:build",
         settings="prsm_codex.section:SETTINGS",
+        forget="prsm_codex.forgetting:forget",
         executables=("codex",),
     )

@@ -161,7 +161,8 @@ class HeadlessSession(ProviderSession):
 
 def agent_home(state_dir: Path, agent_id: str) -> Home:
     """Return the home of an agent, the same one after a restart."""
-    name = hashlib.sha256(agent_id.encode()).hexdigest()[:32]
+    is_plain = agent_id.isascii() and agent_id.isalnum()  # then it goes with the agent's session
+    name = agent_id if is_plain else hashlib.sha256(agent_id.encode()).hexdigest()[:32]
     return Home(state_dir / "agents" / name)
 
 

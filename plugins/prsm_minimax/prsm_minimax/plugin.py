@@ -22,5 +22,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="MiniMax's models: coding",
         factory="prsm_minimax.provider:build",
         settings="prsm_minimax.section:SETTINGS",
+        forget="prsm_codex.forgetting:forget",
         selectable=False,  # only who has a key of the vendor's wants it
     )

@@ -5,6 +5,6 @@ showing       one: runs, tree, talk        changing      its name, and its remov
 replaying     one, event by event          page          one, as HTML
 exporting     one, to a file               importing     one, from a file
 comparing     what differs between two     diffing       that, for a person
-forking       another one, from a point of it
+forking       another one, from a point    leftovers     what others keep of one, and goes with it
 transcripts   what vendors keep            retelling     that, as a session
 """

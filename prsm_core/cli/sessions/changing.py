@@ -6,12 +6,14 @@ import asyncio
 import json
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.sessions.leftovers import remove_leftovers, strangers
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.steps import Step
@@ -20,7 +22,12 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import ConfigError, SessionOwnedError
 from prsm_core.kit.text import escape_exact
 from prsm_core.store import SqliteStore
-from prsm_core.store.removal import remove_session
+from prsm_core.store.removal import names_outside, remove_session
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from prsm_core.interfaces.provider import ProviderSpec
 
 LONGEST = 120  # characters of a name
 
@@ -71,8 +78,15 @@ def checked_name(name: str) -> str | None:
     return text or None
 
 
-async def delete_session(workspace: str, prefix: str, *, is_sure: bool, as_json: bool) -> None:
-    """Delete a session for good, once the person says so.
+async def delete_session(
+    workspace: str,
+    prefix: str,
+    specs: Collection[ProviderSpec] = (),
+    *,
+    is_sure: bool,
+    as_json: bool,
+) -> None:
+    """Delete a session for good, once the person says so; `specs` are those of all providers.
 
     Raises:
         PrsmError: there is no such session, a process owns it, others go on from it, or nobody
@@ -90,6 +104,9 @@ async def delete_session(workspace: str, prefix: str, *, is_sure: bool, as_json:
             if not is_sure:
                 _confirm(what)
             path = workspace_ledger(workspace)
+            # The files first: without them it could still go on, and without it nobody finds them.
+            names = await asyncio.to_thread(names_outside, path, session)
+            files = await asyncio.to_thread(remove_leftovers, state, session, names, specs)
             counts = await asyncio.to_thread(remove_session, path, session)
     except SessionOwnedError as error:
         raise SessionOwnedError(
@@ -97,9 +114,12 @@ async def delete_session(workspace: str, prefix: str, *, is_sure: bool, as_json:
             hint="end it first: prsm kill master, or Ctrl-C where it runs",
         ) from error
     if as_json:
-        click.echo(json.dumps({"session": session, "deleted": counts}))
+        click.echo(json.dumps({"session": session, "deleted": counts, "files": files}))
     else:
         say(f"deleted {what}")
+    for folder in strangers(state, specs):
+        text = f"what a provider that is not installed keeps in databases stays in {folder}"
+        say(f"prsm: note: {text}", err=True)
 
 
 def _confirm(what: str) -> None:

@@ -89,15 +89,20 @@ def rename(session: str, name: str, workspace: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @workspace_option
 @json_option
-def delete(session: str, yes: bool, workspace: str, as_json: bool) -> None:
-    """Delete all that the ledger holds of SESSION: its runs, agents, messages, calls, events.
+@click.pass_obj
+def delete(launch: Launch, session: str, yes: bool, workspace: str, as_json: bool) -> None:
+    """Delete all that PRSM holds of SESSION: its runs, agents, messages, calls, events.
 
-    Files that its agents wrote stay. A session that a process owns is not deleted.
+    So do the conversations that providers keep in folders of PRSM's own, and its log. Files that
+    its agents wrote stay. A session that a process owns is not deleted.
     """
     from prsm_core.cli.sessions.changing import delete_session
+    from prsm_core.cli.setup import load_setup
+    from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.loop.run import run_to_end
 
-    run_to_end(delete_session(workspace, session, is_sure=yes, as_json=as_json))
+    specs = load_setup(launch, workspace).plugins.collect(ProviderSpec).values()
+    run_to_end(delete_session(workspace, session, specs, is_sure=yes, as_json=as_json))
 
 
 @sessions.command(short_help="Go on from a point of a session, in another one.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from prsm_core.cli.ledger import open_ledger, open_session
-from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
 from prsm_core.engine.control.session_lock import find_owner
@@ -44,7 +45,7 @@ def resume_session(
         return result.exit_code
     kept = run.options.get("command_line", {})
     _check_free(workspace, state.session_id)
-    _check_folder(run.workspace)
+    _check_folder(run.workspace, workspace, state.session_id)
     for line in (*told(state), *told_of_kept(kept)):
         click.echo(f"prsm: {escape_prose(line)}", err=True)
     request = {
@@ -71,11 +72,18 @@ def _check_free(workspace: str, session: str) -> None:
         )
 
 
-def _check_folder(folder: str) -> None:
+def _check_folder(folder: str, workspace: str, session: str) -> None:
+    """Raise ConfigError unless a run can work in its folder, with the ledger that it is in."""
     if not Path(folder).is_dir():
         raise ConfigError(
             f"the folder that this run works in is gone: {folder}",
             hint="move it back there; its agents know their files by that path",
+        )
+    if workspace_ledger(folder) != workspace_ledger(workspace):  # it was imported
+        raise ConfigError(
+            f"this run works in {folder}, whose sessions are in another ledger",
+            hint=f"take it there: prsm export {session} -o FILE, "
+            f"then prsm sessions import FILE --workspace {shlex.quote(folder)}",
         )
 
 

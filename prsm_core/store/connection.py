@@ -26,6 +26,7 @@ C = TypeVar("C", bound=sqlite3.Connection)
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
 _BUSY_TIMEOUT_MS = 5000
 _STATEMENTS = 256
+STRANGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OLDEST_SQLITE = (3, 37)
 
@@ -40,8 +41,18 @@ class LedgerLock:
         self._path = ledger.with_name(ledger.name + ".lock")
         self._abandoned = abandoned
         self._timeout_s = timeout_s
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._fd = self._open()
         self._held = _Held(self)
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"the ledger cannot be locked: {self._path}: {error.strerror}",
+                hint="it is read under a lock, too: make its folder writable, "
+                "or let PRSM_HOME name a copy that is",
+            ) from error
 
     def held(self) -> _Held:
         """Return what holds the lock inside `with`.
@@ -115,6 +126,15 @@ def to_store_error(error: Exception, doing: str) -> StoreError:
     if isinstance(error, sqlite3.OperationalError | OSError):
         return StoreError(text, hint="check the disk: space, permissions, health")
     return StoreError(text, code="unfit")  # what was to be written is at fault, not the ledger
+
+
+def strange_rows(error: Exception, doing: str) -> StoreError:
+    """Return the error of rows that can be read, with values that nobody wrote."""
+    return StoreError(
+        f"{doing}: a row holds what it cannot hold: {type(error).__name__}: {error}",
+        hint="put back a copy of the ledger, or move it aside: the next run begins a new one",
+        code="damaged",
+    )
 
 
 def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:

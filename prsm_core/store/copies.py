@@ -14,8 +14,11 @@ from prsm_core.domain.renaming import renamed
 from prsm_core.errors import StoreError
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode, encode, encode_canonical, hash_text
+from prsm_core.store.connection import STRANGE
+from prsm_core.store.picture import Pictures
 from prsm_core.store.session_rows import TABLES
 from prsm_core.store.shared_rows import add_shared
+from prsm_core.store.state import read_state
 from prsm_core.store.tables import JSON
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
             if table != "engines":
                 _insert(conn, table, copy[table], engines)
         _check(conn, session, copy)
-    except (sqlite3.Error, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (sqlite3.Error, StoreError, *STRANGE) as error:
         text = f"this is no session that a ledger can hold: {type(error).__name__}: {error}"
         # Its frames would keep a query open, and nothing could be taken back.
         cause = error.with_traceback(None)
@@ -219,3 +222,14 @@ def _check(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
         Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
     if len(read_agents(conn, session)) != len(copy["agents"]):
         raise ValueError("an agent lacks a part of it")
+    _read_back(conn, session)
+
+
+def _read_back(conn: sqlite3.Connection, session: str) -> None:
+    """Read a session as those do who show it, or go on with it; raises what they would."""
+    before, conn.row_factory = conn.row_factory, sqlite3.Row
+    try:
+        read_state(conn, session, None)
+        Pictures().read(conn, session)
+    finally:
+        conn.row_factory = before

@@ -8,7 +8,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from prsm_core.store.connection import LedgerLock, open_reader, require_file, to_store_error
+from prsm_core.store.connection import (
+    STRANGE,
+    LedgerLock,
+    open_reader,
+    require_file,
+    strange_rows,
+    to_store_error,
+)
 from prsm_core.store.writer import closed_error
 
 if TYPE_CHECKING:
@@ -84,6 +91,8 @@ class Reader:
                 conn.execute("ROLLBACK")
         except sqlite3.Error as exc:
             raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
+        except STRANGE as exc:
+            raise strange_rows(exc, f"cannot read the ledger {self._path}") from exc
 
     def _close(self) -> None:
         if self._lock is None:

@@ -176,8 +176,9 @@ class MemoryState:
         ]
 
     def _last_turn(self, turns: Iterable[Values]) -> TurnEnd | None:
-        """Return how the newest turn of an agent's own ended, and whether a compaction followed."""
-        ended = [turn for turn in turns if turn["closed_by"] is not None]
+        """Return how the turn of an agent's own that ended last did so; and if compacted since."""
+        closed = [turn for turn in turns if turn["closed_by"] is not None]
+        ended = sorted(closed, key=lambda turn: turn["ended"])
         own = [turn for turn in ended if turn["turn_type"] == "normal"]
         if not own:
             return None

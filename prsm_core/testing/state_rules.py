@@ -363,6 +363,19 @@ class StateRules:
         assert end is not None
         assert (end.turn_id, end.is_compacted, end.was_too_long) == (later.turn_id, False, False)
 
+    async def test_the_last_turn_is_the_one_that_ended_last(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Not the one with the greatest number."""
+        first, second = team.turn("w1", 1), team.turn("w1", 2)
+        for turn in (first, second):
+            await store.commit(team.step("w1", turn))
+        for turn in (second, first):
+            await store.commit(team.close_turn(turn, "w1"))
+        end = (await agent_now(store, "w1")).last_turn
+        assert end is not None
+        assert end.turn_id == first.turn_id
+
     async def test_unread_messages_requests_and_grants_are_told(
         self, store: Store, team: Steps
     ) -> None:

@@ -139,6 +139,19 @@ BAD = {
         lambda text: spoiled(text, lambda v: v["agent_specs"].pop()),
         "lacks a part",
     ),
+    "a number without end": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(created_at=10**30)),
+        "no session that a ledger can hold",
+    ),
+    "a strange message": (
+        lambda text: spoiled(text, lambda v: v["inbox"][0].update(type="7")),
+        "'7' is not a valid MessageType",
+    ),
+    "a strange budget": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(notes=True)),
+        "no session that a ledger can hold",
+    ),
+    "depths": (lambda text: "[" * 100_000, "nested too deep"),
     "a turn of nobody": (
         lambda text: spoiled(text, lambda v: v["turns"][0].update(agent_id="nobody")),
         "FOREIGN KEY",

@@ -122,6 +122,19 @@ async def test_a_folder_that_was_moved_is_told_where_its_sessions_are(place, tmp
     assert (await place.run("resume", "--on-ask", "allow"))[0] == 0
 
 
+async def test_a_session_that_was_imported_elsewhere_says_where_it_can_go_on(place, tmp_path):
+    session, was = await killed(place), place.workspace
+    file = tmp_path / "kept.json"
+    assert (await place.run("export", "-o", str(file)))[0] == 0
+    place.workspace = tmp_path / "another"
+    place.workspace.mkdir()
+    assert (await place.run("sessions", "import", str(file)))[0] == 0
+    code, _, err = await place.run("resume")
+    assert code == 2
+    assert f"this run works in {was}, whose sessions are in another ledger" in err
+    assert f"prsm export {session} -o FILE, then prsm sessions import FILE --workspace {was}" in err
+
+
 @pytest.mark.parametrize("provider", ["script", "gone"])
 async def test_a_run_whose_provider_is_gone_is_left_as_it_is_until_it_is_there_again(
     place, tmp_path, provider

@@ -69,16 +69,19 @@ class Ended:
 
     @property
     def was_killed(self) -> bool:
-        return self.code in {-signal.SIGKILL, -signal.SIGALRM}
+        return self.code in {-signal.SIGKILL, -signal.SIGALRM, -signal.SIGXFSZ}
 
 
 class Home:
     """A workspace and a home of PRSM, in which a session is run, killed, and gone on with."""
 
-    def __init__(self, folder: Path, scenario: str = SCENARIO) -> None:
+    def __init__(
+        self, folder: Path, scenario: str = SCENARIO, *, workspace: Path | None = None
+    ) -> None:
         self.folder = folder
-        self.workspace = folder / "workspace"
-        self.workspace.mkdir(parents=True)
+        self.workspace = workspace or folder / "workspace"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.workspace.mkdir(exist_ok=True)
         self._mark = folder / "done.json"
         self._scenario = folder / "scenario.yaml"
         self.play(scenario)
@@ -102,9 +105,10 @@ class Home:
         return self.prsm("resume", fault=fault)
 
     def prsm(self, *words: str, fault: str = "none") -> Ended:
-        scenario = f"providers.script.scenario={self._scenario}"
+        scenario = ("--set", f"providers.script.scenario={self._scenario}")
+        given = scenario if words[0] in {"run", "resume"} else ()
         done = subprocess.run(
-            [sys.executable, str(WORKER), fault, str(self._mark), *words, "--set", scenario],
+            [sys.executable, str(WORKER), fault, str(self._mark), *words, *given],
             cwd=self.workspace,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -120,10 +124,20 @@ class Home:
         """How long the last process has worked, from its first commit to its last."""
         return float(json.loads(self._mark.read_text())["seconds"])
 
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is a ledger, and not only an empty file that SQLite is yet to begin."""
+        return any(path.stat().st_size for path in (self.folder / "home").rglob("ledger.db"))
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger of the workspace."""
+        [path] = (self.folder / "home").rglob("ledger.db")
+        return path
+
     def query(self, sql: str) -> list[tuple[object, ...]]:
         """Look into the ledger."""
-        [path] = (self.folder / "home").rglob("ledger.db")
-        with sqlite3.connect(path) as ledger:
+        with sqlite3.connect(self.ledger) as ledger:
             return ledger.execute(sql).fetchall()
 
 
@@ -151,10 +165,17 @@ def check_sound(home: Home) -> None:
     """Nothing is torn or half written: what rows refer to is there, and no number lacks."""
     assert home.query("PRAGMA integrity_check") == [("ok",)]
     assert home.query("PRAGMA foreign_key_check") == []
-    for table, number in (("events", "seq"), ("steps", "position")):
-        [(first, last, count)] = home.query(
-            f"SELECT min({number}), max({number}), count(*) FROM {table}"  # noqa: S608 - ours
-        )
-        assert (first or 1, last or 0) == (1, count)
-    told = home.query("SELECT total(event_count), max(first_seq + event_count) - 1 FROM steps")
-    assert told in ([(0, None)], home.query("SELECT count(*), max(seq) FROM events"))
+    assert home.query("SELECT min(position), max(position) FROM steps WHERE position > 0") in (
+        [(None, None)],
+        home.query("SELECT 1, count(*) FROM steps WHERE position > 0"),
+    )
+    told = home.query(
+        "SELECT session_id, min(first_seq), max(first_seq + event_count) - 1, total(event_count)"
+        " FROM steps WHERE event_count > 0 GROUP BY session_id"
+    )
+    numbered = "SELECT session_id, min(seq), max(seq), count(*) FROM events GROUP BY session_id"
+    assert told == home.query(numbered)
+    begins = dict(home.query("SELECT session_id, max(seq) FROM forks GROUP BY session_id"))
+    for session, first, last, count in told:
+        before = begins.get(session, 0)  # which it shares with its origin
+        assert (first, last) == (before + 1, before + count)

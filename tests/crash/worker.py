@@ -7,6 +7,7 @@ kill:N    it dies once N commits are durable
 alarm:S   it dies S seconds after its first commit, or after it began to open a ledger
 full:N    from the N-th write on the ledger may grow by less than a page
 once:N    so may it for the N-th write alone
+torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class Doom:
         self._wrap_open()
         self._wrap_call("commit")
         self._wrap_call("append")
+        self._wrap_call("put_copy")
+        if self._kind == "torn":  # which Python ignores, so that a write fails
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         inner = writer._commit
         writer._commit = lambda conn, jobs: self._write(inner, conn, jobs)
 
@@ -60,8 +64,8 @@ class Doom:
     def _wrap_call(self, name: str) -> None:
         inner = getattr(SqliteStore, name)
 
-        async def counted(store: SqliteStore, given: object) -> object:
-            done = await inner(store, given)
+        async def counted(store: SqliteStore, *given: object) -> object:
+            done = await inner(store, *given)
             self._begin()
             self._commits += 1
             self._tell()
@@ -86,17 +90,22 @@ class Doom:
         """Write a group of steps, with no room left on the disk if it is that one's turn."""
         self._writes += 1
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        is_struck = self._kind in {"full", "once"} and self._writes == self._number
-        if is_struck:
+        if (room := self._room()) is not None:
             (_, _, path) = conn.execute("PRAGMA database_list").fetchone()
             size = Path(f"{path}-wal").stat().st_size
-            room = int(self._number * 997) % FRAME
             resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
         try:
             inner(conn, jobs)
         finally:
-            if is_struck and self._kind == "once":
+            if room is not None and self._kind != "full":
                 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+    def _room(self) -> int | None:
+        """Return by how much the log may grow in this write; None: as it likes."""
+        if self._kind == "torn":
+            return int(self._number)
+        is_struck = self._kind in {"full", "once"} and self._writes == self._number
+        return int(self._number * 997) % FRAME if is_struck else None
 
 
 if __name__ == "__main__":

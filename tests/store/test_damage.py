@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,3 +49,22 @@ async def test_a_damaged_ledger_tells_no_state_but_what_to_do(spoil, path: Path)
             await store.state("s1")
     assert caught.value.code == "damaged"
     assert "prsm doctor" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "spoils",
+    [
+        "UPDATE agents SET state = 'asleep'",
+        "UPDATE agent_specs SET tools = '[\"Re'",
+        "UPDATE runs SET options = '[]'",
+    ],
+)
+async def test_a_row_that_nobody_wrote_is_told_as_damage(spoils, path: Path):
+    await write_session(path)
+    with closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute(spoils)
+    async with await SqliteStore.open(path, read_only=True) as store:
+        with pytest.raises(StoreError, match="a row holds what it cannot hold") as caught:
+            await store.state("s1")
+    assert caught.value.code == "damaged"
+    assert "put back a copy" in (caught.value.hint or "")

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from prsm_core.domain.forking import forked
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import StoreError
@@ -24,6 +23,7 @@ from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump
 from tests.store.ledger_walk import Walk
+from tests.store.rewriting import rewritten
 
 NOW = 5000.0
 SESSION = "S1".zfill(26)
@@ -47,12 +47,6 @@ async def fork(store, session, seed=1, **wanted):
     return await fork_session(store, session, ForkRequest(**wanted), ids(seed), NOW)
 
 
-def rewritten(origin, fork_):
-    """Return what a fork of a state must be: names stand for ids, and nothing else has changed."""
-    names = {old: new for old, new in fork_.aliases.items() if old not in origin.aliases}
-    return replace(forked(origin, names, NOW), position=fork_.position)
-
-
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_fork_at_any_commit_is_the_session_as_it_was_then(seed):
@@ -70,7 +64,7 @@ def test_a_fork_at_any_commit_is_the_session_as_it_was_then(seed):
                 session, at = chance.choice([(SESSION, str(origin.seq)), *known])
                 forks = [await fork(each, session, number, at=at) for each in walk.stores]
                 owner = await store.state(*await store.find_commit(session, int(at)))
-                assert forks[0] == forks[1] == rewritten(owner, forks[0])
+                assert forks[0] == forks[1] == rewritten(owner, forks[0], NOW)
                 known.append((forks[0].session_id, str(forks[0].seq)))
                 for each in (store, memory):
                     told = [event async for event in each.events(forks[0].session_id)]

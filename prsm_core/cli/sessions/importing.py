@@ -66,6 +66,8 @@ def _read(file: str) -> Any:
         raise ConfigError(f"{file}: is not UTF-8 text", hint=_CURE, code="foreign") from error
     try:
         return json.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{file}: is nested too deep", hint=_CURE, code="foreign") from error
     except ValueError as error:
         lines = _lines(text)
         if (transcript := read_transcript(lines)) is not None:
@@ -80,7 +82,7 @@ def _lines(text: str) -> list[Mapping[str, Any]]:
     for line in text.splitlines():
         try:
             value = json.loads(line)
-        except ValueError:  # the last one of a process that was killed
+        except (ValueError, RecursionError):  # the last one of a process that was killed
             continue
         if isinstance(value, dict):
             found.append(value)

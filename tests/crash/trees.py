@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 WORKER = Path(__file__).with_name("worker.py")
 SECONDS = 120
@@ -175,7 +176,8 @@ def check_sound(home: Home) -> None:
     )
     numbered = "SELECT session_id, min(seq), max(seq), count(*) FROM events GROUP BY session_id"
     assert told == home.query(numbered)
-    begins = dict(home.query("SELECT session_id, max(seq) FROM forks GROUP BY session_id"))
+    shares = home.query("SELECT session_id, max(seq) FROM forks GROUP BY session_id")
+    begins: dict[object, Any] = {row[0]: row[1] for row in shares}
     for session, first, last, count in told:
         before = begins.get(session, 0)  # which it shares with its origin
         assert (first, last) == (before + 1, before + count)

@@ -56,7 +56,7 @@ async def test_a_damaged_ledger_tells_no_state_but_what_to_do(spoil, path: Path)
     [
         "UPDATE agents SET state = 'asleep'",
         "UPDATE agent_specs SET tools = '[\"Re'",
-        "UPDATE runs SET options = '[]'",
+        "UPDATE runs SET options = '{torn'",
     ],
 )
 async def test_a_row_that_nobody_wrote_is_told_as_damage(spoils, path: Path):

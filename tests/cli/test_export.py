@@ -41,6 +41,7 @@ def exported(prsm, session):
     return json.loads(prsm("export", session).out)
 
 
+@pytest.mark.requirement("U3")
 def test_what_was_exported_is_imported_equal(prsm, prsm_process, tmp_path, where):
     session, _ = play(prsm_process, tmp_path)
     prsm("sessions", "rename", session, "first")
@@ -213,6 +214,7 @@ def test_a_page_has_tree_and_talk_and_nothing_of_a_hostile_text_acts(prsm, prsm_
     assert "run_bash" in page.said or "Bash" in page.said
 
 
+@pytest.mark.requirement("U3")
 def test_a_page_of_a_team_has_each_agent_once(prsm, prsm_process, tmp_path):
     session, _ = play(prsm_process, tmp_path)
     page = Page(prsm("export", session, "--format", "html").out)

@@ -100,6 +100,22 @@ def test_a_fork_says_what_comes_next_and_that_files_stay(prsm, painted):
     assert f"fork of {origin}" in rows[1]
 
 
+@pytest.mark.requirement("U3")
+def test_a_session_is_forked_at_any_of_its_turns(prsm, prsm_process, tmp_path, painted):
+    origin, events = painted
+    names = {e["agent"]: e["name"] for e in events if e["type"] == "agent_spawned"}
+    spawned = [(e["seq"], e["name"]) for e in events if e["type"] == "agent_spawned"]
+    turns = {e["turn"]: e["n"] for e in events if e["type"] == "turn_started"}
+    ends = [event for event in events if event["type"] == "turn_finished"]
+    assert {names[event["agent"]] for event in ends} == {"master", "w1", "w2"}
+    for end in ends:
+        session = fork(prsm, origin, "--at", f"{names[end['agent']]}:{turns[end['turn']]}")
+        told, done = resume(prsm_process, tmp_path, session, "--on-ask", "allow")
+        assert (done.code, told[-1]["summary"]) == (0, events[-1]["summary"])
+        anew = [event["name"] for event in told if event["type"] == "agent_spawned"]
+        assert anew == [name for seq, name in spawned if seq > end["seq"]]
+
+
 def test_a_fork_of_what_is_over_is_given_something_to_do(prsm, painted):
     *_, ended, _, next_ = prsm("fork", painted[0]).out.splitlines()
     assert ended == "all its agents have ended"

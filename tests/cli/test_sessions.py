@@ -148,6 +148,7 @@ def test_a_run_whose_engine_died_is_interrupted_while_another_of_its_session_liv
     assert (listed(prsm)[0]["status"], listed(prsm)[0]["pid"]) == ("running", live.pid)
 
 
+@pytest.mark.requirement("U3")
 def test_a_deleted_session_is_gone_and_others_are_untouched(prsm, prsm_process, tmp_path, where):
     kept, _ = play(prsm_process, tmp_path)
     before = dump(where)

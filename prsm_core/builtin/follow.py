@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.events import ends_run
 from prsm_core.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ async def follow_run(
         StoreError: the run ended, and `run_finished` did not come within `drain_s`.
     """
     async with asyncio.TaskGroup() as group:
-        reading = group.create_task(_read(app, run.run_id, show), name="follow run")
+        reading = group.create_task(_read(app, run, show), name="follow run")
         result = await run.result()
         await asyncio.wait({reading}, timeout=drain_s)
         complete = reading.done() and reading.result()
@@ -49,13 +50,13 @@ async def follow_run(
     return result
 
 
-async def _read(app: AppHandle, run_id: str, show: Callable[[Event], None]) -> bool:
-    """Return whether `run_finished` came before the events ended."""
+async def _read(app: AppHandle, run: RunHandle, show: Callable[[Event], None]) -> bool:
+    """Return whether the run's end came before the events ended."""
     events = app.events()
     try:
         async for event in events:
             show(event)
-            if event.type == "run_finished" and event.run == run_id:
+            if ends_run(event, run.run_id, run.since):
                 return True
     finally:
         close = getattr(events, "aclose", None)  # an iterator need not be a generator

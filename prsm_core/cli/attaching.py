@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is there
 _REQUESTS = frozenset({"permission_requested", "question_asked"})
+_TURNS_OF_RUN = frozenset({"run_started", "run_resumed", "run_finished"})
 _VIA = "prsm attach"
 _LEFT = "left; the run goes on"
 _LEAVE = "its agents' requests are put to you; Ctrl-C leaves, and the run goes on"
@@ -204,7 +205,7 @@ class Attached:
             self._person.learn(event)
             if event.type in _REQUESTS:
                 asked[event.data["request"]] = event
-            elif event.type in {"run_started", "run_finished"}:
+            elif event.type in _TURNS_OF_RUN:
                 end = event if event.type == "run_finished" else None
         if end is not None:
             self._show(end)
@@ -237,8 +238,8 @@ class Attached:
 
     def _note(self, event: Event) -> None:
         self._seen = event.seq or self._seen
-        if event.type in {"run_started", "run_finished"}:
-            self._run_is_open = event.type == "run_started"
+        if event.type in _TURNS_OF_RUN:
+            self._run_is_open = event.type != "run_finished"
 
     def _show(self, event: Event) -> None:
         self._liveness.note(event)

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import RemoteApp, RemoteRun
 from prsm_core.errors import ControlError
@@ -22,16 +23,15 @@ FAILED = 1  # what else of a run's end is told to who started it, only that one 
 class JoinedRun(RemoteRun):
     """The handle of a run that is open; its end is read from its events."""
 
-    def __init__(self, app: RemoteApp, run_id: str, session: str, seq: int) -> None:
-        super().__init__(app, run_id, session)
-        self._seq = seq  # before its end
+    def __init__(self, app: RemoteApp, run_id: str, session: str, since: int) -> None:
+        super().__init__(app, run_id, session, since)
         self._app = app
 
     async def result(self) -> RunResult:
         """Wait for the run's end; raises ControlError when the session is closed before it."""
-        async with aclosing(self._app.events(self._seq)) as events:
+        async with aclosing(self._app.events(self.since)) as events:
             async for event in events:
-                if event.type == "run_finished" and event.run == self.run_id:
+                if ends_run(event, self.run_id, self.since):
                     return _result(event.data)
         raise ControlError(
             f"session {self.session} was closed before its run ended", code="session_closed"

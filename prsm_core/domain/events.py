@@ -173,3 +173,13 @@ class Event(Record, frozen=True, kw_only=True, gc=False):  # JSON holds nothing 
             data=self.data,
             seq=seq,
         )
+
+
+def ends_run(event: Event, run_id: str, since: int = 0) -> bool:
+    """Return whether an event is the end of a run that goes on from the event `since`.
+
+    A process that was interrupted has told of an end, too, before another went on with its run.
+    """
+    if event.type != "run_finished" or event.run != run_id:
+        return False
+    return event.data["status"] != "interrupted" or (event.seq or 0) > since

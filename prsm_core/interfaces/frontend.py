@@ -58,10 +58,15 @@ class RunResult:
 
 
 class RunHandle(Protocol):
-    """A started run."""
+    """A started run.
+
+    since: The number of the event that it goes on from; 0 for one that begins. Each process that
+        was interrupted before has told of a `run_finished` of its own up to there.
+    """
 
     run_id: str
     session: str
+    since: int
 
     async def result(self) -> RunResult:
         """Wait for the run's end; the `run_finished` event is committed by then."""

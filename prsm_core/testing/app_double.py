@@ -60,6 +60,7 @@ class ScriptedRun:
     def __init__(self, session: str = SESSION) -> None:
         self.run_id = RUN
         self.session = session
+        self.since = 0
         self.ended: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
     async def result(self) -> RunResult:

@@ -34,3 +34,19 @@ async def test_each_committed_event_is_a_line_and_run_finished_is_the_last(app, 
     assert list(events[0]) == ["seq", "ts", "session", "run", "agent", "type", "task", "workspace"]
     assert [Event.from_dict(event).to_dict() for event in events] == events
     assert task.result() == 0
+
+
+async def test_an_end_of_a_process_before_the_one_that_goes_on_is_not_the_last_line(app, settled):
+    out = io.StringIO()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        task = group.create_task(JsonFrontend({}, out=out).run(app))
+        run = await app.started()
+        run.since = 3
+        app.say("run_finished", status="interrupted")
+        app.say("run_resumed", epoch=2)
+        await settled()
+        assert not task.done()
+        app.finish()
+    types = [json.loads(line)["type"] for line in out.getvalue().splitlines()]
+    assert types == ["run_started", "run_finished", "run_resumed", "run_finished"]
+    assert task.result() == 0

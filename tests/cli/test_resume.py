@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 
+from prsm_core.cli.attaching import KILLED
 from tests.toolserver.leader import Place
 
 ASKS = [
@@ -189,3 +190,67 @@ def play_by(place, provider):
     [ledger] = place.home.glob("data/ledgers/*/ledger.db")
     with closing(sqlite3.connect(ledger)) as conn, conn:
         conn.execute("UPDATE agents SET provider = ?", (provider,))
+
+
+async def interrupted(place):
+    """Interrupt a run that asks a person; return its session."""
+    session = await begun(place)
+    [process] = place.processes()
+    os.kill(process, signal.SIGINT)
+    await place.until_gone()
+    return session
+
+
+async def test_a_run_that_was_interrupted_is_printed_to_its_end_by_who_goes_on_with_it(place):
+    await interrupted(place)
+    code, out, _ = await place.run("resume", "--json", "--on-ask", "allow")
+    told = [json.loads(line) for line in out.splitlines()]
+    assert (code, told[-1]["type"], told[-1]["status"]) == (0, "run_finished", "completed")
+    assert told == await place.events()
+
+
+async def resumed(place):
+    """Interrupt a run that asks a person, and go on with it; return its session."""
+    session = await interrupted(place)
+    code, _, err = await place.run("resume", "--detach")
+    assert code == 0, err
+    return session
+
+
+async def answered(place):
+    """Answer what the person was asked last: a vendor's own question is asked again."""
+    asked = (await place.events("question_asked"))[-1]
+    code, _, err = await place.run("answer", asked["request"], "red")
+    assert code == 0, err
+
+
+async def test_who_follows_a_run_that_was_interrupted_before_sees_it_to_its_end(place):
+    session = await resumed(place)
+    program = await place.start("attach", "--ui", "json", session)
+    shown = [await program.stdout.readline()]
+    while not (b"question_asked" in shown[-1] and any(b"run_resumed" in line for line in shown)):
+        assert shown[-1], "it ended with the process that was interrupted"
+        shown.append(await program.stdout.readline())
+    await answered(place)
+    rest, _ = await program.communicate()
+    await place.until_gone()
+    told = await place.events()
+    kinds = [event["type"] for event in told]
+    assert [kinds.count(kind) for kind in ("run_finished", "run_resumed")] == [2, 1]
+    assert [json.loads(line) for line in [*shown, *rest.splitlines()]] == told
+    code, out, err = await place.run("replay", session, "--ui", "json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line) for line in out.splitlines()] == told
+
+
+async def test_a_run_that_goes_on_is_not_told_as_ended_to_who_attaches(place):
+    session = await resumed(place)
+    person = await place.start("attach", session, stderr=subprocess.PIPE)
+    shown = await person.stderr.readuntil(b"master asks you")
+    assert b"the run has ended" not in shown
+    for process in place.processes():
+        if process != person.pid:
+            os.kill(process, signal.SIGKILL)
+    _, rest = await person.communicate()
+    await place.until_gone()
+    assert rest.decode().splitlines()[-1] == f"prsm: the session has ended{KILLED}"

@@ -38,9 +38,10 @@ _BUFFERED = 64 * 1024  # bytes: what waits here is no delta that the owner could
 class RemoteRun:
     """RunHandle of a run in the owner's process."""
 
-    def __init__(self, app: RemoteApp, run_id: str, session: str) -> None:
+    def __init__(self, app: RemoteApp, run_id: str, session: str, since: int = 0) -> None:
         self.run_id = run_id
         self.session = session
+        self.since = since
         self._app = app
 
     async def result(self) -> RunResult:

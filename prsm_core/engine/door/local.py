@@ -35,9 +35,10 @@ CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 class _Run:
     """RunHandle over the local engine."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, since: int = 0) -> None:
         self.run_id = ""
         self.session = session
+        self.since = since
         self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
@@ -125,7 +126,8 @@ class LocalApp:
         def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
             return self._engine.resume(timeout_s=limit, on_start=on_start)
 
-        return await self._start(begin)
+        known = {info.session_id: info.last_seq for info in await self._store.sessions()}
+        return await self._start(begin, since=known.get(self._session, 0))
 
     async def continue_run(self, task: str) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
@@ -181,9 +183,9 @@ class LocalApp:
         return master
 
     async def _start(
-        self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
+        self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]], *, since: int = 0
     ) -> RunHandle:
-        run = _Run(self._session)
+        run = _Run(self._session, since)
         task = self._engine.start_soon(self._drive(run, begin), name="run")
         self._runs[task] = run
         task.add_done_callback(self._runs.pop)

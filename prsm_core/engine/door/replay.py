@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import session_rows
@@ -37,9 +38,10 @@ class ReplayEndedError(PrsmError):
 class ReplayRun:
     """RunHandle of a run that was."""
 
-    def __init__(self, app: ReplayApp, run_id: str, session: str) -> None:
+    def __init__(self, app: ReplayApp, run_id: str, session: str, since: int) -> None:
         self.run_id = run_id
         self.session = session
+        self.since = since
         self._app = app
 
     async def result(self) -> RunResult:
@@ -98,6 +100,7 @@ class ReplayApp:
         self._state_dir = state_dir
         self._run: RunNow | None = None  # that is yet to be started
         self._shown: str | None = None
+        self._since = 0  # its end comes after this event
         self._stopped = asyncio.Event()
         self._is_over = False  # nothing more comes
         self._moved = asyncio.Event()  # a run has ended, or the log
@@ -175,7 +178,7 @@ class ReplayApp:
                 played.take(earlier)
         if seq == played.seq + 1:
             played.take(event)
-        if event.type == "run_finished" and event.run is not None:
+        if event.run is not None and ends_run(event, event.run, self._since):
             self._ends[event.run] = event.data
             self._moved.set()
 
@@ -184,7 +187,19 @@ class ReplayApp:
         run, self._run = self._run, None
         if run is None or overrides:
             self._refuse()
-        return ReplayRun(self, run.run_id, self._info.session_id)
+        self._since = await self._resumed_at(run)
+        return ReplayRun(self, run.run_id, self._info.session_id, self._since)
+
+    async def _resumed_at(self, run: RunNow) -> int:
+        """Return the number of the last event played that goes on with a run; 0 if none does."""
+        at = 0
+        if run.epoch > 1:  # most runs have one process
+            async for event in self._store.events(self._info.session_id):
+                if (event.seq or 0) > self._to:
+                    break
+                if event.type == "run_resumed" and event.run == run.run_id:
+                    at = event.seq or 0
+        return at
 
     async def continue_run(self, task: str) -> RunHandle:
         """Raise PrsmError: this is a replay."""

@@ -74,7 +74,11 @@ class ScriptProvider(Provider):
             None if resume == "rebuild" else Shelf(services.state_dir / "threads", services.redact)
         )
         self.capabilities = ProviderCapabilities(
-            enforcement="approval", resume=resume, shell_reads=True, tokens_told="step"
+            enforcement="approval",
+            resume=resume,
+            shell_reads=True,
+            tokens_told="step",
+            images=True,
         )
 
     @asynccontextmanager

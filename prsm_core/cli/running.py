@@ -72,6 +72,7 @@ class Request(Record, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     resumes: bool = False  # go on with the session's newest run
 
 
@@ -340,6 +341,7 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         on_ask=request.on_ask or "deny",
         timeout_s=request.timeout_s,
         unattended_s=request.unattended_s,
+        images=request.images,
         resumes=request.resumes,
         command_line=to_keep(asdict(request), _redactor(setup).text),
     )

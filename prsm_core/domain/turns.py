@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolSpec
 
 RESULT_LIMIT = 64 * 1024  # a tool result in events and ledger is cut there
+IMAGE_SCHEME = "prsm-image:"  # how a text cites an image: ![name](prsm-image:file)
 CUT_MARK = "\n… [cut by prsm at 64 KiB]"
 
 
@@ -215,17 +216,31 @@ class AbortSignal(Protocol):
         ...
 
 
+class Image(Record, frozen=True, gc=False, kw_only=True):
+    """An image that a text of a turn cites by its `mark`; `path` is a file that is never changed.
+
+    `media_type` is image/png, image/jpeg, image/gif or image/webp.
+    """
+
+    mark: str
+    name: str
+    media_type: str
+    path: str
+
+
 class AssembledContext(Record, frozen=True, kw_only=True):
     """All a turn needs: three layers, tools, model, controls, and ledger metadata.
 
     `history` is what the vendor's own thread does not hold: empty on a live or natively resumed
     session; after a rebuild the provider renders it before `current_message`, which is None when
-    a resumed turn only goes on. The metadata is never sent to a model.
+    a resumed turn only goes on. `images` are those that the texts of both cite, of a provider
+    that has the capability. The metadata is never sent to a model.
     """
 
     system_prompt: str
     history: Sequence[AgentMessage] = ()
     current_message: AgentMessage | None = None
+    images: Sequence[Image] = ()
     tools: Sequence[ToolSpec] = ()
     model: str
     provider: str

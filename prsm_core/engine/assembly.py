@@ -50,7 +50,7 @@ from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.recommendation import Recommendation
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
-from prsm_core.engine.turns.parts import TurnParts
+from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits
 from prsm_core.engine.turns.standing import Standing
 from prsm_core.engine.turns.watch import TurnWatch
@@ -388,6 +388,7 @@ class Assembly:
             budgets=self.budgets,
             watch=TurnWatch(clock, self._background),
             window=self.providers.context_window,
+            images=TurnImages(config.state_dir, self.providers.capabilities, self._journal),
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

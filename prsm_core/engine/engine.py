@@ -141,6 +141,7 @@ class OrchestrationEngine:
         mode: PermissionMode = PermissionMode.DEFAULT,
         effort: str | None = None,
         mcp_servers: Mapping[str, McpServer] | None = None,
+        images: Sequence[str] = (),
         timeout_s: float | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
@@ -149,12 +150,15 @@ class OrchestrationEngine:
         Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
         be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
         The master thinks with `effort`, and has `mcp_servers` beside those of the configuration.
+        Raises ConfigError for `images` that are none, and where its provider is shown none.
         """
         self._check_task(task_definition)
         cwd = default_cwd(self._config.settings, self._config.workspace)
         choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
+        if images:
+            task_definition = await self._starting.with_images(task_definition, images, choice)
         told = await self._starting.survey(mode, choice)
         await self._reserve_names()
         options = self._starting.options(timeout_s)

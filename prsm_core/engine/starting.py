@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import describe_master
+from prsm_core.engine.turns.parts import IMAGES
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
     from prsm_core.domain.tools import McpServer
@@ -102,6 +104,23 @@ class Starting:
             self._background,
         )
         return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    async def with_images(self, task: str, images: Sequence[str], choice: ModelChoice) -> str:
+        """Keep the images of a task; return the task, which cites them.
+
+        Raises ConfigError for one that is unfit (code `unfit_image`), and for a master whose
+        provider takes none (code `no_images`).
+        """
+        from prsm_core.engine.context.images import keep_images  # once there is an image
+
+        external = self._config.external
+        name = choice.provider if external is None else external.name
+        if external is not None or not self._providers.capabilities(name).images:
+            raise ConfigError(
+                f"{name} takes no images", hint="choose another provider", code="no_images"
+            )
+        marks = await asyncio.to_thread(keep_images, images, self._config.state_dir / IMAGES)
+        return "\n".join((task, "", *marks))
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""

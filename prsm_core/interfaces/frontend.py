@@ -36,6 +36,7 @@ class RunOptions:
     effort: str | None = None  # how hard the master's model thinks; None: as is configured
     mcp_servers: Mapping[str, McpServer] | None = None  # of the master, by name: laid over all that
     # are configured; None: those of the configuration whose tags fit
+    images: tuple[str, ...] = ()  # that the task is about: paths, or `data:` URLs in base64
     resumes: bool = False  # the first `start_run` goes on with the session's newest run
     command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, for whoever
     # goes on with it: options by name, JSON values without secrets

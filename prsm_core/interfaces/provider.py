@@ -42,6 +42,7 @@ class ProviderCapabilities:
     cost_told: step | turn | none — the same of the cost.
     compacts: the vendor compacts its own thread before that fills the model's window, so that
     nobody else does it at the budget.
+    images: `AssembledContext.images` reach the model; without it there are none.
     """
 
     supports_master: bool = True
@@ -55,6 +56,7 @@ class ProviderCapabilities:
     tokens_told: str = "none"
     cost_told: str = "none"
     compacts: bool = False
+    images: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ known_version … kept until the program changes         npm  … told by its pa
 programs      a program as a person can type it
 starting      what keeps a program from beginning its work
 reading       what a program writes: any of it may be missing or odd
+images        what a prompt shows, for a vendor
 homes         a private home, with the user's login linked in
 keys          which key a program is given
 turns         events of a turn for who reads them, and a session that runs turns
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
     from prsm_core.kit.homes import link_login, make_private, write_private
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
+    from prsm_core.kit.images import SeenImages, read_base64
     from prsm_core.kit.keys import find_key, require_key
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
@@ -96,6 +98,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "Key",
     "Parser",
     "Reasoning",
+    "SeenImages",
     "StreamCallbacks",
     "StreamEnd",
     "StreamError",
@@ -136,6 +139,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "printed_version",
     "proxy_missing",
     "quote_conversation",
+    "read_base64",
     "read_object",
     "read_section",
     "readable_tail",
@@ -191,6 +195,7 @@ _HOMES = {
     ),
     "prsm_core.kit.turns": ("Turn", "TurnSession"),
     "prsm_core.kit.homes": ("link_login", "make_private", "write_private"),
+    "prsm_core.kit.images": ("SeenImages", "read_base64"),
     "prsm_core.kit.keys": ("find_key", "require_key"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
 }

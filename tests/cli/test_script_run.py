@@ -23,6 +23,29 @@ def run_script(prsm_process, tmp_path):
     return run
 
 
+def test_an_image_of_a_task_is_shown_to_its_model(prsm_process, tmp_path):
+    scenario, image = tmp_path / "scenario.yaml", tmp_path / "screen.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    step = {"expect": ["[image screen.png: image/png]"], "say": "I have seen it."}
+    scenario.write_text(json.dumps({"lanes": {"master": {"steps": [step]}}}))
+    chosen = ("--provider", "script", "--set", SET.format(scenario))
+    done = prsm_process("run", "what is it?", "--image", str(image), *chosen)
+    assert (done.code, done.out) == (0, "I have seen it.\n"), done.err
+
+
+def test_what_is_no_image_is_refused_before_anything_begins(prsm_process, tmp_path):
+    scenario, image = tmp_path / "scenario.yaml", tmp_path / "screen.png"
+    scenario.write_text(json.dumps({"lanes": {"master": {"steps": [{"say": "never"}]}}}))
+    chosen = ("--provider", "script", "--set", SET.format(scenario))
+    image.write_text("no image")
+    done = prsm_process("run", "what is it?", "--image", str(image), *chosen)
+    assert (done.code, done.out) == (2, "")
+    assert "screen.png is no image" in done.err
+    done = prsm_process("run", "what is it?", "--image", "nowhere.png", *chosen)
+    assert done.code == 2
+    assert "nowhere.png" in done.err
+
+
 def only(events, kind):
     return [event for event in events if event["type"] == kind]
 

@@ -13,6 +13,7 @@ from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
 from prsm_claude.turn import text_id
 from prsm_core import ProviderNotAvailableError, read_notes
+from prsm_core.kit import SeenImages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,7 @@ class Conversation:
         self._meter = meter
         self._orchestrates = orchestrates
         self._home = home
+        self.images = SeenImages()
         self._unsure: tuple[str, str] | None = None  # text and id of a prompt that may be lost
         self._resumes = self._kept = request.resume_token is not None
         self.id = request.resume_token or str(uuid.uuid4())
@@ -96,9 +98,9 @@ class Conversation:
         self._meter.spent_usd = 0.0
 
     async def send(self, link: Link, text: str, message_id: str) -> None:
-        """Give the CLI the text of a turn."""
+        """Give the CLI the text of a turn, and the images that it cites."""
         self._unsure = (text, message_id)
-        await link.send(text, message_id)
+        await link.send(text, message_id, self.images.of(text))
 
     def with_lost(self, text: str | None) -> str | None:
         """Return the text of a turn, before it a prompt that was lost in a crash."""

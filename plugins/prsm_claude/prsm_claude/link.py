@@ -16,13 +16,14 @@ from prsm_core import (
     PrsmError,
     deadline,
 )
-from prsm_core.kit import one_line
+from prsm_core.kit import one_line, read_base64
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core import (
         BackgroundTask,
+        Image,
         ProviderServices,
     )
 
@@ -145,9 +146,17 @@ class Link:
         """Return what the CLI told when it was greeted."""
         return await self._client.get_server_info() or {}
 
-    async def send(self, text: str, message_id: str) -> None:
+    async def send(self, text: str, message_id: str, images: Sequence[Image] = ()) -> None:
         """Give the CLI a text; by the id, a new UUID, it will say that the model has it."""
-        content = {"role": "user", "content": text}
+        told: str | list[dict[str, Any]] = text
+        if images:
+            sources = [
+                {"type": "base64", "media_type": media_type, "data": data}
+                for media_type, data in await read_base64(images)
+            ]
+            shown = [{"type": "image", "source": source} for source in sources]
+            told = [{"type": "text", "text": text}, *shown]
+        content = {"role": "user", "content": told}
         message = {
             "type": "user",
             "uuid": message_id,

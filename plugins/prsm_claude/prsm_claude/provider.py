@@ -54,6 +54,7 @@ class ClaudeProvider(Provider):
         tokens_told="step",
         cost_told="turn",
         compacts=True,
+        images=True,
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:

@@ -116,6 +116,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
 
     async def _prompt(self, link: Link, turn: ClaudeTurn, context: AssembledContext) -> None:
         """Send the text of the turn; about a call that was let go of the CLI asks by itself."""
+        self._conversation.images.see(context)
         text = self._conversation.with_lost(turn_text(context))
         deferred, self._conversation.deferred = self._conversation.deferred, None
         if text is None and deferred is not None:

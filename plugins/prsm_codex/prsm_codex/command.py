@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
     from prsm_core import (
+        Image,
         McpEndpoint,
         McpServer,
         SessionRequest,
@@ -282,12 +283,14 @@ def turn_start(
     request: SessionRequest,
     message_id: str,
     config: CodexConfig,
+    images: Sequence[Image] = (),
 ) -> dict[str, Any]:
     """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
+    shown = [{"type": "localImage", "path": image.path} for image in images]
     kind = "workspaceWrite" if may_edit(request) else "readOnly"
     params: dict[str, Any] = {
         "threadId": thread_id,
-        "input": [{"type": "text", "text": text}] if text else [],
+        "input": [{"type": "text", "text": text}, *shown] if text else [],
         "clientUserMessageId": message_id,
         "sandboxPolicy": {"type": kind, "networkAccess": config.network},
     }

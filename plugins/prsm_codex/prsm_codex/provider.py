@@ -208,5 +208,6 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         shell_reads=True,
         asks_edits=features.enforcement != "sandbox",
         tokens_told="step" if keeps else "turn",
+        images=keeps,
         compacts=keeps,  # its thread, at nine tenths of the window that it knows of
     )

@@ -25,7 +25,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import TurnSession, as_object
+from prsm_core.kit import SeenImages, TurnSession, as_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -72,6 +72,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._server: AppServer | None = None
         self._translator = Translator()
         self._unsent: tuple[str, str] | None = None  # text and id of a prompt that may be lost
+        self._images = SeenImages()
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._last_word: str | None = None  # of the turn that goes on; None: it has not ended
         self._completed_before = False  # the last turn was ended by task_complete
@@ -215,8 +216,10 @@ class CodexSession(TurnSession[CodexTurn]):
         server = await self._ready()  # a resume tells whether the last prompt has arrived
         text, message_id = self._prompt(context), self._message_id(context)
         self._unsent = (text, message_id) if text else None
+        self._images.see(context)
+        shown = self._images.of(text)
         params = command.turn_start(
-            self.resume_token or "", text, self._request, message_id, self._config
+            self.resume_token or "", text, self._request, message_id, self._config, shown
         )
         turn.sent = True
         result = await server.rpc.request("turn/start", params)

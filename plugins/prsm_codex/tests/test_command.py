@@ -17,6 +17,7 @@ from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
+from prsm_core.domain.turns import Image
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
@@ -223,6 +224,15 @@ def test_a_turn_that_goes_on_has_no_input():
     assert params["sandboxPolicy"]["networkAccess"] is True
     assert params["input"] == []
     assert params["effort"] == "low"
+
+
+def test_images_come_behind_the_text_that_cites_them():
+    image = Image(mark="![a](x)", name="a", media_type="image/png", path="/state/images/a.png")
+    params = command.turn_start("t1", "see ![a](x)", session_request("/w"), "m1", CUSTOM, [image])
+    assert params["input"] == [
+        {"type": "text", "text": "see ![a](x)"},
+        {"type": "localImage", "path": "/state/images/a.png"},
+    ]
 
 
 @pytest.mark.parametrize(

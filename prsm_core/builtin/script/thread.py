@@ -35,6 +35,7 @@ class Thread:
             self._texts.append(message.content)
             if message.role == "user":
                 self._prompts.append(message.content)
+        self._texts += (f"[image {one.name}: {one.media_type}]" for one in context.images)
         if current is not None:
             self._prompt_ids.append(current.id)
             self._unanswered.append(current.id)

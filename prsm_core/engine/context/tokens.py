@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentMessage
 
 BYTES_PER_TOKEN = 3
+IMAGE_TOKENS = 1600  # of a large one, which vendors scale down to so much
 MESSAGE_TOKENS = 8  # what stands around a message: its role, the ends of its lines
 
 

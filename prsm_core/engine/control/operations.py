@@ -63,6 +63,7 @@ _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
     "timeout_s": ("seconds", _is_seconds),
     "mcp_servers": ("servers by name", _is_servers),
+    "images": _TEXTS,
 }
 
 
@@ -114,6 +115,8 @@ class Runs:
         if "mcp_servers" in overrides:
             servers = overrides["mcp_servers"].items()
             overrides["mcp_servers"] = {name: _server(told) for name, told in servers}
+        if "images" in overrides:
+            overrides["images"] = tuple(overrides["images"])
         return self._keep(await app.start_run(args["task"], **overrides))
 
     async def _continue(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:

@@ -108,6 +108,7 @@ class LocalApp:
                 mode=options.mode,
                 effort=options.effort,
                 mcp_servers=options.mcp_servers,
+                images=options.images,
                 timeout_s=options.timeout_s,
                 on_start=on_start,
             )

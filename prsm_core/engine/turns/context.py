@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import AssembledContext, TokenBudget
-from prsm_core.engine.context.tokens import Room, count_tokens, history_tokens
+from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
+from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage
+    from prsm_core.domain.turns import AgentMessage, Image
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.interfaces.provider import Carried, CarriedCall
@@ -122,6 +122,7 @@ def assemble_context(
     run_id: str,
     workspace: str,
     window: int | None,
+    images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]],
 ) -> AssembledContext:
     """Return what an agent's next turn is given; nothing of it is written yet.
 
@@ -132,13 +133,16 @@ def assemble_context(
     held = record.context_used
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(descriptor.system_prompt) + toolbox.tokens + history_tokens(history)
+    texts = [message.content for message in (*history, *(() if current is None else (current,)))]
+    shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
     return AssembledContext(
         system_prompt=descriptor.system_prompt,
         history=history,
         current_message=current,
+        images=shown,
         tools=toolbox.specs,
         **model_config(descriptor, settings),
-        token_budget=_budget(descriptor, settings, window, held, current),
+        token_budget=_budget(descriptor, settings, window, held, current, len(shown)),
         timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
         run_id=run_id,
         session_label=record.label,
@@ -156,9 +160,10 @@ def _budget(
     window: int | None,
     held: int | None,
     current: AgentMessage | None,
+    images: int,
 ) -> TokenBudget:
     """Return how much of a window is used as a turn begins: what is held, and the prompt."""
-    new = 0 if current is None else count_tokens(current.content)
+    new = images * IMAGE_TOKENS + (0 if current is None else count_tokens(current.content))
     room = room_of(descriptor, settings, window)
     return TokenBudget(
         context_window=window,

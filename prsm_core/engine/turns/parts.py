@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.turns import Image
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import CallParts, Toolbox
     from prsm_core.engine.turns.standing import Standing
     from prsm_core.engine.turns.stuck_watch import StuckWatch
     from prsm_core.engine.turns.watch import TurnWatch
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderCapabilities
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
+
+
+IMAGES = "images"  # the folder of the state directory that they lie in
+
+
+class TurnImages:
+    """Finds the images that a turn's texts cite, and tells of those that its model is not shown."""
+
+    def __init__(
+        self, state_dir: Path, capable: Callable[[str], ProviderCapabilities], journal: Journal
+    ) -> None:
+        self._folder = state_dir / IMAGES
+        self._capable = capable
+        self._journal = journal
+
+    def __call__(self, record: AgentRecord, texts: Sequence[str]) -> tuple[Image, ...]:
+        """Return the images to show; a person is told what is left out, and why."""
+        from prsm_core.engine.context.images import cited_images  # once there is an image
+
+        images, provider = cited_images(texts, self._folder), record.descriptor.provider
+        there = tuple(image for image in images if Path(image.path).is_file())
+        self._tell(record, [i for i in images if i not in there], "is there no more")
+        if there and not self._capable(provider).images:
+            self._tell(record, there, f"is not shown to its model: {provider} takes no images")
+            return ()
+        return there
+
+    def _tell(self, record: AgentRecord, images: Sequence[Image], why: str) -> None:
+        for image in images:
+            text = f"the image {image.name} {why}"
+            self._journal.note("notice", record.agent_id, level="warning", text=text)
 
 
 class TurnParts(Record, frozen=True, kw_only=True):
@@ -42,6 +77,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     budgets: BudgetLedger
     watch: TurnWatch
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
+    images: TurnImages
 
 
 class TurnSubject(Record, frozen=True, kw_only=True):

@@ -285,6 +285,7 @@ class TurnRun:
             run_id=parts.journal.run_id,
             workspace=parts.workspace,
             window=window_of(self._record, parts.window),
+            images=parts.images,
         )
 
     async def _tell(self, message: AgentMessage) -> None:

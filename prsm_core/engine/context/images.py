@@ -1,0 +1,128 @@
+"""Images of prompts: kept by what they hold, cited in the text where they are shown.
+
+A prompt cites its images by marks in its text. So the ledger, events, a resume, a rebuilt
+conversation and a fork have them wherever they have the text, and none has megabytes. The files
+lie in the state directory, each once, under the hash of what it holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.turns import IMAGE_SCHEME, Image
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LARGEST = 5 * 1024 * 1024  # bytes: what the strictest vendor takes
+MOST = 20  # of one prompt
+_LONGEST_NAME = 80
+_CITED = re.compile(rf"!\[([^\[\]\n]*)\]\({IMAGE_SCHEME}([0-9a-f]{{64}}\.(?:png|jpg|gif|webp))\)")
+_TYPES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+_DATA = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"[\[\]()\x00-\x1f\x7f]")
+
+
+def keep_images(given: Sequence[str], folder: Path) -> list[str]:
+    """Keep images, each a path or a `data:` URL in base64; return the marks that cite them.
+
+    Raises ConfigError for one that cannot be read, is no PNG, JPEG, GIF or WebP, or is too large,
+    and for too many; then none is kept.
+    """
+    if len(given) > MOST:
+        raise _unfit(f"{len(given)} images are too many: {MOST} are the most of one prompt")
+    read = [_read(one) for one in given]
+    if read:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return [_keep(name, kind, data, folder) for name, kind, data in read]
+
+
+def cited_images(texts: Iterable[str], folder: Path) -> tuple[Image, ...]:
+    """Return the images that texts cite, each once, in their order; their files may be gone."""
+    found: dict[str, Image] = {}
+    for text in texts:
+        for match in _CITED.finditer(text):
+            name, file = match[1], match[2]
+            media_type = _TYPES[file.rpartition(".")[2]]
+            image = Image(mark=match[0], name=name, media_type=media_type, path=str(folder / file))
+            found.setdefault(file, image)
+    return tuple(found.values())
+
+
+def _read(given: str) -> tuple[str, str, bytes]:
+    """Return an image's name, the kind of its file, and what it holds."""
+    if given.startswith("data:"):
+        name, data = "image", _decoded(given)
+        if len(data) > LARGEST:
+            raise _too_large(name, len(data))
+    else:
+        name, data = Path(given).name, _content(given)
+    kind = _kind(data)
+    if kind is None:
+        raise _unfit(f"{name} is no image of a kind that models are shown: PNG, JPEG, GIF, WebP")
+    declared = _DATA.match(given)
+    if declared is not None and declared[1] != _TYPES[kind]:
+        raise _unfit(f"{name} is said to be {declared[1]} and is {_TYPES[kind]}")
+    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME], kind, data
+
+
+def _decoded(url: str) -> bytes:
+    match = _DATA.fullmatch(url)
+    if match is None:
+        raise _unfit("a data URL of an image is data:image/TYPE;base64,DATA")
+    try:
+        return base64.b64decode(match[2], validate=True)
+    except binascii.Error as error:
+        raise _unfit(f"the data URL of an image is not base64: {error}") from error
+
+
+def _content(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise _unfit(f"the image {path} cannot be read: {error.strerror}") from error
+    if len(data) > LARGEST:
+        raise _too_large(path, max(size, len(data)))
+    return data
+
+
+def _kind(data: bytes) -> str | None:
+    """Return the kind of an image by its first bytes, as browsers and vendors do."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def _keep(name: str, kind: str, data: bytes, folder: Path) -> str:
+    """Write an image where none of the same content is; return its mark."""
+    file = f"{hashlib.sha256(data).hexdigest()}.{kind}"
+    path = folder / file
+    if not path.exists():
+        half = folder / f".{file}.{os.getpid()}"
+        handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(handle, "wb") as writing:  # noqa: PTH123 - of a handle
+            writing.write(data)
+        half.replace(path)  # whole or not at all
+    return f"![{name}]({IMAGE_SCHEME}{file})"
+
+
+def _too_large(name: str, size: int) -> ConfigError:
+    limit = LARGEST // 1024 // 1024
+    return _unfit(f"{name} has {size / 1024 / 1024:.1f} MiB: {limit} are the most of one image")
+
+
+def _unfit(message: str) -> ConfigError:
+    return ConfigError(message, hint="give a smaller or another image", code="unfit_image")

@@ -1,0 +1,39 @@
+"""Images of a turn, as a provider sends them with the text that cites them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prsm_core.domain.turns import AssembledContext, Image
+
+
+class SeenImages:
+    """The images that a session was given: a text that is sent again takes its images along."""
+
+    def __init__(self) -> None:
+        self._images: dict[str, Image] = {}  # by mark
+
+    def see(self, context: AssembledContext) -> None:
+        """Take note of the images of a turn."""
+        self._images.update((image.mark, image) for image in context.images)
+
+    def of(self, text: str | None) -> tuple[Image, ...]:
+        """Return the images that a text cites, in the order in which they were given."""
+        if not text:
+            return ()
+        return tuple(image for mark, image in self._images.items() if mark in text)
+
+
+async def read_base64(images: Iterable[Image]) -> list[tuple[str, str]]:
+    """Return the media type of each image and what it holds in base64; raises OSError."""
+    return await asyncio.to_thread(lambda: [(i.media_type, _encoded(i)) for i in images])
+
+
+def _encoded(image: Image) -> str:
+    return base64.b64encode(Path(image.path).read_bytes()).decode("ascii")

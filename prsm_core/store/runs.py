@@ -28,7 +28,7 @@ def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
-    """Return all sessions, newest first."""
+    """Return all sessions, newest first: by when they came, since clocks are set back."""
     rows = conn.execute(
         "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at,"
         " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
@@ -38,7 +38,7 @@ def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
         " FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
-        " ORDER BY s.created_at DESC, s.rowid DESC"
+        " ORDER BY s.rowid DESC"
     )
     return [_info(*row) for row in rows]
 

@@ -118,8 +118,7 @@ class MemoryStore(Store):
             )
             for session_id, session in tables["meta"].items()
         ]
-        found.reverse()  # of two that began at one moment the later comes first
-        return sorted(found, key=lambda info: info.started_at, reverse=True)
+        return found[::-1]  # by when they came: a clock may have been set back
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""

@@ -7,6 +7,7 @@ kill:N    it dies once N commits are durable
 alarm:S   it dies S seconds after its first commit, or after it began to open a ledger
 full:N    from the N-th write on the ledger may grow by less than a page
 once:N    so may it for the N-th write alone
+back:S    the clock was set back by S seconds
 torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
 """
 
@@ -42,6 +43,9 @@ class Doom:
 
     def install(self) -> None:
         """Look at all that the store does from now on."""
+        if self._kind == "back":
+            clock = time.time
+            time.time = lambda: clock() - self._number
         self._wrap_open()
         self._wrap_call("commit")
         self._wrap_call("append")

@@ -55,8 +55,8 @@ def resume(
     once. First it is told, of each agent, how it goes on.
 
     The options that `prsm run` was given hold again, but for --trust; those given here are laid
-    over them. The time limit counts from here, the budget from the run's beginning. Files of the
-    configuration are read as they are now.
+    over them, here and in later resumes. The time limit counts from here, the budget from the run's
+    beginning. Files of the configuration are read as they are now.
 
     A run that is finished is not run again: its own exit code is given. Otherwise exits as
     `prsm run` does.

@@ -1,6 +1,7 @@
 """Options of the commands that run agents.
 
-Some of `prsm run` stand in the ledger, and hold again when its run goes on. Trust is none of them:
+Some of `prsm run` stand in the ledger, and hold again when its run goes on; so do those that a
+resume is given, in all that come later. Trust is none of them:
 what a workspace says may have changed since. A value of --set that holds a secret is left out, by
 its key, since the ledger keeps no secrets.
 """
@@ -101,8 +102,13 @@ def given_again(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if holds.get(name) is None:
             holds[name] = kept.get(name)
     for name in _REPEATED:
-        holds[name] = (*kept.get(name, ()), *given.get(name, ()))
+        holds[name] = _last_of_each((*kept.get(name, ()), *given.get(name, ())))
     return holds
+
+
+def _last_of_each(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return values without their repetitions: what is given at each resume does not add up."""
+    return tuple(dict.fromkeys(values[::-1]))[::-1]
 
 
 def told_of_kept(kept: Mapping[str, Any]) -> Iterator[str]:

@@ -203,12 +203,15 @@ class OrchestrationEngine:
                 on_start(run.run_id)
             return result_of(run)
         await self._reserve_names()
+        limit = run.options.get("timeout_s") if timeout_s is None else timeout_s
+        options = {**run.options, **self._starting.options(limit)}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
         async def begin() -> AgentRecord:
             resumption, epoch = parts.resumption(), run.epoch + 1
             left = resumption.adopt(state)
-            await self._write_run(RunResumed(epoch=epoch, engine=own_process()), *lacks)
+            begins = RunResumed(epoch=epoch, engine=own_process(), options=options)
+            await self._write_run(begins, *lacks)
             await resumption.live_on(left, state, epoch)
             return left[0].record
 
@@ -216,7 +219,6 @@ class OrchestrationEngine:
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
-            limit = run.options.get("timeout_s") if timeout_s is None else timeout_s
             return await self._until_closed(master, limit)
 
     async def run_continuation(

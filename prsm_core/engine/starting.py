@@ -124,7 +124,8 @@ class Starting:
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
-        return {"timeout_s": timeout_s, "command_line": self._config.command_line}
+        given = {"timeout_s": timeout_s, "command_line": self._config.command_line}
+        return {name: value for name, value in given.items() if value}
 
     def plan_master(
         self,

@@ -43,8 +43,8 @@ SEQ_OF = (
 )
 SESSION = "SELECT task, workspace, created_at FROM meta WHERE session_id = :session"
 RUNS = (
-    "SELECT r.run_id, r.task, r.workspace, r.started_at, r.options, r.began, "
-    + _then("r", "status", "outcome", "finished_at", "epoch")
+    "SELECT r.run_id, r.task, r.workspace, r.started_at, r.began, "
+    + _then("r", "status", "outcome", "finished_at", "epoch", "options")
     + ", e.boot_id, e.pid, e.start FROM runs AS r"
     + _past("r", "runs_past", "run_id")
     + " LEFT JOIN engines AS e ON e.engine_id ="

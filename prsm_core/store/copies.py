@@ -31,7 +31,7 @@ Rows = dict[str, list[dict[str, Any]]]
 _JSON = {
     **JSON,
     "agents_past": {"result", "notes"},
-    "runs_past": {"outcome"},
+    "runs_past": {"outcome", "options"},
     "tool_calls": {"params"},
     "events": {"data"},
 }  # which others write by hand

@@ -68,12 +68,14 @@ CREATE TABLE runs_past (
   outcome     TEXT,
   finished_at REAL,
   epoch       INTEGER NOT NULL,
+  options     TEXT,
   PRIMARY KEY (run_id, until)
 ) STRICT, WITHOUT ROWID;
-CREATE TRIGGER runs_change AFTER UPDATE OF engine_id, status, outcome, finished_at, epoch ON runs
+CREATE TRIGGER runs_change AFTER UPDATE OF
+  engine_id, status, outcome, finished_at, epoch, options ON runs
 WHEN OLD.began < (SELECT max(position) FROM steps) BEGIN
   INSERT INTO runs_past VALUES (OLD.run_id, (SELECT max(position) FROM steps), OLD.engine_id,
-    OLD.status, OLD.outcome, OLD.finished_at, OLD.epoch) ON CONFLICT DO NOTHING;
+    OLD.status, OLD.outcome, OLD.finished_at, OLD.epoch, OLD.options) ON CONFLICT DO NOTHING;
 END;
 
 CREATE TABLE agents_past (

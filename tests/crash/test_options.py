@@ -39,6 +39,18 @@ def test_a_budget_that_the_resume_is_given_overrides_it(home):
     assert (ended.code, ended.out) == (0, "done\n"), ended.err
 
 
+def test_a_budget_that_a_resume_was_given_is_that_of_the_next(home):
+    assert home.prsm(*RUN, "--budget-tokens", "1000", fault=f"kill:{KILL_AT}").was_killed
+    given = ("--budget-tokens", "50000", "--on-ask", "deny")
+    for _ in range(2):  # what is given twice is kept once
+        assert home.prsm("resume", *given, fault="kill:1").was_killed
+    ended = home.resume()
+    scenario = "--set providers.script.scenario="
+    assert "as it was started: --on-ask deny --budget-tokens 50000" in ended.err
+    assert ended.err.count(scenario) == 1
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
 def test_what_was_set_for_a_run_holds_in_its_resume(home):
     given = ("--set", "budgets.tokens=1000", "--on-ask", "deny")
     assert home.prsm(*RUN, *given, fault=f"kill:{KILL_AT}").was_killed

@@ -300,7 +300,9 @@ class Walk:
             write: Write = RunFinished(status="interrupted", summary="cut", used={})
         elif self.chance.random() < 0.5:
             self.epoch, self.is_running = self.epoch + 1, True
-            write = RunResumed(epoch=self.epoch, engine=("boot", self.epoch, 1))
+            write = RunResumed(
+                epoch=self.epoch, engine=("boot", self.epoch, 1), options={"n": self.epoch}
+            )
         else:
             self.run, self.epoch, self.is_running = self.steps.id("run"), 1, True
             write = RunStarted(task="more", workspace="/w", options={"n": 1})

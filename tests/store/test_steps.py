@@ -74,7 +74,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RunStarted": RunStarted(
             task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}
         ),
-        "RunResumed": RunResumed(epoch=2, engine=("boot", 3, 4)),
+        "RunResumed": RunResumed(epoch=2, engine=("boot", 3, 4), options={"mode": "plan"}),
         "RunFinished": RunFinished(status="failed", summary="s", error="e", used=used),
         "Told": team.told("three"),
         "AgentSpawned": AgentSpawned(agent=team.descriptor("w3", "w1")),

@@ -82,10 +82,12 @@ class RunStarted(Write, frozen=True, kw_only=True):
 class RunResumed(Write, frozen=True, kw_only=True):
     """A run that another engine goes on with: `epoch` 2 and more. It is one that has no end yet."""
 
+    texts = ("options",)
     is_of_run = True
 
     epoch: int
     engine: tuple[str, int, Any] | None = None
+    options: Mapping[str, Any] | None = None  # what a further resume begins with; None: as before
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Refuse a run that is finished: it was not cut off."""
@@ -100,7 +102,10 @@ class RunResumed(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the run, which runs again; others may have gone on with it already."""
-        anew = {"status": "running", "outcome": None, "finished_at": None, "epoch": self.epoch}
+        anew: dict[str, Any] = {"status": "running", "outcome": None, "finished_at": None}
+        anew["epoch"] = self.epoch
+        if self.options is not None:
+            anew["options"] = self.options
         rows: list[Row] = []
         process = None
         if self.engine is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def gate(tmp_path):
 def scenario(tmp_path, gate):
     """Work on both sides of the gate."""
     steps = [spawning(name) for name in CHILDREN]
-    lanes = {name: {"steps": [{"say": f"I am {name}."}]} for name in CHILDREN}
+    lanes: dict[str, Any] = {name: {"steps": [{"say": f"I am {name}."}]} for name in CHILDREN}
     held = {"call": {"tool": "run_bash", "arguments": {"command": f"cat {gate}"}}}
     lanes[HELD]["steps"].insert(0, held)
     path = tmp_path / "scenario.json"

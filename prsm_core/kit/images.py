@@ -7,6 +7,8 @@ import base64
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.errors import OrchestrationError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,9 +33,17 @@ class SeenImages:
 
 
 async def read_base64(images: Iterable[Image]) -> list[tuple[str, str]]:
-    """Return the media type of each image and what it holds in base64; raises OSError."""
+    """Return the media type of each image and what it holds in base64.
+
+    Raises OrchestrationError for one that cannot be read.
+    """
     return await asyncio.to_thread(lambda: [(i.media_type, _encoded(i)) for i in images])
 
 
 def _encoded(image: Image) -> str:
-    return base64.b64encode(Path(image.path).read_bytes()).decode("ascii")
+    try:
+        return base64.b64encode(Path(image.path).read_bytes()).decode("ascii")
+    except OSError as error:
+        raise OrchestrationError(
+            f"the image {image.name} cannot be read: {error.strerror}"
+        ) from error

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prsm_core import AssembledContext, Image
+from prsm_core import AssembledContext, Image, OrchestrationError
 from prsm_core.kit import SeenImages, read_base64
 
 
@@ -16,7 +16,9 @@ def image(name, path="x.png"):
 
 
 def context(*images):
-    fields: Any = dict.fromkeys(("system_prompt", "model", "provider", "run_id", "session_label"), "")
+    fields: Any = dict.fromkeys(
+        ("system_prompt", "model", "provider", "run_id", "session_label"), ""
+    )
     return AssembledContext(
         **fields, role="worker", toolset_name="", workspace_path="", images=images
     )
@@ -37,5 +39,5 @@ async def test_what_is_sent_is_what_the_file_holds(tmp_path):
     file.write_bytes(b"\x89PNG and more")
     [(media_type, data)] = await read_base64([image("a", str(file))])
     assert (media_type, base64.b64decode(data)) == ("image/png", b"\x89PNG and more")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OrchestrationError, match="image gone cannot be read: No such file"):
         await read_base64([image("gone", str(tmp_path / "gone.png"))])

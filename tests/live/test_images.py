@@ -19,6 +19,7 @@ PIXELS = (
     "ngAAAAASUVORK5CYII="
 )
 ASK = {"tool": "ask_user", "arguments": {"question": "Is it blue?", "options": ["yes", "no"]}}
+MODELS = {"claude": "claude-scripted-1", "gemini": "gemini-3-flash-preview"}
 LANES = {
     "lanes": {
         "master": {
@@ -35,22 +36,21 @@ LANES = {
 }
 
 
-@pytest.fixture(params=["codex", "claude"])
+@pytest.fixture
 def configured(request, prsm):
-    """Configure a provider; return where its models are served."""
+    """Configure the provider of the test's parameter."""
 
     def configure(server):
         if request.param == "codex":
             prsm.configure(server.base_url)
             return
-        pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
         section = {"base_url": server.root_url, "api_key_env": "LIVE_TEST_KEY"}
-        prsm.write(
-            {
-                "defaults": {"provider": "claude", "model": "claude-scripted-1"},
-                "providers": {"claude": section},
-            }
-        )
+        if request.param == "gemini":
+            section["command"] = [request.getfixturevalue("gemini")]
+        else:
+            pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+        defaults = {"provider": request.param, "model": MODELS[request.param]}
+        prsm.write({"defaults": defaults, "providers": {request.param: section}})
 
     return configure
 
@@ -65,15 +65,33 @@ async def asked(prsm, session):
     return event["request"]
 
 
-async def test_the_image_of_a_task_is_in_each_request_to_its_model_once(prsm, configured):
+@pytest.fixture
+def screen(prsm):
     file = prsm.workspace / "screen.png"
     file.write_bytes(base64.b64decode(PIXELS))
+    return file
+
+
+@pytest.mark.parametrize("configured", ["codex", "claude", "gemini"], indirect=True)
+async def test_the_image_of_a_task_is_shown_to_its_model(prsm, configured, screen):
+    steps = [{"call": {"tool": "task_complete", "arguments": {"summary": "a red square"}}}]
+    lane = {"marker": "What is on it?", "steps": steps}
+    async with ModelServer({"lanes": {"master": lane}}) as server:
+        configured(server)
+        code, out, err = await prsm.run_async("run", "--image", str(screen), "What is on it?")
+        assert (code, out) == (0, "a red square\n"), err
+        of_master = [one for one in server.requests if one.lane == "master"]
+    assert [json.dumps(one.body).count(PIXELS) for one in of_master] == [1] * len(of_master)
+
+
+@pytest.mark.parametrize("configured", ["codex", "claude"], indirect=True)
+async def test_an_image_is_shown_once_also_after_a_kill(prsm, configured, screen):
     async with ModelServer(LANES) as server:
         configured(server)
-        words = ("run", "--image", str(file), "What is on it?")
+        words = ("run", "--image", str(screen), "What is on it?")
         session, pid = await detached(prsm, *words)
         request = await asked(prsm, session)
-        file.unlink()  # what is shown is kept
+        screen.unlink()  # what is shown is kept
         os.kill(pid, signal.SIGKILL)
         await prsm.until_gone()
         await detached(prsm, "resume")

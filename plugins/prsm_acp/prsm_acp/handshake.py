@@ -40,13 +40,19 @@ class Greeting:
 
     loads: bool = False
     takes_urls: bool = False  # MCP servers that are reached by HTTP
+    takes_images: bool = False
 
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Greeting:
         """Read the answer to `initialize`."""
         told = as_object(reply.get("agentCapabilities"))
         mcp = as_object(told.get("mcpCapabilities"))
-        return cls(loads=told.get("loadSession") is True, takes_urls=mcp.get("http") is True)
+        prompt = as_object(told.get("promptCapabilities"))
+        return cls(
+            loads=told.get("loadSession") is True,
+            takes_urls=mcp.get("http") is True,
+            takes_images=prompt.get("image") is True,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,7 @@ class AcpProvider(Provider):
             resume="native" if manifest.quirks.loads else "rebuild",
             asks_edits=manifest.asks_edits,
             tokens_told="turn" if manifest.tells_tokens else "none",
+            images=True,  # of an agent that says so as it starts; any other one's session warns
         )
 
     def launch(

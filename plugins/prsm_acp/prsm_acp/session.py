@@ -28,7 +28,7 @@ from prsm_core import (
     deadline,
     proxy_missing,
 )
-from prsm_core.kit import TurnSession, as_object, one_line
+from prsm_core.kit import TurnSession, as_object, one_line, read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,6 +78,7 @@ class AcpSession(TurnSession[AcpTurn]):
         self._translator = Translator(manifest, host.is_orchestration)
         self._responder = Responder(request, host, manifest, self._translator)
         self._session_id = ""
+        self._takes_images = False
         self._role: str | None = request.system_prompt  # until the agent has been told it
         self.resume_token = request.resume_token
 
@@ -99,7 +100,7 @@ class AcpSession(TurnSession[AcpTurn]):
         greeting = await handshake.greet(connection, self._config, self._manifest)
         servers = handshake.described(self._servers(endpoint), greeting, self._manifest)
         opened = await self._opened(connection, greeting, servers)
-        self._session_id = opened.session_id
+        self._session_id, self._takes_images = opened.session_id, greeting.takes_images
         await self._set_up(connection, opened)
         if endpoint is not None:
             await self._until_connected(endpoint)
@@ -179,7 +180,8 @@ class AcpSession(TurnSession[AcpTurn]):
         if connection is None:
             raise OrchestrationError(f"{self._request.name}: the session is not open")
         text = prompt_text(context, self._role, has_tools=bool(self._host.tools))
-        params = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
+        blocks = [{"type": "text", "text": text}, *await self._images(turn, context)]
+        params = {"sessionId": self._session_id, "prompt": blocks}
         turn.sent, self._role = True, None
         try:
             # No deadline of its own: the engine's clocks end a turn.
@@ -190,6 +192,18 @@ class AcpSession(TurnSession[AcpTurn]):
             await self._finish(turn, self._failed(error))
         else:
             await self._answered(turn, reply)
+
+    async def _images(self, turn: AcpTurn, context: AssembledContext) -> list[dict[str, Any]]:
+        """Return what shows the images of a turn; an agent that takes none is told their names."""
+        if self._takes_images:
+            read = await read_base64(context.images)
+            return [{"type": "image", "mimeType": kind, "data": data} for kind, data in read]
+        name = self._manifest.name
+        await turn.put(
+            Notice("warning", f"the image {image.name} is not shown: {name} takes no images")
+            for image in context.images
+        )
+        return []
 
     async def refused(self, turn: AcpTurn, error: PrsmError) -> None:
         """End a turn that could not begin, or whose answer could not be taken."""

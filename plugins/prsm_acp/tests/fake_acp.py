@@ -397,7 +397,8 @@ class Agent:
     def initialize(self, params: dict) -> dict:
         self.capabilities = params["clientCapabilities"]
         mcp = {"http": bool(os.environ.get("FAKE_HTTP")), "sse": False}
-        told = {"loadSession": True, "mcpCapabilities": mcp}
+        prompt = {"image": bool(os.environ.get("FAKE_IMAGES"))}
+        told = {"loadSession": True, "mcpCapabilities": mcp, "promptCapabilities": prompt}
         return {"protocolVersion": 1, "agentCapabilities": told, "authMethods": []}
 
     def session_new(self, params: dict) -> dict:
@@ -428,7 +429,7 @@ class Agent:
 
     def session_prompt(self, params: dict) -> Any:
         session = self._session(params)
-        text = "\n".join(part["text"] for part in params["prompt"])
+        text = "\n".join(part.get("text") or json.dumps(part) for part in params["prompt"])
         turn = session.turn = Turn(session, text)
         if "turn" in self.fault:
             return self.fault["turn"](turn)

@@ -6,12 +6,14 @@ import asyncio
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
 from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,
+    Image,
     Notice,
     StopReason,
     TextDelta,
@@ -97,6 +99,31 @@ async def test_a_users_server_may_not_take_the_name_of_prsms_own(scene):
         with pytest.raises(ProviderNotAvailableError, match="'prsm' is PRSM's own"):
             await played.session(mcp_servers={"prsm": McpServer(command="x")}).__aenter__()
         assert played.services.processes == []
+
+
+@pytest.mark.parametrize("takes", [True, False])
+async def test_an_image_is_shown_to_an_agent_that_takes_images_and_told_of_to_others(
+    scene, tmp_path, takes
+):
+    file = tmp_path / "a.png"
+    file.write_bytes(b"pixels")
+    image = Image(mark="![a.png](m)", name="a.png", media_type="image/png", path=str(file))
+    context = replace(turn_context("what is ![a.png](m)"), images=(image,))
+    settings = {"env": {"FAKE_IMAGES": "1" if takes else ""}}
+    async with (
+        scene({"say": "seen"}, settings=settings) as played,
+        played.session(RecordingHost()) as session,
+    ):
+        events = [event async for event in session.run_turn(context)]
+        heard = "\n".join(played.heard.user)
+    block = {"type": "image", "mimeType": "image/png", "data": "cGl4ZWxz"}
+    assert (json.dumps(block) in heard) is takes
+    assert "what is ![a.png](m)" in heard
+    told = [notice.text for notice in only(Notice, events)]
+    assert len(told) == (0 if takes else 1)
+    for text in told:
+        assert text.startswith("the image a.png is not shown: ")
+        assert text.endswith(" takes no images")
 
 
 async def test_an_agent_without_prsms_tools_is_not_let_into_a_turn(scene):

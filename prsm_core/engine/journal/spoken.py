@@ -295,16 +295,17 @@ class Spoken:
 
         Each comes with the event that it is behind. A picture of event `after` may have shown any
         message that was committed later; who reads from the beginning has seen none. Text that
-        waits for a write is told once that is made.
+        waits for a write is told once that is made. What is not committed is told as its provider
+        told it.
         """
-        told = [one.pieces for one in self._recent if 0 < after < (one.seq or 0)]
+        for one in self._recent:
+            if 0 < after < (one.seq or 0):
+                yield from ((piece.event, piece.behind) for piece in _told(one.pieces))
         for turn in self._turns.values():
-            told += [one.pieces for one in turn.complete if one.seq is None]
-            told += [turn.pieces, *turn.outputs.values()]
-        for pieces in told:
-            for piece in pieces:
-                if piece.behind is not None:
-                    yield piece.event, piece.behind
+            open_texts = [one.pieces for one in turn.complete if one.seq is None]
+            for pieces in (*open_texts, turn.pieces, *turn.outputs.values()):
+                for piece in _told(pieces):
+                    yield from ((event, piece.behind) for event in piece.events)
 
     def since(
         self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
@@ -332,3 +333,8 @@ class Spoken:
                 for each in later
             ],
         }
+
+
+def _told(pieces: list[Piece]) -> Iterator[Any]:
+    """Yield those that were told already: each is behind an event."""
+    return (piece for piece in pieces if piece.behind is not None)

@@ -38,6 +38,12 @@ async def opened_scene(scene_of, tmp_path, behaviours, **fields):
         yield scene
 
 
+async def watched(scene):
+    """Let agents that wait for it go on once somebody reads."""
+    await until(lambda: scene.team.engine.feed._readers)
+    scene.team.provider.memory["watched"]["by"] = "the test"
+
+
 def told_as(events):
     """Return stream events as adapters see them, without the names that are new in each run."""
     new = {"turn", "call", "session", "run", "agent"}
@@ -51,6 +57,7 @@ def text_of(events, message=1):
 
 
 async def greet(agent):
+    await until(lambda: agent.session.provider.memory["watched"])
     await agent.tell(ThinkingDelta("let me "), ThinkingDelta("think"), TextDelta("Hello "))
     await agent.tell(TextDelta("world"))
     await agent.say("Hello world", "let me think")
@@ -81,6 +88,7 @@ async def test_a_run_is_streamed_by_callbacks_and_events_from_its_start_to_its_e
         open_execution(scene.app, "greet", callbacks) as execution,
     ):
         execution.stream.on_event(events.append)
+        await watched(scene)
         result = await execution.result()
         assert await execution.stream.ended() is events[-1]
     assert (result.status, result.summary) == ("completed", "done")
@@ -255,6 +263,7 @@ async def test_each_piece_of_a_provider_is_a_token_of_its_own(tmp_path, scene_of
     pieces = [f"{number} " for number in range(60)]
 
     async def master(agent):
+        await until(lambda: agent.session.provider.memory["watched"])
         for number, piece in enumerate(pieces):
             if number % 6 == 0:
                 await agent.start_tool(f"v{number}", "Read", path=f"{number}")
@@ -269,6 +278,7 @@ async def test_each_piece_of_a_provider_is_a_token_of_its_own(tmp_path, scene_of
         open_execution(scene.app, "count") as execution,
     ):
         execution.stream.on_event(events.append)
+        await watched(scene)
         await execution.result()
     assert [one.text for one in events if isinstance(one, Token)] == pieces
 

@@ -77,6 +77,17 @@ async def test_a_run_that_still_goes_on_is_followed_rather_than_resumed(place):
     await place.until_gone()
 
 
+async def test_a_session_that_is_not_there_is_told_with_those_that_are(place):
+    session = await killed(place)
+    code, out, err = await place.run("resume", "zzz")
+    assert (code, out) == (1, "")
+    assert err == f"prsm: there is no session 'zzz'\nhint: the newest are: {session}\n"
+    assert (await place.run("sessions", "delete", session, "--yes"))[0] == 0
+    code, out, err = await place.run("resume")
+    assert (code, out) == (1, "")
+    assert err == 'prsm: there is no session yet\nhint: start a run with `prsm run "…"`\n'
+
+
 async def test_it_goes_on_in_its_own_worktree_from_any_other(place, repository, worktree):
     """What another worktree configures is not its own."""
     place.workspace = worktree

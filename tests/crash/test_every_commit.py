@@ -58,6 +58,12 @@ def test_a_tree_goes_on_after_twelve_kills(tmp_path, seed):
     killed_and_resumed(Home(tmp_path), *(dice.randint(1, 12) for _ in range(12)))
 
 
+def test_no_commit_of_a_run_is_beyond_those_that_are_tried(tmp_path):
+    home = Home(tmp_path)
+    check_whole(home, home.run())
+    assert 30 < home.commits < max(ALL)
+
+
 def test_a_run_that_is_finished_gives_its_own_exit_code(tmp_path):
     home = Home(tmp_path)
     check_whole(home, home.run())

@@ -126,6 +126,11 @@ class Home:
         return float(json.loads(self._mark.read_text())["seconds"])
 
     @property
+    def commits(self) -> int:
+        """How many commits the last process has made."""
+        return int(json.loads(self._mark.read_text())["commits"])
+
+    @property
     def has_ledger(self) -> bool:
         """Whether there is a ledger, and not only an empty file that SQLite is yet to begin."""
         return any(path.stat().st_size for path in (self.folder / "home").rglob("ledger.db"))

@@ -229,7 +229,13 @@ def _read_back(conn: sqlite3.Connection, session: str) -> None:
     """Read a session as those do who show it, or go on with it; raises what they would."""
     before, conn.row_factory = conn.row_factory, sqlite3.Row
     try:
-        read_state(conn, session, None)
+        state = read_state(conn, session, None)[0]
         Pictures().read(conn, session)
     finally:
         conn.row_factory = before
+    for agent in (now.agent for now in state.agents):
+        if not all(isinstance(name, str) for name in agent.tools | agent.grant.tools):
+            raise ValueError(f"a tool of {agent.name} has no name")
+    for result in (now.result for now in state.agents):
+        if result is not None and not isinstance(result.evidence, str):
+            raise ValueError(f"{result.evidence!r} is no evidence")

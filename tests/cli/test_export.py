@@ -145,12 +145,22 @@ BAD = {
         "no session that a ledger can hold",
     ),
     "a strange message": (
-        lambda text: spoiled(text, lambda v: v["inbox"][0].update(type="7")),
+        lambda text: spoiled(
+            text, lambda v: v["inbox"][0].update(type="7", ended=None, consumed_by=None)
+        ),
         "'7' is not a valid MessageType",
     ),
     "a strange budget": (
         lambda text: spoiled(text, lambda v: v["agents"][0].update(notes=True)),
         "no session that a ledger can hold",
+    ),
+    "a tool without a name": (
+        lambda text: spoiled(text, lambda v: v["agent_specs"][0].update(tools=[True])),
+        "has no name",
+    ),
+    "a strange result": (
+        lambda text: spoiled(text, lambda v: v["agents"][0]["result"].update(evidence=7)),
+        "7 is no evidence",
     ),
     "depths": (lambda text: "[" * 100_000, "nested too deep"),
     "a turn of nobody": (

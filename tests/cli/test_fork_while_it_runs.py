@@ -36,9 +36,9 @@ def ledger(workspace):
 
 
 @pytest.fixture
-def gate(tmp_path):
-    """A pipe that holds up a command until it is opened for writing."""
-    os.mkfifo(path := tmp_path / "gate")
+def gate(workspace):
+    """A pipe that holds up a command, also one in a sandbox, until it is opened for writing."""
+    os.mkfifo(path := workspace / "gate")
     return path
 
 

@@ -183,6 +183,7 @@ def open_runner(field: Field) -> Iterator[Runner]:
     argv = [
         *(bwrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),  # noqa: S108
+        *("--ro-bind", sys.prefix, sys.prefix),  # it may lie below /tmp
         *("--ro-bind", str(source), "/tmp/source", "--tmpfs", str(field.home)),  # noqa: S108
         *("--ro-bind", str(program), "/tmp/runner.py"),  # noqa: S108
         *(sys.executable, "-I", "/tmp/runner.py", "/tmp/source", str(field.home)),  # noqa: S108

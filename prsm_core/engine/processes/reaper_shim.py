@@ -66,6 +66,7 @@ class Family:
         self._grace = grace
         self._head_lives = True
         self._is_killed = False
+        self._is_asked = False  # by TERM, and its group with it
 
     def forward(self, signum: int, _frame: FrameType | None) -> None:
         """Pass a signal on to the program's group; after TERM the grace begins."""
@@ -76,6 +77,7 @@ class Family:
         except ProcessLookupError:  # the program has moved to another group
             _send(self._head, signum)
         if signum == signal.SIGTERM:
+            self._is_asked = True
             signal.setitimer(signal.ITIMER_REAL, self._grace)
 
     def kill(self, _signum: int, _frame: FrameType | None) -> None:
@@ -100,7 +102,8 @@ class Family:
 
         Each is asked by TERM before it is killed, unless the program itself was killed: what an
         agent left behind may hold a lock of the person, as a shell does that is still reading
-        their start-up files, and a lock that nobody gives back stops every shell after it.
+        their start-up files, and a lock that nobody gives back stops every shell after it. What
+        was asked with its group is not asked again: that would end it while it gives it back.
         """
         begin = time.monotonic()
         asked: set[int] = set()
@@ -111,7 +114,8 @@ class Family:
                     _send(pid, signal.SIGKILL)
                 elif pid not in asked:
                     asked.add(pid)
-                    _send(pid, signal.SIGTERM)
+                    if not (self._is_asked and _group_of(pid) == self._head):
+                        _send(pid, signal.SIGTERM)
             if not _reap_ended():
                 return
             time.sleep(SWEEP_PAUSE)
@@ -122,6 +126,13 @@ def _send(pid: int, signum: int) -> None:
         os.kill(pid, signum)
     except ProcessLookupError:  # it has ended
         return
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:  # it has ended
+        return None
 
 
 def _children() -> list[int]:

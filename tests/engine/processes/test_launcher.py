@@ -272,6 +272,25 @@ async def test_what_a_program_leaves_behind_may_give_its_lock_back(launcher, tmp
     assert (tmp_path / "lock").read_text() == "free\n"
 
 
+NOTES_EACH_TERM = """
+import os, signal
+if os.fork() == 0:
+    log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    signal.signal(signal.SIGTERM, lambda *_: os.write(log, b"asked\\n"))
+    print("held", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+async def test_what_was_asked_with_its_program_is_not_asked_twice(launcher, tmp_path):
+    process = await launcher.start(python(NOTES_EACH_TERM), name="left", cwd=tmp_path)
+    assert await first_line(process) == b"held"
+    async with asyncio.timeout(DEADLINE):
+        assert await process.stop() == 128 + signal.SIGTERM
+    assert (tmp_path / "log").read_text() == "asked\n"
+
+
 async def test_fifty_grandchildren_end_with_their_program(launcher):
     program = "for i in $(seq 50); do sleep 4321 & echo $!; done; echo all; wait"
     process = await launcher.start(["bash", "-c", program], name="many")

@@ -217,25 +217,27 @@ def test_a_signal_before_the_run_has_begun_leaves_no_ledger(start_prsm, tmp_path
 def withstanding(start_prsm, tmp_path):
     """Start a run of a provider that does not end, with a child that ignores TERM.
 
-    Gives the process and the lines that provider and child write while they live.
+    Gives the process, the lines that provider and child write, and an own end of their pipe: until
+    it is closed, an end of the child between two lines is no end of the lines.
     """
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     process = start_prsm("run", f"withstand {fifo}", stdout=subprocess.DEVNULL)
-    with fifo.open() as lines:
+    with fifo.open() as lines, fifo.open("w") as own_end:
         assert lines.readline() == "begun\n"
-        yield process, lines
+        yield process, lines, own_end
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_at_once_what_does_not_end_in_order(
     withstanding, prsm_process, number
 ):
-    process, lines = withstanding
+    process, lines, own_end = withstanding
     process.send_signal(number)
     assert lines.readline() == "told to end\n"
     process.send_signal(number)
     process.wait(timeout=15)
+    own_end.close()
     assert process.returncode == -number
     assert set(lines) <= {"told to end\n"}, "the child's end of the pipe is closed by now"
     assert json.loads(prsm_process("tree", "--json").out)["agents"][0]["name"] == "master"

@@ -1,0 +1,85 @@
+"""What a run, and each part of its tree, may use and has used, holds in the engine that goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.deaths import die, go_on, run_to_death
+from tests.engine.harness import Actor, failed
+
+
+def budgets(**limits):
+    return {"settings": {"budgets": limits}}
+
+
+async def test_what_was_spawned_before_a_death_counts(opened):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await die(team)
+
+    async def mastered(agent):
+        await agent.spawn(name="b")
+        refused = await agent.refused("spawn_child", prompt="work", name="c")
+        assert refused == "budget_exceeded"
+        await agent.collect()
+        await agent.collect()
+        await agent.complete()
+
+    async with opened(check=False, **budgets(spawns=2)) as team:
+        await run_to_death(team, master=master, a=Actor.hang)
+    async with opened(**budgets(spawns=2)) as again:
+        ended = {"a": Actor.complete, "b": Actor.complete}
+        assert (await go_on(again, master=mastered, **ended)).status == "completed"
+
+
+async def test_turns_that_were_begun_before_a_death_count(opened):
+    clock = FakeClock()
+
+    async def master(agent):
+        if agent.turn == 2:
+            await die(team)
+        raise failed("busy", retryable=True)
+
+    async def fails(_):
+        raise failed("busy", retryable=True)
+
+    async with opened(check=False, clock=clock, **budgets(turns=3)) as team:
+        await run_to_death(team, master=master)
+    async with opened(clock=clock, **budgets(turns=3)) as again:
+        result = await go_on(again, master=fails)
+    assert (result.status, "turns" in result.error) == ("failed", True)
+    turns = again.ledger.events("turn_started", "master")
+    assert [event["n"] for event in turns] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "later", "limit"),
+    [
+        (None, 50, 50),  # a child has its parent's limit, which is another one now
+        (None, 900, 900),
+        (40, 900, 40),  # its own
+        (40, 20, 20),  # its own, which is more than there is now
+    ],
+)
+async def test_a_childs_limit_moves_with_that_of_the_run_unless_it_is_its_own(
+    opened, given, later, limit
+):
+    own = {} if given is None else {"budget": {"turns": given}}
+
+    async def master(agent):
+        await agent.spawn(name="a", **own)
+        await die(team)
+
+    async def mastered(agent):
+        await agent.collect()
+        await agent.complete()
+
+    async def a(agent):
+        assert again["a"].descriptor.grant.budget.turns == limit
+        await agent.complete()
+
+    async with opened(check=False, **budgets(turns=100)) as team:
+        await run_to_death(team, master=master, a=Actor.hang)
+    async with opened(**budgets(turns=later)) as again:
+        assert (await go_on(again, master=mastered, a=a)).status == "completed"

@@ -363,3 +363,31 @@ async def test_three_sessions_in_a_row_that_cannot_be_opened_fail_an_agent_that_
         again.provider.refuse = refuse
         assert (await go_on(again, master=Actor.complete)).status == status
     assert len(tries) == 3
+
+
+async def test_mcp_servers_are_those_of_today_by_their_names(opened):
+    """The ledger knows their names; their commands may hold secrets."""
+
+    def configured(**commands):
+        servers = {name: {"command": command} for name, command in commands.items()}
+        return {"settings": {"mcp_servers": servers}}
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.spawn(name="b", exclude_mcp_servers=["jira"])
+        await die(team)
+
+    async def mastered(agent):
+        await agent.collect(2)
+        await agent.complete()
+
+    async with opened(check=False, **configured(jira="old", gone="gone")) as team:
+        await run_to_death(team, master=master, a=Actor.hang, b=Actor.hang)
+    async with opened(**configured(jira="new", other="other")) as again:
+        ended = {"a": Actor.complete, "b": Actor.complete}
+        assert (await go_on(again, master=mastered, **ended)).status == "completed"
+    given = {
+        name: {known: server.command for known, server in requests[0].mcp_servers.items()}
+        for name, requests in again.provider.requests.items()
+    }
+    assert given == {"master": {"jira": "new"}, "a": {"jira": "new"}, "b": {}}

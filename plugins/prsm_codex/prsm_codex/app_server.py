@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ProviderServices,
     )
 
+HOME = "codex-home"  # the private home, below the provider's private folder
 _START_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
 _STOP_GRACE = 2.0  # it ends within a tenth of a second where nothing is wrong
@@ -98,14 +99,18 @@ class AppServer:
         services: ProviderServices,
         features: Features,
         gate: HookGate | None,
+        home: Path | None = None,
     ) -> AppServer:
         """Start and greet the process; with a gate its calls are asked for there.
+
+        It starts in the private home, or in one that is being made.
 
         Raises ProviderNotAvailableError when it cannot be started, lacks its key or says no, or
         when its hook would not run.
         """
         threads = Threads()
-        home, env = child_home(config, services)
+        name = "codex" if home is None else "codex, first start"
+        home, env = child_home(config, services, home)
         env |= await gate.admit(threads) if gate else {}
 
         def dismiss() -> None:
@@ -115,7 +120,7 @@ class AppServer:
         try:
             notice = await unstick(home, services)
             argv = native.unwrapped(command.app_server_argv(config, features))
-            process = await services.start_process(argv, name="codex", cwd=str(home), env=env)
+            process = await services.start_process(argv, name=name, cwd=str(home), env=env)
             server = cls(process, services, threads, dismiss, home)
             server._news = [] if notice is None else [notice]
             server.rpc.start()
@@ -230,19 +235,21 @@ def user_login(config: CodexConfig, environ: Mapping[str, str]) -> Path:
     return (Path(home).expanduser() if home else Path.home() / ".codex") / "auth.json"
 
 
-def child_home(config: CodexConfig, services: ProviderServices) -> tuple[Path, dict[str, str]]:
-    """Return the private home and the environment of a Codex process.
+def child_home(
+    config: CodexConfig, services: ProviderServices, home: Path | None = None
+) -> tuple[Path, dict[str, str]]:
+    """Return the home of a Codex process, by default the private one, and its environment.
 
     Raises ProviderNotAvailableError when the configured key is not set.
     """
-    home = prepare_home(services.state_dir, config)
+    home = prepare_home(home or services.state_dir / HOME, config)
     temp = make_private(services.state_dir / "tmp")
     check_key(config, os.environ)
     return home, command.child_env(config, os.environ, home=home, temp=temp)
 
 
-def prepare_home(state_dir: Path, config: CodexConfig) -> Path:
-    """Make the private CODEX_HOME, with the user's login linked in where it is to be used."""
-    home = make_private(state_dir / "codex-home")
+def prepare_home(home: Path, config: CodexConfig) -> Path:
+    """Link the user's login into a CODEX_HOME where it is to be used; return the home."""
+    make_private(home)
     link_login(home / "auth.json", None if config.custom_server else user_login(config, os.environ))
     return home

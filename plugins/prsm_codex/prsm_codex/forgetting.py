@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from prsm_codex.app_server import HOME
 from prsm_core import PrsmError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def forget(state_dir: Path, names: Collection[str], busy_s: float = 5.0) -> None
     It was tried with Codex 0.169. A table that it does not know is gone through as well, if it
     names a thread as the others do.
     """
-    for file in sorted((state_dir / "codex-home").glob("*.sqlite")):
+    for file in sorted((state_dir / HOME).glob("*.sqlite")):
         try:
             with closing(sqlite3.connect(file, timeout=busy_s)) as database:
                 database.execute("PRAGMA secure_delete = ON")

@@ -13,6 +13,7 @@ from prsm_codex.command import check_servers
 from prsm_codex.config import CodexConfig
 from prsm_codex.exec_session import ExecSession
 from prsm_codex.features import Features
+from prsm_codex.first_home import make_home
 from prsm_codex.hooks import denial
 from prsm_codex.probe import VERSIONS
 from prsm_codex.session import CodexSession
@@ -94,6 +95,8 @@ class CodexProvider(Provider):
         if features.hooked and not self._has_hook:
             await self._running()  # the trust of the hook can only be written down by this one
             await self._end_server()
+        async with self._starting:
+            await make_home(self._config, self._services, features)
         endpoint = await stack.enter_async_context(host.mcp_endpoint()) if host.tools else None
         session = ExecSession(
             request, host, self._config, features, self._services, self._gate, endpoint
@@ -187,6 +190,7 @@ class CodexProvider(Provider):
         async with self._starting:
             features = await self._checked()
             if self._server is None or self._server.closed:
+                await make_home(self._config, self._services, features)
                 gate = self._gate if features.hooked else None
                 self._server = await AppServer.start(self._config, self._services, features, gate)
                 self._has_hook = features.hooked

@@ -1,7 +1,8 @@
 """A private home whose database is stuck, since Codex was killed in its very first start.
 
 It then says for a quarter of an hour that somebody is filling it, and no Codex starts there. The
-database is made of the threads' own files: without it Codex makes another one at once.
+database is made of the threads' own files: without it Codex makes another one at once. Homes that
+are made by first_home.py have none; those that were made before it may.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ def misbehave(arguments: list[str]) -> int:
     if "--version" in arguments:
         fault["version"]()
     if "app-server" in arguments:  # by which the hook comes to be trusted
-        sys.argv = ["fake_codex.py", *arguments]
-        runpy.run_path(str(Path(__file__).with_name(sys.argv[0])), run_name="__main__")
+        serve(arguments)
         return 0
     if "start" in fault:
         fault["start"]()
@@ -41,10 +40,19 @@ def misbehave(arguments: list[str]) -> int:
     return code
 
 
+def serve(arguments: list[str]) -> None:
+    """Be the app-server, by which the private home is made."""
+    sys.argv = ["fake_codex.py", *arguments]
+    runpy.run_path(str(Path(__file__).with_name(sys.argv[0])), run_name="__main__")
+
+
 def main(folder: Path, arguments: list[str]) -> int:
     """Play one run."""
     if "--version" in arguments:
         sys.stdout.write("codex-cli 0.161.0\n")
+        return 0
+    if "app-server" in arguments:
+        serve(arguments)
         return 0
     runs = sorted(folder.glob("run-*.json"))
     asked = {"argv": arguments, "prompt": sys.stdin.read(), "env": dict(os.environ)}

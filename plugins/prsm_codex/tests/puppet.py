@@ -7,6 +7,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from prsm_codex.app_server import HOME
 from prsm_codex.provider import build
 from prsm_codex.session import CodexSession
 
@@ -191,7 +192,11 @@ async def open_fake(
     settings: dict[str, Any] | None = None,
     **answers: Any,
 ) -> AsyncIterator[tuple[CodexProvider, PuppetServices]]:
-    """Yield a provider over puppets, and its services; it asks for approval, without the hook."""
+    """Yield a provider over puppets, and its services; it asks for approval, without the hook.
+
+    Its private home is made already, so that the first puppet is the one that serves.
+    """
+    (state_dir / HOME).mkdir()
     async with open_background() as background:
         services = PuppetServices(
             state_dir, background, lambda: Puppet(**answers), clock or SystemClock()

@@ -131,7 +131,11 @@ async def test_agents_share_one_process_and_leave_no_command_behind(codex):
                 return await run_turn(session, f"[[lane:{name}]]")
 
         both = await asyncio.gather(run("w2"), run("w3"))
-        assert [p.name for p in live.services.processes] == ["codex --version", "codex"]
+        assert [p.name for p in live.services.processes] == [
+            "codex --version",
+            "codex, first start",
+            "codex",
+        ]
         await until(lambda: not is_running("sleep 300", live.services.processes[-1].pid))
     assert [only(AssistantMessage, events)[0].text for events in both] == ["I am w2", "I am w3"]
 

@@ -22,6 +22,7 @@ from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.run_options import to_keep
+from prsm_core.cli.sessions.unfinished import finish
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
@@ -95,6 +96,7 @@ def run_task(launch: Launch, request: Request) -> int:
 def run_in(launch: Launch, request: Request, build: Build) -> int:
     """Do what `run_task` does, in the frontend that is built from the setup."""
     os.umask(PRIVATE)
+    finish(launch)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
         launch,

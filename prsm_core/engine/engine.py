@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -157,22 +157,25 @@ class OrchestrationEngine:
         choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
-        if images:
-            task_definition = await self._starting.with_images(task_definition, images, choice)
-        told = await self._starting.survey(mode, choice)
-        await self._reserve_names()
-        options = self._starting.options(timeout_s)
+        with ExitStack() as held:
+            if images:
+                task_definition = await self._starting.with_images(
+                    task_definition, images, choice, held
+                )
+            told = await self._starting.survey(mode, choice)
+            await self._reserve_names()
+            options = self._starting.options(timeout_s)
 
-        async def begin() -> AgentRecord:
-            started = self._start_writes(task_definition, told, options)
-            plan = self._starting.plan_master(
-                task_definition, choice, mode, cwd, master_tools, mcp_servers
-            )
-            return await self.manager.admit(
-                plan, lambda births, then: self._write_run(*started, *births, then=then)
-            )
+            async def begin() -> AgentRecord:
+                started = self._start_writes(task_definition, told, options)
+                plan = self._starting.plan_master(
+                    task_definition, choice, mode, cwd, master_tools, mcp_servers
+                )
+                return await self.manager.admit(
+                    plan, lambda births, then: self._write_run(*started, *births, then=then)
+                )
 
-        master = await self._open_run(begin, task_definition)
+            master = await self._open_run(begin, task_definition)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)

@@ -22,6 +22,7 @@ from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import ExitStack
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
     from prsm_core.domain.tools import McpServer
@@ -105,8 +106,10 @@ class Starting:
         )
         return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
 
-    async def with_images(self, task: str, images: Sequence[str], choice: ModelChoice) -> str:
-        """Keep the images of a task; return the task, which cites them.
+    async def with_images(
+        self, task: str, images: Sequence[str], choice: ModelChoice, held: ExitStack
+    ) -> str:
+        """Keep the images of a task, until `held` is left at least; return the task with them.
 
         Raises ConfigError for one that is unfit (code `unfit_image`), and for a master whose
         provider takes none (code `no_images`).
@@ -119,7 +122,7 @@ class Starting:
             raise ConfigError(
                 f"{name} takes no images", hint="choose another provider", code="no_images"
             )
-        marks = await asyncio.to_thread(keep_images, images, self._config.state_dir / IMAGES)
+        marks = await asyncio.to_thread(keep_images, images, self._config.state_dir / IMAGES, held)
         return "\n".join((task, "", *marks))
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:

@@ -39,6 +39,7 @@ _UNUSED = (
     " UNION SELECT engine_id FROM runs_past WHERE engine_id NOT NULL)"
 )
 
+_OVERWRITE = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OUTSIDE = (
     "SELECT agent_id FROM agents WHERE session_id = :session UNION"
     " SELECT resume_token FROM agents WHERE session_id = :session UNION"
@@ -65,6 +66,21 @@ def names_outside(path: Path, session_id: str) -> frozenset[str]:
         raise to_store_error(error, f"the ledger {path} cannot be read") from error
 
 
+def holds_session(path: Path, session_id: str) -> bool:
+    """Return whether there is such a session; raises StoreError where that cannot be read."""
+    if not path.exists():
+        return False
+    try:
+        with (
+            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
+            closing(open_reader(path, lock)) as conn,
+        ):
+            sql = "SELECT 1 FROM meta WHERE session_id = ?"
+            return conn.execute(sql, (session_id,)).fetchone() is not None
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+
+
 def remove_session(
     path: Path, session_id: str, limits: StoreLimits | None = None
 ) -> Mapping[str, int]:
@@ -85,10 +101,24 @@ def remove_session(
                 conn.execute("PRAGMA foreign_keys = OFF")
                 conn.execute("PRAGMA secure_delete = ON")
                 counts = _remove(conn, session_id)
-                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                conn.execute(_OVERWRITE).fetchall()
                 return counts
     except (sqlite3.Error, OSError) as error:
         raise to_store_error(error, f"nothing was deleted from the ledger {path}") from error
+
+
+def overwrite_removed(path: Path) -> None:
+    """Have the ledger's file changed where that stands in its log yet: a removal was cut off.
+
+    Raises StoreError where it cannot be written.
+    """
+    try:
+        with LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock:
+            conn = open_writer(path, lock)
+            with lock.held(), closing(conn):
+                conn.execute(_OVERWRITE).fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"the ledger {path} cannot be written") from error
 
 
 def _remove(conn: sqlite3.Connection, session_id: str) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ alarm:S   it dies S seconds after its first commit, or after it began to open a 
 full:N    from the N-th write on the ledger may grow by less than a page
 once:N    so may it for the N-th write alone
 back:S    the clock was set back by S seconds
+step:N    it dies before it changes a file for the N-th time: makes, removes, renames or opens one
 torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
 """
 
@@ -28,6 +29,8 @@ from prsm_core.store import SqliteStore, writer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_HOME = os.environ["PRSM_HOME"]
+_CHANGES = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "sqlite3.connect"}
 FRAME = 4096 + 24  # of a page in SQLite's log: a limit below cuts the write itself off
 
 
@@ -43,6 +46,8 @@ class Doom:
 
     def install(self) -> None:
         """Look at all that the store does from now on."""
+        if self._kind == "step":
+            sys.addaudithook(self._count_step)
         if self._kind == "back":
             clock = time.time
             time.time = lambda: clock() - self._number
@@ -79,6 +84,12 @@ class Doom:
 
         setattr(SqliteStore, name, counted)
 
+    def _count_step(self, event: str, given: tuple[Any, ...]) -> None:
+        if _changes_a_file(event, given):
+            self._writes += 1
+            if self._writes == self._number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
     def _begin(self) -> None:
         if self._began is None:
             self._began = time.monotonic()
@@ -110,6 +121,13 @@ class Doom:
             return int(self._number)
         is_struck = self._kind in {"full", "once"} and self._writes == self._number
         return int(self._number * 997) % FRAME if is_struck else None
+
+
+def _changes_a_file(event: str, given: tuple[Any, ...]) -> bool:
+    """Whether this is about to change a file of PRSM's home; SQLite opens its own for each use."""
+    if event not in _CHANGES or not str(given[0]).startswith(_HOME):
+        return False
+    return event != "open" or bool(given[2] & (os.O_WRONLY | os.O_RDWR))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def png(tmp_path):
     path = tmp_path / "my (1) screen[shot].png"
     path.write_bytes(PNG)
     return str(path)
+
+
+@pytest.fixture
+def held():
+    with ExitStack() as stack:
+        yield stack
 
 
 def shown(context):
@@ -77,8 +84,8 @@ async def test_a_master_that_is_shown_none_is_not_begun(opened, png):
 
 
 @pytest.mark.parametrize("sees", [True, False])
-async def test_what_a_model_is_not_shown_is_told_by_name(opened, png, tmp_path, sees):
-    [mark] = keep_images([png], tmp_path / "state" / "images")
+async def test_what_a_model_is_not_shown_is_told_by_name(opened, png, tmp_path, sees, held):
+    [mark] = keep_images([png], tmp_path / "state" / "images", held)
     if sees:
         why = "is there no more"
         [kept] = (tmp_path / "state" / "images").iterdir()
@@ -106,29 +113,29 @@ async def test_what_a_model_is_not_shown_is_told_by_name(opened, png, tmp_path, 
         ("data:image/png;base64," + "A" * (LARGEST * 2), "MiB: 5 are the most"),
     ],
 )
-def test_what_is_no_image_is_refused_with_its_reason(tmp_path, given, why):
+def test_what_is_no_image_is_refused_with_its_reason(tmp_path, given, why, held):
     with pytest.raises(ConfigError, match=why) as refused:
-        keep_images([URL, given], tmp_path / "images")
+        keep_images([URL, given], tmp_path / "images", held)
     assert refused.value.code == "unfit_image"
     assert not (tmp_path / "images").exists(), "none is kept"
 
 
-def test_a_file_that_is_too_large_and_too_many_images_are_refused(tmp_path):
+def test_a_file_that_is_too_large_and_too_many_images_are_refused(tmp_path, held):
     large = tmp_path / "large.png"
     large.write_bytes(PNG + bytes(LARGEST))
     with pytest.raises(ConfigError, match="5 are the most"):
-        keep_images([str(large)], tmp_path / "images")
+        keep_images([str(large)], tmp_path / "images", held)
     with pytest.raises(ConfigError, match=f"{MOST} are the most"):
-        keep_images([URL] * (MOST + 1), tmp_path / "images")
+        keep_images([URL] * (MOST + 1), tmp_path / "images", held)
 
 
-def test_an_image_is_kept_once_privately_and_found_by_what_cites_it(tmp_path):
+def test_an_image_is_kept_once_privately_and_found_by_what_cites_it(tmp_path, held):
     folder = tmp_path / "images"
     urls = [
         f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
         for kind, data in (("png", PNG), ("jpeg", JPEG), ("gif", GIF), ("webp", WEBP))
     ]
-    marks = keep_images([*urls, urls[0]], folder)
+    marks = keep_images([*urls, urls[0]], folder, held)
     assert marks[0] == marks[-1]
     files = sorted(folder.iterdir())
     assert len(files) == 4

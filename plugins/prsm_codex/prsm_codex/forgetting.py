@@ -36,7 +36,7 @@ def forget(state_dir: Path, names: Collection[str], busy_s: float = 5.0) -> None
         except sqlite3.Error as error:
             raise PrsmError(
                 f"codex: threads cannot be taken out of {file}: {error}",
-                hint="end what uses it, and delete the session again: it is still there",
+                hint="end what uses it: the next `prsm sessions` command tries again",
             ) from error
 
 

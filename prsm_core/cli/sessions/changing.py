@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -13,7 +12,8 @@ import click
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.sessions.leftovers import remove_leftovers, strangers
+from prsm_core.cli.sessions.deleting import delete
+from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.steps import Step
@@ -22,7 +22,6 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import ConfigError, SessionOwnedError
 from prsm_core.kit.text import escape_exact
 from prsm_core.store import SqliteStore
-from prsm_core.store.removal import names_outside, remove_session
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -89,8 +88,8 @@ async def delete_session(
     """Delete a session for good, once the person says so; `specs` are those of all providers.
 
     Raises:
-        PrsmError: there is no such session, a process owns it, others go on from it, or nobody
-            can be asked.
+        PrsmError: there is no such session, a process owns it, others go on from it, nobody can
+            be asked, or something of it is left that cannot be deleted.
     """
     async with open_session(workspace, prefix) as (store, info):
         session, agents = info.session_id, len(await store.agents(info.session_id))
@@ -103,11 +102,7 @@ async def delete_session(
         with SessionLock.take(state, session, since=time.time()):
             if not is_sure:
                 _confirm(what)
-            path = workspace_ledger(workspace)
-            # The files first: without them it could still go on, and without it nobody finds them.
-            names = await asyncio.to_thread(names_outside, path, session)
-            files = await asyncio.to_thread(remove_leftovers, state, session, names, specs)
-            counts = await asyncio.to_thread(remove_session, path, session)
+            counts, files = await delete(state, workspace_ledger(workspace), session, specs)
     except SessionOwnedError as error:
         raise SessionOwnedError(
             f"{error.message}; it is not deleted",

@@ -16,11 +16,15 @@ LISTED = 20  # sessions
 
 
 @click.group(short_help="List, show, rename, delete, fork, export, import.")
-def sessions() -> None:
+@click.pass_obj
+def sessions(launch: Launch) -> None:
     """List, show, rename, delete, fork, export and import the sessions of this repository.
 
     SESSION is an id, the beginning of one, or a name, as long as it fits one session only.
     """
+    from prsm_core.cli.sessions.unfinished import finish
+
+    finish(launch)
 
 
 @sessions.command("list", short_help="List the sessions, newest first.")
@@ -94,7 +98,10 @@ def delete(launch: Launch, session: str, yes: bool, workspace: str, as_json: boo
     """Delete all that PRSM holds of SESSION: its runs, agents, messages, calls, events.
 
     So do the conversations that providers keep in folders of PRSM's own, and its log. Files that
-    its agents wrote stay. A session that a process owns is not deleted.
+    its agents wrote stay. So does an image of a prompt that another session shows. A session that
+    a process owns is not deleted.
+
+    Where this is killed the session is there as it was, or the next command removes what is left.
     """
     from prsm_core.cli.sessions.changing import delete_session
     from prsm_core.cli.setup import load_setup

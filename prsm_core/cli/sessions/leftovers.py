@@ -50,7 +50,7 @@ def remove_leftovers(
     except OSError as error:
         raise PrsmError(
             f"{error.filename} cannot be deleted: {error.strerror}",
-            hint="see to its permissions, then delete the session again: it is still there",
+            hint="see to its permissions: the next `prsm sessions` command tries again",
         ) from error
     return count
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import os
 import re
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,28 +22,33 @@ from prsm_core.domain.turns import IMAGE_SCHEME, Image
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 LARGEST = 5 * 1024 * 1024  # bytes: what the strictest vendor takes
 MOST = 20  # of one prompt
 _LONGEST_NAME = 80
-_CITED = re.compile(rf"!\[([^\[\]\n]*)\]\({IMAGE_SCHEME}([0-9a-f]{{64}}\.(?:png|jpg|gif|webp))\)")
+_LOCK_SECONDS = 10.0  # a run that begins keeps it from its images to its first step
+_POLL_SECONDS = 0.01
+FILE = re.compile(r"[0-9a-f]{64}\.(?:png|jpg|gif|webp)")
+_CITED = re.compile(rf"!\[([^\[\]\n]*)\]\({IMAGE_SCHEME}({FILE.pattern})\)")
 _TYPES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _DATA = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
 _NOT_IN_NAMES = re.compile(r"[\[\]()\x00-\x1f\x7f]")
 
 
-def keep_images(given: Sequence[str], folder: Path) -> list[str]:
+def keep_images(given: Sequence[str], folder: Path, held: ExitStack) -> list[str]:
     """Keep images, each a path or a `data:` URL in base64; return the marks that cite them.
 
-    Raises ConfigError for one that cannot be read, is no PNG, JPEG, GIF or WebP, or is too large,
-    and for too many; then none is kept.
+    Until `held` is left none is removed: by then a ledger is to cite them. Raises ConfigError for
+    one that cannot be read, is no PNG, JPEG, GIF or WebP, or is too large, and for too many; then
+    none is kept.
     """
     if len(given) > MOST:
         raise _unfit(f"{len(given)} images are too many: {MOST} are the most of one prompt")
     read = [_read(one) for one in given]
     if read:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _lock(folder, fcntl.LOCK_SH, held)
     return [_keep(name, kind, data, folder) for name, kind, data in read]
 
 
@@ -54,6 +62,42 @@ def cited_images(texts: Iterable[str], folder: Path) -> tuple[Image, ...]:
             image = Image(mark=match[0], name=name, media_type=media_type, path=str(folder / file))
             found.setdefault(file, image)
     return tuple(found.values())
+
+
+def remove_images(
+    folder: Path, files: Collection[str], cited: Callable[[], Collection[str]]
+) -> int:
+    """Remove those files of images that no ledger cites, which `cited` tells; return how many.
+
+    Raises ConfigError where runs that begin with images keep them for too long.
+    """
+    if not files or not folder.is_dir():
+        return 0
+    count = 0
+    with ExitStack() as held:
+        _lock(folder, fcntl.LOCK_EX, held)
+        for path in (folder / file for file in sorted(set(files) - set(cited()))):
+            if path.exists():
+                path.unlink()
+                count += 1
+    return count
+
+
+def _lock(folder: Path, kind: int, held: ExitStack) -> None:
+    """Lock the folder until `held` is left: shared by who keeps images, alone to remove some."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    held.callback(os.close, descriptor)
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"{folder} is in use by another process: waited {_LOCK_SECONDS:g} seconds",
+                    hint=f"see which one: fuser {folder}",
+                ) from None
+            time.sleep(_POLL_SECONDS)
 
 
 def _read(given: str) -> tuple[str, str, bytes]:

@@ -1,0 +1,128 @@
+"""Deletes a session so that a kill leaves it whole, or leaves what the next command removes.
+
+The ledger's own transaction is what deletes a session. What is of it elsewhere is noted before, in
+`deletions/` of the state directory, and removed afterwards; then the note goes. So a note of a
+session that is still there tells that nothing was done yet, and one of a session that is not there
+tells what is left to do. A note that is half written is of the first kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.cli.sessions.leftovers import remove_leftovers
+from prsm_core.cli.sessions.unfinished import NOTES
+from prsm_core.config import private_dir
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import IMAGE_SCHEME
+from prsm_core.engine.context.images import FILE, remove_images
+from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.turns.parts import IMAGES
+from prsm_core.errors import PrsmError, SessionOwnedError
+from prsm_core.store.citations import cited_in
+from prsm_core.store.removal import holds_session, names_outside, overwrite_removed, remove_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from prsm_core.interfaces.provider import ProviderSpec
+
+
+class Note(Record, frozen=True, kw_only=True):
+    """What is to go with a session: names in providers' files, and images that it cites."""
+
+    ledger: Path
+    names: Collection[str]
+    images: Collection[str]
+
+
+async def delete(
+    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec]
+) -> tuple[Mapping[str, int], int]:
+    """Delete a session, whose lock the caller holds; return rows by table, and files.
+
+    Raises:
+        PrsmError: the session is there as it was, or it is gone and something of it is left, which
+            the message tells: the next command that takes sessions tries again.
+    """
+    return await asyncio.to_thread(_delete, state, ledger, session, specs)
+
+
+def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]]) -> list[str]:
+    """Finish what deletions have begun whose process was killed; return what went wrong."""
+    problems = []
+    for path in sorted((state / NOTES).glob("*.json")):
+        try:
+            with SessionLock.take(state, path.stem, since=time.time()):
+                note = _read(path)
+                if note is None or holds_session(note.ledger, path.stem):
+                    path.unlink(missing_ok=True)
+                else:
+                    if note.ledger.exists():
+                        overwrite_removed(note.ledger)
+                    _clear(state, path, note, specs())
+        except SessionOwnedError:
+            continue  # it is being deleted just now, or goes on
+        except PrsmError as error:
+            problems.append(error.message)
+    return problems
+
+
+def _delete(
+    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec]
+) -> tuple[Mapping[str, int], int]:
+    note = Note(
+        ledger=ledger,
+        names=sorted(names_outside(ledger, session)),
+        images=sorted(_cited(ledger, session)),
+    )
+    path = private_dir(state / NOTES) / f"{session}.json"
+    _write(path, note)
+    try:
+        counts = remove_session(ledger, session)
+    except PrsmError:
+        path.unlink()
+        raise
+    return counts, _clear(state, path, note, specs)
+
+
+def _clear(state: Path, path: Path, note: Note, specs: Collection[ProviderSpec]) -> int:
+    """Remove what a note names, then the note; return how many files went."""
+    count = remove_leftovers(state, path.stem, note.names, specs)
+    # A run of another repository may show the same image.
+    ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))
+    count += remove_images(
+        state / IMAGES, note.images, lambda: {file for one in ledgers for file in _cited(one)}
+    )
+    path.unlink(missing_ok=True)
+    return count
+
+
+def _cited(ledger: Path, session: str | None = None) -> frozenset[str]:
+    """Return the files of the images that a session cites, or all of a ledger do."""
+    found = cited_in(ledger, IMAGE_SCHEME, re.compile(IMAGE_SCHEME + FILE.pattern), session)
+    return frozenset(mark.removeprefix(IMAGE_SCHEME) for mark in found)
+
+
+def _write(path: Path, note: Note) -> None:
+    about = {"ledger": str(note.ledger), "names": note.names, "images": note.images}
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(about, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> Note | None:
+    """Return a note; None for one whose writer was killed."""
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    return Note(ledger=Path(about["ledger"]), names=about["names"], images=about["images"])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=float,
     callback=finite,
     metavar="SECONDS",
-    help="End the run after this time; as it was started with if not given.",
+    help="End the run this long from here; what is left of its own limit if not given.",
 )
 @unattended_option
 @budget_usd_option
@@ -55,8 +55,9 @@ def resume(
     once. First it is told, of each agent, how it goes on.
 
     The options that `prsm run` was given hold again, but for --trust; those given here are laid
-    over them, here and in later resumes. The time limit counts from here, the budget from the run's
-    beginning. Files of the configuration are read as they are now.
+    over them, here and in later resumes. Its time limit and its budget count from the run's
+    beginning; time in which no process worked on it does not count, and a --timeout that is given
+    here counts from here. Files of the configuration are read as they are now.
 
     A run that is finished is not run again: its own exit code is given. Otherwise exits as
     `prsm run` does.

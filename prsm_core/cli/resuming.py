@@ -14,6 +14,7 @@ from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
+from prsm_core.engine.time_limit import LIMIT, time_left, time_spent
 from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
 from prsm_core.kit.text import escape_prose
 from prsm_core.loop.run import run_to_end
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.domain.sessions import AgentNow, SessionState
+    from prsm_core.domain.sessions import AgentNow, RunNow, SessionState
 
 
 def resume_session(
@@ -35,7 +36,7 @@ def resume_session(
     **options: Any,
 ) -> int:
     """Go on with a session's newest run and return its exit code."""
-    state = run_to_end(_look(workspace, session))
+    state, spent = run_to_end(_look(workspace, session))
     run = state.runs[-1]
     if run.status in FINISHED:
         result = result_of(run)
@@ -46,7 +47,8 @@ def resume_session(
     kept = run.options.get("command_line", {})
     _check_free(workspace, state.session_id)
     _check_folder(run.workspace, workspace, state.session_id)
-    for line in (*told(state), *told_of_kept(kept)):
+    limit = told_of_limit(run, spent, options.get("timeout_s"))
+    for line in (*told(state), *told_of_kept(kept), *limit):
         click.echo(f"prsm: {escape_prose(line)}", err=True)
     request = {
         **given_again(kept, options),
@@ -102,9 +104,24 @@ async def newest_cut_off(workspace: str) -> str | None:
     return state.session_id
 
 
-async def _look(workspace: str, session: str | None) -> SessionState:
+async def _look(workspace: str, session: str | None) -> tuple[SessionState, float]:
+    """Return a session, and the seconds of its limit that its newest run has spent."""
     async with open_session(workspace, session) as (store, info):
-        return await store.state(info.session_id)
+        state = await store.state(info.session_id)
+        return state, await time_spent(store, state) if state.runs else 0.0
+
+
+def told_of_limit(run: RunNow, spent: float, given: float | None) -> list[str]:
+    """Return what a person is told of the time that a run has, a line at most.
+
+    Raises ConfigError where it has none left, and is given none.
+    """
+    if given is not None:
+        return [f"its time limit: {given:g} s from here"]
+    left = time_left(run, spent)
+    if left is None:
+        return []
+    return [f"its time limit: {left:.0f} s of {run.options[LIMIT]:g} s are left"]
 
 
 def told(state: SessionState) -> Iterator[str]:

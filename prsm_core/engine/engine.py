@@ -24,6 +24,7 @@ from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_o
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.spawn.plan import default_cwd
 from prsm_core.engine.starting import Starting, own_process
+from prsm_core.engine.time_limit import LIMIT, going_on, time_left, time_spent
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.kit.background import Background
@@ -190,8 +191,9 @@ class OrchestrationEngine:
         """Go on with the session's newest run, as the engine before has left it.
 
         A run that is finished is not begun again: its own result is returned. Its master and all
-        below are taken over as they were; see `agents/resuming.py`. Raises StoreError where the
-        ledger does not tell what is needed, ConfigError where there is no run to go on with.
+        below are taken over as they were; see `agents/resuming.py`. A limit that is given counts
+        from here; else the run has what is left of its own. Raises StoreError where the ledger
+        does not tell what is needed, ConfigError where there is no run to go on with, or no time.
         """
         from prsm_core.engine.agents.needs import Needs  # once a session goes on
         from prsm_core.engine.agents.resuming import to_go_on_with
@@ -206,8 +208,12 @@ class OrchestrationEngine:
                 on_start(run.run_id)
             return result_of(run)
         await self._reserve_names()
-        limit = run.options.get("timeout_s") if timeout_s is None else timeout_s
-        options = {**run.options, **self._starting.options(limit)}
+        limit, spent = timeout_s, 0.0
+        if limit is None:
+            limit, spent = run.options.get(LIMIT), await time_spent(self._config.store, state)
+            time_left(run, spent)  # or it is refused
+        begins_at = going_on(spent, self._config.clock.time())
+        options = {**run.options, **self._starting.options(limit), **begins_at}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
         async def begin() -> AgentRecord:
@@ -222,7 +228,7 @@ class OrchestrationEngine:
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
-            return await self._until_closed(master, limit)
+            return await self._until_closed(master, limit, spent)
 
     async def run_continuation(
         self,
@@ -306,10 +312,13 @@ class OrchestrationEngine:
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
 
-    async def _until_closed(self, master: AgentRecord, timeout_s: float | None) -> RunResult:
+    async def _until_closed(
+        self, master: AgentRecord, limit: float | None, spent: float = 0.0
+    ) -> RunResult:
         """Wait for the master's end, kill it at the time limit, and close the run."""
-        if not await first_of(self._config.clock, timeout_s, lambda: self._until_over(master)):
-            await self.manager.kill_tree(master, f"the run's time limit of {timeout_s:g} s is over")
+        left = None if limit is None else limit - spent
+        if not await first_of(self._config.clock, left, lambda: self._until_over(master)):
+            await self.manager.kill_tree(master, f"the run's time limit of {limit:g} s is over")
         elif self._interrupted is not None and self._interrupted.done():
             await self.manager.kill_tree(master, INTERRUPTED.error or "")
         return await self._close_run(master)

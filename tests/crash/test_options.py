@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -69,4 +70,27 @@ def test_a_secret_that_was_set_is_not_kept_and_its_key_is_told(home):
     ended = home.resume()
     assert SECRET not in ended.err
     assert "--set mcp_servers.docs held a secret, which is not kept" in ended.err
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
+def test_what_is_left_of_a_time_limit_is_told_and_a_new_one_takes_its_place(home):
+    assert home.prsm(*RUN, "--timeout", "500", fault=f"kill:{KILL_AT}").was_killed
+    ended = home.prsm("resume", fault="kill:1")
+    assert re.search(r"its time limit: (4\d\d|500) s of 500 s are left", ended.err), ended.err
+    ended = home.prsm("resume", "--timeout", "300", fault="kill:1")
+    assert "its time limit: 300 s from here" in ended.err
+    ended = home.resume()
+    assert re.search(r"its time limit: (2\d\d|300) s of 300 s are left", ended.err), ended.err
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
+def test_a_run_whose_time_is_used_up_is_left_as_it_is(home):
+    assert home.prsm(*RUN, "--timeout", "500", fault=f"kill:{KILL_AT}").was_killed
+    home.query("UPDATE runs SET options = json_set(options, '$.timeout_s', 0.001)")
+    for _ in range(2):
+        ended = home.resume()
+        assert (ended.code, ended.out) == (2, "")
+        assert "the run's time limit of 0.001 s is used up" in ended.err
+        assert "hint: give it more: prsm resume SESSION --timeout SECONDS" in ended.err
+    ended = home.prsm("resume", "--timeout", "300")
     assert (ended.code, ended.out) == (0, "done\n"), ended.err

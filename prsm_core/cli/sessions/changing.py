@@ -99,10 +99,12 @@ async def delete_session(
     )
     state = workspace_paths(workspace).state
     try:
-        with SessionLock.take(state, session, since=time.time()):
+        lock = SessionLock.take(state, session, since=time.time())
+        with lock:
             if not is_sure:
                 _confirm(what)
-            counts, files = await delete(state, workspace_ledger(workspace), session, specs)
+            ledger = workspace_ledger(workspace)
+            counts, files = await delete(state, ledger, session, specs, lock)
     except SessionOwnedError as error:
         raise SessionOwnedError(
             f"{error.message}; it is not deleted",

@@ -43,15 +43,18 @@ class Note(Record, frozen=True, kw_only=True):
 
 
 async def delete(
-    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec]
+    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec], lock: SessionLock
 ) -> tuple[Mapping[str, int], int]:
-    """Delete a session, whose lock the caller holds; return rows by table, and files.
+    """Delete a session, whose lock is released; return how many rows by table, and files, went.
 
     Raises:
         PrsmError: the session is there as it was, or it is gone and something of it is left, which
             the message tells: the next command that takes sessions tries again.
     """
-    return await asyncio.to_thread(_delete, state, ledger, session, specs)
+    with lock:
+        done = await asyncio.to_thread(_delete, state, ledger, session, specs)
+    _path(state, session).unlink(missing_ok=True)
+    return done
 
 
 def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]]) -> list[str]:
@@ -60,18 +63,23 @@ def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]])
     for path in sorted((state / NOTES).glob("*.json")):
         try:
             with SessionLock.take(state, path.stem, since=time.time()):
-                note = _read(path)
-                if note is None or holds_session(note.ledger, path.stem):
-                    path.unlink(missing_ok=True)
-                else:
-                    if note.ledger.exists():
-                        overwrite_removed(note.ledger)
-                    _clear(state, path, note, specs())
+                _finish(state, path, specs)
+            path.unlink(missing_ok=True)
         except SessionOwnedError:
             continue  # it is being deleted just now, or goes on
         except PrsmError as error:
             problems.append(error.message)
     return problems
+
+
+def _finish(state: Path, path: Path, specs: Callable[[], Collection[ProviderSpec]]) -> None:
+    """Remove the rest of a session; nothing of one that is still there."""
+    note = _read(path)
+    if note is None or holds_session(note.ledger, path.stem):
+        return
+    if note.ledger.exists():
+        overwrite_removed(note.ledger)
+    _clear(state, path.stem, note, specs())
 
 
 def _delete(
@@ -82,26 +90,30 @@ def _delete(
         names=sorted(names_outside(ledger, session)),
         images=sorted(_cited(ledger, session)),
     )
-    path = private_dir(state / NOTES) / f"{session}.json"
+    private_dir(state / NOTES)
+    path = _path(state, session)
     _write(path, note)
     try:
         counts = remove_session(ledger, session)
     except PrsmError:
         path.unlink()
         raise
-    return counts, _clear(state, path, note, specs)
+    return counts, _clear(state, session, note, specs)
 
 
-def _clear(state: Path, path: Path, note: Note, specs: Collection[ProviderSpec]) -> int:
-    """Remove what a note names, then the note; return how many files went."""
-    count = remove_leftovers(state, path.stem, note.names, specs)
+def _path(state: Path, session: str) -> Path:
+    """Return where a session's note lies; it goes last of all, after the session's lock."""
+    return state / NOTES / f"{session}.json"
+
+
+def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
+    """Remove what a note names; return how many files went."""
+    count = remove_leftovers(state, session, note.names, specs)
     # A run of another repository may show the same image.
     ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))
-    count += remove_images(
+    return count + remove_images(
         state / IMAGES, note.images, lambda: {file for one in ledgers for file in _cited(one)}
     )
-    path.unlink(missing_ok=True)
-    return count
 
 
 def _cited(ledger: Path, session: str | None = None) -> frozenset[str]:

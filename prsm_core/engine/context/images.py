@@ -69,7 +69,8 @@ def remove_images(
 ) -> int:
     """Remove those files of images that no ledger cites, which `cited` tells; return how many.
 
-    Raises ConfigError where runs that begin with images keep them for too long.
+    Raises ConfigError for one that cannot be deleted, and where runs that begin with images keep
+    them for too long.
     """
     if not files or not folder.is_dir():
         return 0
@@ -77,10 +78,20 @@ def remove_images(
     with ExitStack() as held:
         _lock(folder, fcntl.LOCK_EX, held)
         for path in (folder / file for file in sorted(set(files) - set(cited()))):
-            if path.exists():
-                path.unlink()
-                count += 1
+            count += _removed(path)
     return count
+
+
+def _removed(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be deleted: {error.strerror}", hint="see to its permissions"
+        ) from error
+    return True
 
 
 def _lock(folder: Path, kind: int, held: ExitStack) -> None:

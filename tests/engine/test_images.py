@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from contextlib import ExitStack
@@ -9,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.context.images import LARGEST, MOST, cited_images, keep_images
+from prsm_core.engine.context.images import (
+    LARGEST,
+    MOST,
+    cited_images,
+    keep_images,
+    remove_images,
+)
 from prsm_core.engine.context.tokens import IMAGE_TOKENS
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderCapabilities
@@ -146,3 +153,19 @@ def test_an_image_is_kept_once_privately_and_found_by_what_cites_it(tmp_path, he
     kinds = [image.media_type for image in found]
     assert kinds == ["image/gif", "image/png", "image/jpeg", "image/webp"]
     assert [Path(image.path).read_bytes() for image in found] == [GIF, PNG, JPEG, WEBP]
+
+
+async def test_none_is_removed_that_a_run_is_about_to_cite(tmp_path):
+    folder, cited = tmp_path / "images", set()
+    with ExitStack() as held:
+        keep_images([URL], folder, held)
+        [path] = folder.iterdir()
+        removing = asyncio.ensure_future(
+            asyncio.to_thread(remove_images, folder, [path.name], lambda: frozenset(cited))
+        )
+        await asyncio.to_thread(cited.add, path.name)  # its first step is committed
+    assert await removing == 0
+    assert path.exists()
+    cited.clear()
+    assert remove_images(folder, [path.name, path.name.replace("jpg", "png")], lambda: cited) == 1
+    assert not path.exists()

@@ -12,10 +12,17 @@ from prsm_core.workspace.identity import repo_identity
 if TYPE_CHECKING:
     from prsm_core.config import Paths
 
+DELETIONS = "deletions"  # a folder of the state directory
+
 
 def workspace_paths(workspace: str) -> Paths:
     """Return where the files of a workspace and the user's state lie; see resolve_paths."""
     return resolve_paths(Path(workspace), os.environ)
+
+
+def deletion_notes(state: Path) -> list[Path]:
+    """Return the notes of deletions that are not finished; see `sessions/deleting.py`."""
+    return sorted((state / DELETIONS).glob("*.json"))
 
 
 def workspace_ledger(workspace: str) -> Path:

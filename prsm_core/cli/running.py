@@ -21,8 +21,8 @@ from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
+from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.run_options import to_keep
-from prsm_core.cli.sessions.unfinished import finish
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
@@ -96,7 +96,10 @@ def run_task(launch: Launch, request: Request) -> int:
 def run_in(launch: Launch, request: Request, build: Build) -> int:
     """Do what `run_task` does, in the frontend that is built from the setup."""
     os.umask(PRIVATE)
-    finish(launch)
+    if deletion_notes(workspace_paths(request.workspace).state):
+        from prsm_core.cli.sessions.unfinished import finish  # hardly ever
+
+        finish(launch)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
         launch,

@@ -24,7 +24,6 @@ from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_o
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.spawn.plan import default_cwd
 from prsm_core.engine.starting import Starting, own_process
-from prsm_core.engine.time_limit import LIMIT, going_on, time_left, time_spent
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.kit.background import Background
@@ -197,9 +196,10 @@ class OrchestrationEngine:
         """
         from prsm_core.engine.agents.needs import Needs  # once a session goes on
         from prsm_core.engine.agents.resuming import to_go_on_with
+        from prsm_core.engine.time_limit import limit_of
 
         self._check_idle()
-        parts = self._parts
+        parts, now = self._parts, self._config.clock.time()
         state = await self._config.store.state(self._config.session_id)
         state = to_go_on_with(state, self.providers.is_external)
         run = state.runs[-1]
@@ -208,12 +208,8 @@ class OrchestrationEngine:
                 on_start(run.run_id)
             return result_of(run)
         await self._reserve_names()
-        limit, spent = timeout_s, 0.0
-        if limit is None:
-            limit, spent = run.options.get(LIMIT), await time_spent(self._config.store, state)
-            time_left(run, spent)  # or it is refused
-        begins_at = going_on(spent, self._config.clock.time())
-        options = {**run.options, **self._starting.options(limit), **begins_at}
+        limit, spent, timed = await limit_of(self._config.store, state, timeout_s, now)
+        options = {**run.options, **self._starting.options(limit), **timed}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
         async def begin() -> AgentRecord:

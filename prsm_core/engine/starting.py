@@ -17,7 +17,6 @@ from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import describe_master
-from prsm_core.engine.time_limit import LIMIT
 from prsm_core.engine.turns.parts import IMAGES
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 
@@ -128,7 +127,7 @@ class Starting:
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
-        given = {LIMIT: timeout_s, "command_line": self._config.command_line}
+        given = {"timeout_s": timeout_s, "command_line": self._config.command_line}
         return {name: value for name, value in given.items() if value}
 
     def plan_master(

@@ -51,9 +51,19 @@ def time_left(run: RunNow, spent: float) -> float | None:
     return float(limit - spent)
 
 
-def going_on(spent: float, now: float) -> Mapping[str, Any]:
-    """Return what the options of a run say whose next engine begins now."""
-    return {_SPENT: spent, _BEGAN: now}
+async def limit_of(
+    store: Store, state: SessionState, given: float | None, now: float
+) -> tuple[float | None, float, Mapping[str, Any]]:
+    """Return the limit of a run that goes on, what of it is spent, and the options that keep this.
+
+    A limit that is `given` counts from `now`, Unix seconds. Raises ConfigError as `time_left` does.
+    """
+    run = state.runs[-1]
+    limit, spent = given, 0.0
+    if limit is None:
+        limit, spent = run.options.get(LIMIT), await time_spent(store, state)
+        time_left(run, spent)
+    return limit, spent, {_SPENT: spent, _BEGAN: now}
 
 
 async def _told_at(store: Store, session: str, seq: int) -> float:

@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.places import DELETIONS, workspace_ledger, workspace_paths
 from prsm_core.cli.sessions.deleting import delete, finish_deletions
-from prsm_core.cli.sessions.unfinished import NOTES
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderSpec
@@ -85,10 +84,10 @@ async def test_what_a_provider_cannot_forget_yet_it_is_asked_to_forget_again(
     with pytest.raises(PrsmError, match="its database is locked"):
         await delete(state, ledger, session, [spec(cannot)], lock_of(state, session))
     assert not holds_session(ledger, session)
-    assert [path.stem for path in (state / NOTES).iterdir()] == [session]
+    assert [path.stem for path in (state / DELETIONS).iterdir()] == [session]
     assert finish_deletions(state, lambda: [spec(cannot)]) == ["its database is locked"]
     assert finish_deletions(state, lambda: [spec(forgets)]) == []
-    assert not list((state / NOTES).iterdir())
+    assert not list((state / DELETIONS).iterdir())
     assert not [path for path in state.rglob("*") if session in path.name]
 
 
@@ -96,16 +95,16 @@ async def test_what_a_provider_cannot_forget_yet_it_is_asked_to_forget_again(
 def test_a_note_that_is_half_written_deletes_nothing(prsm, prsm_process, tmp_path, state, text):
     session, _ = play(prsm_process, tmp_path)
     before = {path for path in state.rglob("*") if path.is_file() and "prsm.log" not in path.name}
-    (state / NOTES).mkdir()
-    (state / NOTES / f"{session}.json").write_text(text)
-    assert (prsm("sessions", "list").code, list((state / NOTES).iterdir())) == (0, [])
+    (state / DELETIONS).mkdir()
+    (state / DELETIONS / f"{session}.json").write_text(text)
+    assert (prsm("sessions", "list").code, list((state / DELETIONS).iterdir())) == (0, [])
     assert before <= {path for path in state.rglob("*") if path.is_file()}
 
 
 def test_what_another_process_deletes_just_now_is_left_to_it(prsm, prsm_process, tmp_path, state):
     session, _ = play(prsm_process, tmp_path)
-    (state / NOTES).mkdir()
-    note = state / NOTES / f"{session}.json"
+    (state / DELETIONS).mkdir()
+    note = state / DELETIONS / f"{session}.json"
     note.write_text("")
     with lock_of(state, session):
         assert finish_deletions(state, lambda: [spec(forgets)]) == []

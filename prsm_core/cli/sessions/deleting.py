@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.cli.places import DELETIONS, deletion_notes
 from prsm_core.cli.sessions.leftovers import remove_leftovers
-from prsm_core.cli.sessions.unfinished import NOTES
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
@@ -60,7 +60,7 @@ async def delete(
 def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]]) -> list[str]:
     """Finish what deletions have begun whose process was killed; return what went wrong."""
     problems = []
-    for path in sorted((state / NOTES).glob("*.json")):
+    for path in deletion_notes(state):
         try:
             with SessionLock.take(state, path.stem, since=time.time()):
                 _finish(state, path, specs)
@@ -90,7 +90,7 @@ def _delete(
         names=sorted(names_outside(ledger, session)),
         images=sorted(_cited(ledger, session)),
     )
-    private_dir(state / NOTES)
+    private_dir(state / DELETIONS)
     path = _path(state, session)
     _write(path, note)
     try:
@@ -103,7 +103,7 @@ def _delete(
 
 def _path(state: Path, session: str) -> Path:
     """Return where a session's note lies; it goes last of all, after the session's lock."""
-    return state / NOTES / f"{session}.json"
+    return state / DELETIONS / f"{session}.json"
 
 
 def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:

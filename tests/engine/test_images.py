@@ -156,7 +156,8 @@ def test_an_image_is_kept_once_privately_and_found_by_what_cites_it(tmp_path, he
 
 
 async def test_none_is_removed_that_a_run_is_about_to_cite(tmp_path):
-    folder, cited = tmp_path / "images", set()
+    folder = tmp_path / "images"
+    cited: set[str] = set()
     with ExitStack() as held:
         keep_images([URL], folder, held)
         [path] = folder.iterdir()

@@ -375,7 +375,8 @@ class ProviderSpec:
     What a provider keeps of an agent below its `state_dir` bears, somewhere in its name, the
     agent's id or the token of its thread: that goes with the session when it is deleted. What
     stands elsewhere, such as in a database, `forget(state_dir, names)` takes out, given those ids
-    and tokens. No engine runs then; what it raises keeps the session from being deleted.
+    and tokens. No engine of the session runs then, and its rows are gone; where it raises, the next
+    command that takes sessions asks it again.
     """
 
     name: str

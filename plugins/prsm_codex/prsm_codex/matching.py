@@ -14,8 +14,9 @@ _ANYTHING = r"[\s\S]"
 def all_but(names: Iterable[str]) -> str:
     """Return a regular expression that is found in every text that is none of these names.
 
-    It means the same to Python and to Codex. Each way to leave the names is one of its branches:
-    the text ends too soon, goes on with another character, or goes on behind a whole name.
+    It means the same to Python and to Codex, since no name has a line break. Each way to leave the
+    names is one of its branches: the text ends too soon, goes on with another character, or goes on
+    behind a whole name.
     """
     return f"^{_leaving(sorted(set(names)))}"
 

@@ -13,6 +13,7 @@ from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 PATTERN = re.compile(all_but(ORCHESTRATION_TOOLS))
 OWN = st.sampled_from(sorted(ORCHESTRATION_TOOLS))
 TEXTS = st.text(st.sampled_from("abc_-]^\\\n "), max_size=4)
+NAMES = st.text(st.sampled_from("abc_-]^\\ "), max_size=4)
 
 
 def test_the_names_are_not_found():
@@ -37,6 +38,6 @@ def test_what_differs_in_one_character_is_found(name, place, char):
     assert bool(PATTERN.search(near)) is (near not in ORCHESTRATION_TOOLS)
 
 
-@given(st.sets(TEXTS, min_size=1, max_size=6), TEXTS)
+@given(st.sets(NAMES, min_size=1, max_size=6), TEXTS)
 def test_any_names_can_be_left_out(names, text):
     assert bool(re.search(all_but(names), text)) is (text not in names)

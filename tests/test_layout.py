@@ -25,7 +25,9 @@ MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
 # The only modules that may start a process: the engine's own, the shim it starts, and the one
 # that starts another owner of a session.
 _STARTERS = CORE / "engine" / "processes"
-STARTERS = tuple(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached"))
+STARTERS = tuple(
+    _STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached", "git_helper")
+)
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")
 _OS_CALLS = ("fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "startfile", "system")
 

@@ -37,6 +37,11 @@ COMMANDS = {
         "prsm_core.cli.fork:fork",
         "Go on from a point of a session, in another one.",
     ),
+    "snapshot": (
+        "prsm_core.cli.snapshots.commands:snapshot",
+        "Keep the files of a folder as they are, and go back.",
+    ),
+    "undo": ("prsm_core.cli.undo:undo", "Take back the last restore of a snapshot."),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),

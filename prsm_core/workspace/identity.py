@@ -64,7 +64,24 @@ def _is_git_dir(path: Path) -> bool:
     )
 
 
+def find_git_dir(root: Path) -> tuple[Path, Path] | None:
+    """Return the git directory of a working tree's top, and the common one of all its worktrees.
+
+    None where `root` is the top of none. Without running git.
+    """
+    dot_git = root / ".git"
+    if _is_git_dir(dot_git):
+        git_dir = dot_git.resolve()
+        return git_dir, git_dir
+    return _linked(dot_git) if dot_git.is_file() else None
+
+
 def _linked_common_dir(dot_git: Path) -> Path | None:
+    found = _linked(dot_git)
+    return None if found is None else found[1]
+
+
+def _linked(dot_git: Path) -> tuple[Path, Path] | None:
     """Follow the `.git` file of a worktree or submodule; None if it leads nowhere."""
     try:
         text = _read_pointer(dot_git)
@@ -73,7 +90,7 @@ def _linked_common_dir(dot_git: Path) -> Path | None:
         git_dir = (dot_git.parent / text.removeprefix("gitdir: ")).resolve()
         pointer = git_dir / "commondir"
         common_dir = (git_dir / _read_pointer(pointer)).resolve() if pointer.exists() else git_dir
-        return common_dir if _is_git_dir(common_dir) else None
+        return (git_dir, common_dir) if _is_git_dir(common_dir) else None
     except (OSError, ValueError, RuntimeError):  # unreadable, a null byte, a loop of links
         return None
 

@@ -7,4 +7,5 @@ sandbox      bubblewrap, where it is wanted        view      what a command in i
 hidden       secrets and sockets it does not see   syscalls  the calls it cannot make
 stand_ins    what cannot be created in it       region_mounts  what an agent may write in it
 detached     starts another prsm, which outlives this one
+git, git_helper  commands of git, by one process that is started once
 """

@@ -1,0 +1,5 @@
+"""`prsm snapshot` and `prsm undo`: a folder's files as they were.
+
+commands   the command line of both     opening    the shadow of a folder, with git behind it
+showing    all of a folder, and one     restoring  the plan, the question, what was done
+"""

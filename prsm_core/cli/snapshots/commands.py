@@ -1,0 +1,121 @@
+"""`prsm snapshot`: the files of a folder as they were, and back to them."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import is_utf8, json_option, workspace_option
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _as_text(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not is_utf8(value):
+        raise click.BadParameter("it is not UTF-8 text")
+    return value
+
+
+@click.group(short_help="Keep the files of a folder as they are, and go back.")
+def snapshot() -> None:
+    """Keep the files of this folder as they are, and go back to them.
+
+    A snapshot holds all files that git does not ignore, committed or not, and what is staged; in a
+    repository those of all of it. It lies in PRSM's own folder: nothing in the repository changes.
+    ID is an id that `prsm snapshot list` shows, or the beginning of one.
+    """
+
+
+@snapshot.command(short_help="Take a snapshot.")
+@click.option(
+    "-m", "--description", default="", metavar="TEXT", callback=_as_text, help="What it is."
+)
+@workspace_option
+@json_option
+def create(description: str, workspace: str, as_json: bool) -> None:
+    """Take a snapshot of the files of this folder, and print its id.
+
+    Files over 100 MiB that are new or changed, pipes and sockets are left out, and named.
+    """
+    from prsm_core.cli.snapshots.showing import create_snapshot
+
+    create_snapshot(workspace, description, as_json=as_json)
+
+
+@snapshot.command("list", short_help="List the snapshots, newest first.")
+@workspace_option
+@json_option
+def list_snapshots(workspace: str, as_json: bool) -> None:
+    """List the snapshots of this folder, newest first.
+
+    `safety` ones were taken before a restore, and only the newest twenty of them are kept.
+    """
+    from prsm_core.cli.snapshots.showing import print_snapshots
+
+    print_snapshots(workspace, as_json=as_json)
+
+
+@snapshot.command(short_help="Show a snapshot, and what differs now.")
+@click.argument("snapshot_id", metavar="ID")
+@workspace_option
+@json_option
+def show(snapshot_id: str, workspace: str, as_json: bool) -> None:
+    """Show a snapshot, and which files a restore of it would change now."""
+    from prsm_core.cli.snapshots.showing import print_snapshot
+
+    print_snapshot(workspace, snapshot_id, as_json=as_json)
+
+
+@snapshot.command(short_help="Go back to a snapshot.")
+@click.argument("snapshot_id", metavar="ID")
+@yes_option
+@click.option("--files-only", is_flag=True, help="Leave the staging area as it is.")
+@workspace_option
+@json_option
+@click.pass_context
+def restore(
+    ctx: click.Context,
+    snapshot_id: str,
+    yes: bool,
+    files_only: bool,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Let the files be as they were when a snapshot was taken.
+
+    A snapshot of what there is now is taken first, and `prsm undo` goes back to it. Only files that
+    differ are written. HEAD, branches, stashes and ignored files stay as they are; what is staged
+    comes back if HEAD is the same as it was then.
+    """
+    from prsm_core.cli.snapshots.restoring import restore_snapshot
+
+    code = restore_snapshot(
+        workspace, snapshot_id, is_sure=yes, with_staging=not files_only, as_json=as_json
+    )
+    ctx.exit(code)
+
+
+@snapshot.command(short_help="Delete a snapshot.")
+@click.argument("snapshot_id", metavar="ID")
+@yes_option
+@workspace_option
+@json_option
+def delete(snapshot_id: str, yes: bool, workspace: str, as_json: bool) -> None:
+    """Delete a snapshot, and all that no other one needs. The files stay as they are."""
+    from prsm_core.cli.snapshots.restoring import delete_snapshot
+
+    delete_snapshot(workspace, snapshot_id, is_sure=yes, as_json=as_json)
+
+
+@snapshot.command(short_help="Copy what snapshots need out of the repository.")
+@workspace_option
+@json_option
+def pack(workspace: str, as_json: bool) -> None:
+    """Copy all that snapshots need out of the repository.
+
+    What was committed when a snapshot was taken is not copied, but read from the repository. If
+    history is rewritten and `git gc --prune=now` removes it, such a snapshot is lost; after this
+    command it is not.
+    """
+    from prsm_core.cli.snapshots.restoring import pack_snapshots
+
+    pack_snapshots(workspace, as_json=as_json)

@@ -1,0 +1,55 @@
+"""Opens the shadow of a folder for one command, with a process that runs git for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.saying import say
+from prsm_core.engine.processes.git import open_git
+from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
+from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.text import escape_exact
+from prsm_core.loop.run import run_to_end
+from prsm_core.workspace.shadow.worktree import Shadow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_ID_BYTES = 4
+
+
+def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
+    """Do what needs the shadow of a folder, and tell on stderr what was mended besides.
+
+    Raises PrsmError.
+    """
+    install_child_watcher()
+    return run_to_end(_with_shadow(workspace, work))
+
+
+async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
+    paths = workspace_paths(workspace)
+    clock = SystemClock()
+    async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
+        shadow = Shadow(
+            git,
+            Path(workspace),
+            paths.state,
+            environ=os.environ,
+            now=time.time,
+            new_id=lambda: secrets.token_hex(_ID_BYTES),
+            own=(paths.data,),
+        )
+        try:
+            return await asyncio.to_thread(work, shadow)
+        finally:
+            for note in shadow.notes:
+                say(f"prsm: note: {escape_exact(note)}", err=True)

@@ -1,0 +1,96 @@
+"""Restores a snapshot: its plan first, then the question, then what was done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.opening import with_shadow
+from prsm_core.cli.snapshots.showing import SHOWN, say_plan, told_plan
+from prsm_core.errors import ConfigError
+from prsm_core.kit.text import escape_exact
+
+if TYPE_CHECKING:
+    from prsm_core.workspace.shadow.records import Plan, Restored
+
+
+def restore_snapshot(
+    workspace: str, wanted: str, *, is_sure: bool, with_staging: bool, as_json: bool
+) -> int:
+    """Restore a snapshot, once the person says so; return the exit code. Raises PrsmError."""
+    if not is_sure:
+        plan = with_shadow(workspace, lambda shadow: shadow.plan(wanted))
+        wanted = plan.snapshot.id
+        _ask(plan, f"restore snapshot {wanted}")
+    restored = with_shadow(
+        workspace, lambda shadow: shadow.restore(wanted, with_staging=with_staging)
+    )
+    return _tell(restored, as_json=as_json)
+
+
+def undo_restore(workspace: str, *, is_sure: bool, as_json: bool) -> int:
+    """Take back the last restore, once the person says so; return the exit code.
+
+    Raises PrsmError.
+    """
+    if not is_sure:
+        _ask(with_shadow(workspace, lambda shadow: shadow.plan_undo()), "undo the last restore")
+    return _tell(with_shadow(workspace, lambda shadow: shadow.undo()), as_json=as_json)
+
+
+def delete_snapshot(workspace: str, wanted: str, *, is_sure: bool, as_json: bool) -> None:
+    """Delete a snapshot, once the person says so. Raises PrsmError."""
+    snapshot = with_shadow(workspace, lambda shadow: shadow.find(wanted))
+    if not is_sure:
+        _require_terminal(f"snapshot {snapshot.id} is to be deleted")
+        click.confirm(f"delete snapshot {snapshot.id} for good?", abort=True, err=True)
+    deleted = with_shadow(workspace, lambda shadow: shadow.delete(snapshot.id))
+    if as_json:
+        click.echo(json.dumps({"deleted": deleted.id}))
+    else:
+        say(f"deleted snapshot {deleted.id}")
+
+
+def pack_snapshots(workspace: str, *, as_json: bool) -> None:
+    """Copy all that snapshots need out of the repository. Raises PrsmError."""
+    with_shadow(workspace, lambda shadow: shadow.pack())
+    if as_json:
+        click.echo(json.dumps({"packed": True}))
+    else:
+        say("the snapshots of this folder need nothing of its repository any more")
+
+
+def _ask(plan: Plan, what: str) -> None:
+    _require_terminal(f"{what!r} is what you want")
+    say_plan(plan)
+    click.confirm(f"{what}? (prsm undo takes it back)", abort=True, err=True)
+
+
+def _require_terminal(what: str) -> None:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")
+
+
+def _tell(restored: Restored, *, as_json: bool) -> int:
+    plan = restored.plan
+    if as_json:
+        told = {
+            "restored": plan.snapshot.id,
+            "safety": restored.safety.id,
+            **told_plan(plan),
+            "notes": list(restored.notes),
+            "differs": list(restored.differs),
+        }
+        click.echo(json.dumps(told))
+    else:
+        say_plan(plan)
+        say(f"restored {plan.snapshot.id}; take it back: prsm undo")
+    for note in restored.notes:
+        say(f"prsm: note: {escape_exact(note)}", err=True)
+    for path in restored.differs[:SHOWN]:
+        say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
+    return 1 if restored.differs else 0

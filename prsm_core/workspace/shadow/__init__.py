@@ -1,0 +1,19 @@
+"""Snapshots of a folder's files and staging area, in git directories of our own, and the way back.
+
+`Shadow` (worktree) is what others use; one command of git at a time, by the port in `git`.
+
+worktree   take, plan, restore, undo, delete; one lock, one journal
+records    a snapshot, what differs, what was left out: values and their JSON
+git        the port by which git is run, and what it may know of the person's settings
+place      what the repository of a root says of itself: HEAD, branch, what is under way
+nested     submodules and repositories in a folder: roots of their own
+root       one root's git directory: captures, compares, checks out
+seeding    the index that a root begins with
+staging    the person's index, copied and put back
+modes      permissions that git does not keep
+hindrances what would make a restore lose something, looked for before it begins
+writing    a restore's way through the roots, and the look at what it left
+keeping    snapshots as commits and refs
+lock       one process at a time
+journal    a restore that is under way, and the last one
+"""

@@ -1,0 +1,163 @@
+"""The port by which git is run, and what it may know of the person's settings: next to nothing.
+
+No hook, filter, monitor or pager of anybody's configuration runs: a shadow has a configuration of
+its own, and of the person's repository commands are asked that start no program.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from prsm_core.errors import PrsmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+_NAME, _MAIL = "prsm", "prsm@localhost"
+_FIXED = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_AUTHOR_NAME": _NAME,
+    "GIT_AUTHOR_EMAIL": _MAIL,
+    "GIT_COMMITTER_NAME": _NAME,
+    "GIT_COMMITTER_EMAIL": _MAIL,
+}
+# Where the person's own settings lie, for the one command that reads a name of a file from them.
+_OF_PERSON = (
+    *("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
+    "GIT_CONFIG_NOSYSTEM",
+)
+
+
+class Output(NamedTuple):
+    """What a command of git did."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Git(Protocol):
+    """Runs one command of git and waits for it; every `Shadow` is given one.
+
+    `env` is all of its environment but PATH. Raises ProcessError where git is not there, or cannot
+    go on.
+    """
+
+    def __call__(
+        self, args: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes = b""
+    ) -> Output:
+        """Run git with these arguments."""
+        ...
+
+
+class GitFailedError(PrsmError):
+    """A command of git failed, in a way that nobody foresaw."""
+
+    code = "git"
+
+    def __init__(self, args: Sequence[str], output: Output) -> None:
+        said = output.err.decode("utf-8", "replace").strip() or f"exit code {output.code}"
+        super().__init__(
+            f"git {args[0]} failed: {said}",
+            hint="`git status` in the folder may tell more; nothing was changed by this command",
+        )
+        self.said = said
+
+
+class GitDir:
+    """Runs git on one git directory and one working tree."""
+
+    def __init__(
+        self,
+        git: Git,
+        git_dir: Path,
+        work_tree: Path,
+        *,
+        objects: Sequence[Path] = (),
+        settings: Sequence[str] = (),
+    ) -> None:
+        self.path = git_dir
+        self.work_tree = work_tree
+        self._git = git
+        self._objects = ":".join(map(_quoted, objects))
+        self._settings = [word for one in settings for word in ("-c", one)]
+
+    def ask(
+        self, *args: str, stdin: bytes = b"", index: Path | None = None, alone: bool = False
+    ) -> Output:
+        """Run a command; with `alone` it sees no objects but those of this directory."""
+        env = {
+            **_FIXED,
+            "GIT_DIR": str(self.path),
+            "GIT_WORK_TREE": str(self.work_tree),
+            "GIT_INDEX_FILE": str(index or self.path / "index"),
+        }
+        if self._objects and not alone:
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self._objects
+        argv = (*_NO_PROGRAMS, *self._settings, *args)
+        return self._git(argv, cwd=str(self.work_tree), env=env, stdin=stdin)
+
+    def run(
+        self, *args: str, stdin: bytes = b"", index: Path | None = None, alone: bool = False
+    ) -> bytes:
+        """Run a command and return what it printed. Raises GitFailedError."""
+        output = self.ask(*args, stdin=stdin, index=index, alone=alone)
+        if output.code:
+            raise GitFailedError(args, output)
+        return output.out
+
+    def word(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        """Run a command and return the one word that it printed. Raises GitFailedError."""
+        return self.run(*args, stdin=stdin, index=index).decode("ascii").strip()
+
+
+def excludes_file(
+    git: Git, git_dir: Path | None, work_tree: Path, environ: Mapping[str, str]
+) -> str | None:
+    """Return the file of the person's own patterns of what git ignores; None: there is none."""
+    env = {**_FIXED}
+    for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL"):
+        del env[name]
+    env |= {name: environ[name] for name in _OF_PERSON if name in environ}
+    if git_dir is not None:
+        env["GIT_DIR"] = str(git_dir)
+    args = ("config", "--type=path", "-z", "--get", "core.excludesFile")
+    output = git(args, cwd=str(work_tree), env=env)
+    if output.code == 0:
+        return os.fsdecode(output.out.rstrip(b"\0")) or None
+    folder = environ.get("XDG_CONFIG_HOME") or (
+        os.path.join(environ["HOME"], ".config") if environ.get("HOME") else ""  # noqa: PTH118
+    )
+    usual = f"{folder}/git/ignore"
+    return usual if folder and os.access(usual, os.R_OK) else None
+
+
+def names(listed: bytes) -> Iterator[str]:
+    """Yield the names of a list that ends each by a zero byte."""
+    return (os.fsdecode(name) for name in listed.split(b"\0") if name)
+
+
+def listed(paths: Sequence[str]) -> bytes:
+    """Return names as git reads them with -z."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a list of paths holds it, which a colon would divide."""
+    text = str(path)
+    if not any(char in text for char in ':"\\\n'):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,150 @@
+"""What would make a restore lose something, or stop halfway: looked for before it begins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import PrsmError
+from prsm_core.workspace.shadow.place import find_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.workspace.shadow.records import Change
+    from prsm_core.workspace.shadow.root import Root
+
+MOST_IN_THE_WAY = 10_000  # files that git ignores, where a file of the snapshot would be
+SPARE = 2**20  # bytes that stay free
+_NAMED = 5
+
+
+class HinderedError(PrsmError):
+    """A restore was not begun; nothing has changed."""
+
+    code = "restore_hindered"
+
+
+def in_the_way(root: Root, changes: Sequence[Change]) -> list[str]:
+    """Return files that the tree of the moment lacks and a restore would overwrite.
+
+    git ignores them, or they were left out. Raises HinderedError for what cannot be stored.
+    """
+    goes = {change.path for change in changes if change.old}
+    found: dict[str, None] = {}
+    for change in changes:
+        if not change.old:
+            for path in _obstacles(root, change.path, goes):
+                found[path] = None
+    if len(found) > MOST_IN_THE_WAY:
+        raise HinderedError(
+            f"{len(found)} ignored files are in the way of the snapshot's, such as {_some(found)}",
+            hint="move them away, then restore once more",
+        )
+    return list(found)
+
+
+def _obstacles(root: Root, path: str, goes: set[str]) -> Iterable[str]:
+    parts = path.split("/")
+    for count in range(1, len(parts) + 1):
+        name = "/".join(parts[:count])
+        try:
+            kind = os.lstat(root.folder / name).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if name in goes:
+            return
+        if stat.S_ISDIR(kind):
+            if count == len(parts):
+                yield from _files(root.folder, name, goes)
+            continue
+        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
+            raise HinderedError(
+                f"{name} is a pipe, a socket or a device, where the snapshot has a file",
+                hint="move it away, then restore once more",
+            )
+        yield name
+        return
+
+
+def _files(top: Path, name: str, goes: set[str]) -> Iterable[str]:
+    for folder, _, files in os.walk(top / name):
+        if find_repository(Path(folder)) is not None:
+            raise HinderedError(
+                f"{folder} is a repository, where the snapshot has a file",
+                hint="move it away, then restore once more",
+            )
+        below = os.path.relpath(folder, top)
+        yield from (path for file in files if (path := f"{below}/{file}") not in goes)
+
+
+def check_stored(forced: Sequence[str], skipped: Iterable[str]) -> None:
+    """Raise HinderedError where something in the way could not be stored."""
+    lost = sorted(set(forced) & set(skipped))
+    if lost:
+        raise HinderedError(
+            f"the restore would overwrite what no snapshot can hold: {_some(lost)}",
+            hint="it is too large, or cannot be read: move it away, then restore once more",
+        )
+
+
+def check_content(root: Root, changes: Sequence[Change]) -> int:
+    """Return how many bytes a root's restore writes.
+
+    Raises HinderedError where the content is gone, which an eager `git gc` can bring about.
+    """
+    wanted = {change.new: change.path for change in changes if change.new}
+    sizes = root.sizes(list(wanted))
+    gone = [path for blob, path in wanted.items() if sizes.get(blob) is None]
+    if gone:
+        raise HinderedError(
+            f"the content of {_some(gone)} is gone: it was in the repository alone, which has "
+            "thrown it away (git gc)",
+            hint="this snapshot cannot be restored; `prsm snapshot pack` keeps others from that",
+        )
+    return sum(sizes[change.new] or 0 for change in changes if change.new)
+
+
+def check_room(root: Root, size: int) -> None:
+    """Raise HinderedError where the disk has no room for what is written."""
+    free = shutil.disk_usage(root.folder).free
+    if size + SPARE > free:
+        raise HinderedError(
+            f"the disk of {root.folder} has {free} bytes free, and {size} are to be written",
+            hint="make room, then restore once more",
+        )
+
+
+def check_writable(root: Root, changes: Sequence[Change]) -> None:
+    """Raise HinderedError for folders in which nothing can be changed."""
+    known: dict[Path, bool] = {}
+    for change in changes:
+        folder = (root.folder / change.path).parent
+        while folder != root.folder and not folder.is_dir():
+            folder = folder.parent
+        known.setdefault(folder, os.access(folder, os.W_OK | os.X_OK))
+    closed = [str(folder) for folder, is_open in known.items() if not is_open]
+    if closed:
+        raise HinderedError(
+            f"files in {_some(closed)} are to be changed, and it is read-only",
+            hint="allow it with `chmod u+w`, then restore once more",
+        )
+
+
+def check_index(root: Root) -> None:
+    """Raise HinderedError while a program of the person works on the index."""
+    if root.repository is not None and root.repository.index_lock.exists():
+        lock = root.repository.index_lock
+        raise HinderedError(
+            f"git is at work in {root.folder}: there is {lock}",
+            hint="let it finish; if no git runs there, delete that file",
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    all_ = list(names)
+    more = f" and {len(all_) - _NAMED} more" if len(all_) > _NAMED else ""
+    return ", ".join(all_[:_NAMED]) + more

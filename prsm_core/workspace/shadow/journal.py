@@ -1,0 +1,94 @@
+"""What a folder's restores have written of themselves: the one that is under way, and the last.
+
+An intent is on the disk before the first file changes, and gone after the last one did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prsm_core.domain.record import Record
+
+
+class Intent(Record, frozen=True):
+    """A restore that has begun: from the snapshot `safety` to the snapshot `target`."""
+
+    target: str
+    safety: str
+    begun_at: float  # Unix seconds
+    with_staging: bool = True
+
+
+class Done(Record, frozen=True):
+    """A restore that is over; `safety` takes it back."""
+
+    target: str
+    safety: str
+    done_at: float  # Unix seconds
+
+
+class Journal:
+    """Owns the two files, in the folder of a shadow."""
+
+    def __init__(self, folder: Path) -> None:
+        self._intent = folder / "intent.json"
+        self._done = folder / "undo.json"
+
+    def intent(self) -> Intent | None:
+        """Return the restore that is under way, or was cut off."""
+        given = _read(self._intent)
+        return None if given is None else Intent(**given)
+
+    def last(self) -> Done | None:
+        """Return the restore that was done last."""
+        given = _read(self._done)
+        return None if given is None else Done(**given)
+
+    def begin(self, intent: Intent) -> None:
+        """Write the intent, durably. Raises OSError."""
+        _write(self._intent, intent)
+
+    def finish(self, done: Done) -> None:
+        """Write what takes the restore back, then end it. Raises OSError."""
+        _write(self._done, done)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End a restore that was taken back."""
+        self._intent.unlink(missing_ok=True)
+        _sync(self._intent.parent)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        given: dict[str, Any] = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    return given
+
+
+def _write(file: Path, value: Record) -> None:
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-")
+    try:
+        with os.fdopen(descriptor, "wb") as new:
+            new.write(json.dumps(msgspec.to_builtins(value)).encode("ascii"))
+            new.flush()
+            os.fsync(descriptor)
+        Path(name).replace(file)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    _sync(file.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

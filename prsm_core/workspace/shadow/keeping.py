@@ -1,0 +1,78 @@
+"""Snapshots as git keeps them: a commit for each root, and a ref, which moves last, for each.
+
+The commit of the folder itself says all of the snapshot, as JSON; without it there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.git import GitFailedError
+from prsm_core.workspace.shadow.records import read_snapshot, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.workspace.shadow.records import RootState, Snapshot
+    from prsm_core.workspace.shadow.root import Root
+
+REFS = "refs/prsm/"
+_ID = re.compile(r"[0-9a-f]{1,32}")
+
+
+def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
+    """Keep one root of a snapshot. Raises GitFailedError."""
+    git = root.shadow
+    lines = [f"040000 tree {state.tree}\tfiles"]
+    if state.modes is not None:
+        lines.append(f"100644 blob {state.modes}\tmodes")
+    if state.staging is not None:
+        lines.append(f"100644 blob {state.staging.blob}\tindex")
+        lines.append(f"040000 tree {state.staging.tree}\tstaged")
+    tree = git.word("mktree", "--missing", stdin="".join(f"{x}\n" for x in lines).encode("ascii"))
+    commit = git.word("commit-tree", tree, stdin=to_json(snapshot) + b"\n")
+    git.run("update-ref", f"{REFS}{snapshot.id}", commit)
+
+
+def kept(root: Root) -> list[Snapshot]:
+    """Return the snapshots of a folder, newest first. Raises GitFailedError."""
+    listed = root.shadow.run("for-each-ref", "--format=%(contents)%00", REFS)
+    found = [read_snapshot(one) for one in listed.split(b"\0") if one.strip()]
+    return sorted(found, key=lambda one: one.created_at, reverse=True)
+
+
+def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
+    """Return the snapshot with an id, or with one that begins so.
+
+    Raises ConfigError where there is none, or more than one.
+    """
+    text = wanted.strip().lower()
+    fits = [one for one in snapshots if _ID.fullmatch(text) and one.id.startswith(text)]
+    if len(fits) == 1:
+        return fits[0]
+    hint = "`prsm snapshot list` shows those there are"
+    if not fits:
+        raise ConfigError(f"there is no snapshot {wanted!r} of this folder", hint=hint)
+    names = ", ".join(one.id for one in fits[:5])
+    raise ConfigError(
+        f"several snapshots begin with {wanted!r}: {names}", hint="give more of the id"
+    )
+
+
+def drop(root: Root, snapshot_id: str) -> None:
+    """Forget a root's part of a snapshot; its content goes with `prune`."""
+    root.shadow.run("update-ref", "-d", f"{REFS}{snapshot_id}")
+
+
+def prune(root: Root) -> None:
+    """Remove what no snapshot needs any more."""
+    root.shadow.run("prune", "--expire=now")
+
+
+def pack(root: Root) -> None:
+    """Take in all that snapshots need, so that the repository may throw it away."""
+    output = root.shadow.ask("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+    if output.code:
+        raise GitFailedError(("repack",), output)

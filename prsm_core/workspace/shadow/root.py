@@ -1,0 +1,337 @@
+"""One root's git directory: it captures the root's files, compares, and checks trees out.
+
+Its index is kept for ever: what was captured once stays so, whatever is ignored later. What has
+changed is always stored here, though the repository may have it as well: that may throw it away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.git import GitDir, GitFailedError, excludes_file, listed, names
+from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
+from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
+from prsm_core.workspace.shadow.place import find_repository, read_head
+from prsm_core.workspace.shadow.records import Change, RootState, Skipped
+from prsm_core.workspace.shadow.seeding import seed
+from prsm_core.workspace.shadow.staging import StagingKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.workspace.shadow.git import Git
+
+# Nothing of what a person may configure; what is stored are the bytes that are in the files.
+_CONFIG = """\
+[core]
+\tautocrlf = false
+\tsafecrlf = false
+\tattributesFile = /dev/null
+\tignoreCase = false
+\tsymlinks = true
+\tfileMode = true
+\tprotectNTFS = false
+\tprotectHFS = false
+\tuntrackedCache = false
+\tsplitIndex = false
+\tsparseCheckout = false
+\tlooseCompression = 1
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
+_TRIES = 3  # of files that change while they are read
+_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)/?': ([^\n]*)")
+
+
+class Limits(Record, frozen=True, kw_only=True):
+    """What a snapshot holds at most."""
+
+    file_bytes: int = 100 * 2**20  # of one file that is new or changed
+    # Of a folder that is no repository: it may be somebody's home, or a whole disk.
+    folder_files: int = 50_000
+    folder_bytes: int = 2**30
+
+
+class Captured(NamedTuple):
+    """One root as it is now."""
+
+    state: RootState
+    nested: list[str]  # tops of other roots, from the top of this one
+    skipped: list[Skipped]
+    notes: list[str]
+
+
+class _Look(NamedTuple):
+    """What has to be stored anew, or no more, of a root."""
+
+    stored: dict[str, tuple[int, ...]]  # how each file is
+    dropped: list[str]
+    skipped: list[Skipped]
+    tops: list[str]  # of repositories
+
+
+class Root:
+    """The shadow of one root; `place` is a folder of its own, `path` where the root lies."""
+
+    def __init__(
+        self,
+        git: Git,
+        place: Path,
+        folder: Path,
+        path: str,
+        *,
+        limits: Limits,
+        environ: Mapping[str, str],
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder
+        self.path = path
+        self.place = place
+        self._git = git
+        self._limits = limits
+        self._hidden = tuple(f"{one}/" for one in hidden)
+        self.repository = find_repository(folder)
+        objects: list[Path] = []
+        git_dir = None
+        if self.repository is not None:
+            git_dir = self.repository.git_dir
+            objects = [self.repository.common_dir / "objects"]
+            self.person = GitDir(git, git_dir, folder)
+        excludes = excludes_file(git, git_dir, folder, environ)
+        settings = [f"core.excludesFile={excludes or os.devnull}"]
+        self.shadow = GitDir(git, place / "git", folder, objects=objects, settings=settings)
+        self._modes = ModesKeeper(place, folder)
+
+    def prepare(self) -> None:
+        """Make the git directory, if it is not there; free it of a lock that a dead one left."""
+        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.shadow.path / "HEAD").exists():
+            self._make()
+        (self.shadow.path / "index.lock").unlink(missing_ok=True)
+        self._copy_exclude()
+        if self.repository is not None and not (self.shadow.path / "index").exists():
+            seed(self.shadow, self.person, self.repository)
+
+    def _make(self) -> None:
+        new = self.place / "git.new"
+        shutil.rmtree(new, ignore_errors=True)
+        self._modes.forget()
+        form = "sha1"
+        if self.repository is not None:
+            form = self.person.word("rev-parse", "--show-object-format")
+        made = GitDir(self._git, new, self.folder)
+        made.run("init", "--quiet", "--template=", f"--object-format={form}")
+        (new / "info").mkdir(exist_ok=True)
+        (new / "info" / "attributes").write_text(_ATTRIBUTES, "ascii")
+        with (new / "config").open("a", encoding="ascii") as file:
+            file.write(_CONFIG)
+        shutil.rmtree(self.shadow.path, ignore_errors=True)
+        new.rename(self.shadow.path)
+
+    def _copy_exclude(self) -> None:
+        own = self.shadow.path / "info" / "exclude"
+        data = b""
+        if self.repository is not None:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                data = (self.repository.common_dir / "info" / "exclude").read_bytes()
+        with suppress(FileNotFoundError):
+            if own.read_bytes() == data:
+                return
+        own.write_bytes(data)
+
+    def capture(self, force: Sequence[str] = ()) -> Captured:
+        """Store the root as it is now; of paths in `force` also what git would ignore.
+
+        Raises GitFailedError, and ConfigError where there is more of it than is stored.
+        """
+        look, unsure = self._stored_look(force)
+        for _ in range(_TRIES - 1):
+            if not unsure:
+                break
+            look, unsure = self._stored_look(force)
+        self._keep_modes(look)
+        tops = list(look.tops)
+        if self.repository is not None:
+            tops += submodules(self.folder, self.person)
+        return Captured(
+            state=self._state(self.shadow.word("write-tree")),
+            nested=roots_among(self.folder, tops),
+            skipped=look.skipped,
+            notes=[f"{path} changed while it was read" for path in unsure],
+        )
+
+    def _stored_look(self, force: Sequence[str]) -> tuple[_Look, list[str]]:
+        """Store what differs; return it, and what of it was changed meanwhile."""
+        for last in (False, False, True):
+            look = self._look(force)
+            try:
+                self._store(look)
+            except GitFailedError:  # a file has gone, or got another kind, since it was looked at
+                if last:
+                    raise
+                continue
+            return look, [p for p, stamp in look.stored.items() if _stamp(self._at(p)) != stamp]
+        raise AssertionError("the last try returns or raises")
+
+    def _changed(self) -> tuple[list[str], list[str], list[Skipped]]:
+        """Return what differs from the index, what is not in it, and folders that are closed."""
+        quiet = ("--name-only", "-z", "--ignore-submodules=all", "--no-ext-diff")
+        changed = list(names(self.shadow.run("diff-files", *quiet)))
+        output = self.shadow.ask("ls-files", "--others", "--exclude-standard", "-z")
+        if output.code:
+            raise GitFailedError(("ls-files",), output)
+        others = [one for one in names(output.out) if not one.startswith(self._hidden)]
+        closed = [
+            Skipped(os.fsdecode(path), f"the folder cannot be opened: {os.fsdecode(why)}")
+            for path, why in _NOT_OPENED.findall(output.err)
+        ]
+        return changed, others, closed
+
+    def _look(self, force: Sequence[str]) -> _Look:
+        changed, others, closed = self._changed()
+        look = _Look({}, [], closed, [path for path in others if path.endswith("/")])
+        real = RealFolders(self.folder)
+        for path in dict.fromkeys((*changed, *others, *force)):
+            if path.endswith("/"):
+                continue
+            stamp = _stamp(self._at(path)) if real.holds(path) else None
+            reason = None if stamp is None else self._why_not(path, stamp)
+            if reason is not None:
+                size = stamp[1] if stamp is not None else 0
+                look.skipped.append(Skipped(path, reason, size))
+            if stamp is None or stat.S_ISDIR(stamp[0]) or reason is not None:
+                look.dropped.append(path)
+            else:
+                look.stored[path] = stamp
+        self._check_amount(look)
+        return look
+
+    def _why_not(self, path: str, stamp: tuple[int, ...]) -> str | None:
+        """Return why a path is not stored, None where it is."""
+        kind, size = stamp[0], stamp[1]
+        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):
+            return None
+        if not stat.S_ISREG(kind):
+            return "it is a pipe, a socket or a device"
+        if size > self._limits.file_bytes:
+            return f"it is larger than {self._limits.file_bytes // 2**20} MiB"
+        return None if os.access(self._at(path), os.R_OK) else "it cannot be read"
+
+    def _check_amount(self, look: _Look) -> None:
+        if self.repository is not None:
+            return
+        size = sum(stamp[1] for stamp in look.stored.values())
+        most = self._limits
+        if len(look.stored) > most.folder_files or size > most.folder_bytes:
+            raise ConfigError(
+                f"{self.folder} is no git repository, and holds {len(look.stored)} files of "
+                f"{size // 2**20} MiB; stored are {most.folder_files} files of "
+                f"{most.folder_bytes // 2**20} MiB at most",
+                hint="`git init` makes it a repository, with a .gitignore for what is not to be "
+                "stored; or go to a smaller folder",
+            )
+
+    def _store(self, look: _Look) -> None:
+        if look.dropped:
+            gone = listed(look.dropped)
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+        if look.stored:
+            new = listed(list(look.stored))
+            options = ("-z", "--add", "--remove", "--replace", "--stdin")
+            self.shadow.run("update-index", *options, stdin=new, alone=True)
+
+    def _keep_modes(self, look: _Look) -> None:
+        if self._modes.is_new:
+            self._modes.look(list(names(self.shadow.run("ls-files", "-z"))))
+        else:
+            self._modes.note([*look.dropped, *look.stored])
+
+    def _state(self, tree: str) -> RootState:
+        file = str(self._modes.file)
+        modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
+        if self.repository is None:
+            return RootState(path=self.path, tree=tree, modes=modes)
+        head = read_head(self.repository, self.person)
+        return RootState(
+            path=self.path,
+            tree=tree,
+            modes=modes,
+            head=head.commit,
+            branch=head.branch,
+            under_way=self.repository.under_way,
+            staging=self.staging.copy(),
+        )
+
+    @property
+    def staging(self) -> StagingKeeper:
+        """The person's index; of a root that is a repository."""
+        if self.repository is None:
+            raise ConfigError(f"{self.folder} is no repository any more")
+        return StagingKeeper(self.shadow, self.person, self.repository)
+
+    def modes(self, state: RootState) -> Modes:
+        """Return the permissions of a state."""
+        if state.modes is None:
+            return Modes()
+        return Modes.read(self.shadow.run("cat-file", "blob", state.modes))
+
+    def adopt_modes(self, modes: Modes, written: Sequence[str]) -> None:
+        """Know the permissions that a restore has given."""
+        self._modes.adopt(modes, written)
+
+    def compare(self, old: str, new: str) -> list[Change]:
+        """Return how one tree differs from another."""
+        if old == new:
+            return []
+        output = self.shadow.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
+        fields = output.split(b"\0")[:-1]
+        return [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
+
+    def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
+        """Return the bytes of blobs; None: it is gone."""
+        asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
+        told = self.shadow.run("cat-file", "--batch-check=%(objectsize)", stdin=asked)
+        found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
+        return dict(zip(blobs, found, strict=False))
+
+    def check_out(self, now: str, target: str) -> None:
+        """Let the files that differ be those of the target; the index is that of `now`.
+
+        Raises GitFailedError, and then some files may be those of the target.
+        """
+        (self.shadow.path / "index.lock").unlink(missing_ok=True)
+        self.shadow.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, target)
+
+    def _at(self, path: str) -> str:
+        return f"{self.folder}/{path}"
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return kind and permissions, size, and times of a file; None where it is not there."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _change(head: bytes, path: bytes) -> Change:
+    old_mode, new_mode, old, new, _ = head.decode("ascii").lstrip(":").split(" ")
+    return Change(
+        path=os.fsdecode(path),
+        old_mode=old_mode if old.strip("0") else "",
+        old=old if old.strip("0") else "",
+        new_mode=new_mode if new.strip("0") else "",
+        new=new if new.strip("0") else "",
+    )

@@ -1,0 +1,434 @@
+"""The snapshots of one folder, and the way back to each: one process at a time, crash or not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow import hindrances, keeping
+from prsm_core.workspace.shadow.git import GitFailedError
+from prsm_core.workspace.shadow.journal import Done, Intent, Journal
+from prsm_core.workspace.shadow.lock import folder_lock
+from prsm_core.workspace.shadow.nested import MOST
+from prsm_core.workspace.shadow.place import require_files
+from prsm_core.workspace.shadow.records import (
+    MANUAL,
+    MOST_SKIPPED,
+    RESCUE,
+    SAFETY,
+    Plan,
+    Restored,
+    RootState,
+    Skipped,
+    Snapshot,
+    joined,
+)
+from prsm_core.workspace.shadow.root import Limits, Root
+from prsm_core.workspace.shadow.writing import (
+    not_as_planned,
+    plan_root,
+    put_staging_back,
+    write_root,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.records import RootPlan
+
+T = TypeVar("T")
+
+_OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
+KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
+
+
+class About(NamedTuple):
+    """What a snapshot is taken for."""
+
+    kind: str = MANUAL
+    description: str = ""
+    session: str | None = None
+    position: int | None = None
+    agent: str | None = None
+
+
+class Shadow:
+    """Takes snapshots of the working tree around a folder; every method blocks.
+
+    What lies in `state` is its own, one folder for each working tree. Where another process is at
+    work on the same one, methods wait for it for a moment, then raise ConfigError.
+
+    Args:
+        git: Runs git.
+        folder: A folder of the working tree, or one that is in no repository.
+        state: PRSM's folder of state; if it lies in the working tree it is left out.
+        environ: Where the person's settings of git are named.
+        now: Returns the Unix time.
+        new_id: Returns random hex digits.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        folder: Path,
+        state: Path,
+        *,
+        environ: Mapping[str, str],
+        now: Callable[[], float],
+        new_id: Callable[[], str],
+        limits: Limits | None = None,
+        own: Sequence[Path] = (),
+    ) -> None:
+        identity = repo_identity(folder)
+        require_files(identity.root, identity.common_dir)
+        self.folder = identity.root
+        name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
+        self.place = state / "shadows" / identity.key / name
+        self.notes: list[str] = []  # what was done besides, for a person
+        self._git = git
+        self._environ = environ
+        self._now = now
+        self._new_id = new_id
+        self._limits = limits or Limits()
+        self._own = [one.resolve() for one in (state, *own)]
+        self._journal = Journal(self.place)
+
+    def take(self, about: About = About()) -> Snapshot:  # noqa: B008 - a constant
+        """Take a snapshot. Raises PrsmError, and then there is none."""
+        with self._open():
+            snapshot = self._mended(lambda: self._take(about))
+            self._drop_old()
+            return snapshot
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return all snapshots of the folder, newest first."""
+        if not self._main_place.exists():
+            return []
+        with self._open():
+            return self._mended(lambda: keeping.kept(self._root("")))
+
+    def find(self, wanted: str) -> Snapshot:
+        """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
+        return keeping.find(self.snapshots(), wanted)
+
+    def plan(self, wanted: str) -> Plan:
+        """Return what a restore would change now; nothing is changed. Raises PrsmError."""
+        with self._open():
+            target = self._find(wanted)
+            return self._plan(target, self._mended(lambda: self._capture(target)))
+
+    def restore(self, wanted: str, *, with_staging: bool = True) -> Restored:
+        """Let the files, and the staging area if HEAD is the same, be as in a snapshot.
+
+        A snapshot of what there was is taken first. Raises PrsmError, and then the files are as
+        they were, or the next call of any method finishes what was begun.
+        """
+        with self._open():
+            return self._restore(self._find(wanted), with_staging=with_staging)
+
+    def undo(self) -> Restored:
+        """Take back the last restore; twice takes back the first undo. Raises ConfigError."""
+        with self._open():
+            return self._restore(self._find(self._last().safety), with_staging=True)
+
+    def plan_undo(self) -> Plan:
+        """Return what `undo` would change. Raises ConfigError where there is nothing to undo."""
+        return self.plan(self._last().safety)
+
+    def delete(self, wanted: str) -> Snapshot:
+        """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
+        with self._open():
+            snapshot = self._find(wanted)
+            self._drop(snapshot)
+            for state in snapshot.roots:
+                keeping.prune(self._root(state.path))
+            return snapshot
+
+    def pack(self) -> None:
+        """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
+        with self._open():
+            paths = {state.path for one in keeping.kept(self._root("")) for state in one.roots}
+            for path in sorted(paths):
+                keeping.pack(self._root(path))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a restore was begun, and is not over; another process may be at it."""
+        return self._journal.intent() is not None
+
+    def recover(self) -> None:
+        """Finish or take back a restore that was cut off; every other method does so first."""
+        with self._open():
+            return
+
+    @property
+    def _main_place(self) -> Path:
+        return self.place / "roots" / "main"
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Keep others out; end what a dead process has left."""
+        if not self.folder.is_dir():
+            raise ConfigError(
+                f"there is no folder {self.folder} any more", hint="go to another one"
+            )
+        with folder_lock(self.place):
+            if self._journal.intent() is not None:
+                self._recover()
+            yield
+
+    def _find(self, wanted: str) -> Snapshot:
+        is_any = self._main_place.exists()
+        found = self._mended(lambda: keeping.kept(self._root(""))) if is_any else []
+        return keeping.find(found, wanted)
+
+    def _last(self) -> Done:
+        last = self._journal.last()
+        if last is None:
+            raise ConfigError(
+                "nothing was restored in this folder, so there is nothing to undo",
+                hint="`prsm snapshot list` shows what can be restored",
+            )
+        return last
+
+    def _root(self, path: str) -> Root:
+        """Return the shadow of a root, ready to be used."""
+        key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
+        folder = self.folder / path
+        root = Root(
+            self._git,
+            self.place / "roots" / key,
+            folder,
+            path,
+            limits=self._limits,
+            environ=self._environ,
+            hidden=[str(o.relative_to(folder)) for o in self._own if o.is_relative_to(folder)],
+        )
+        root.prepare()
+        return root
+
+    def _mended(self, work: Callable[[], T]) -> T:
+        """Do what needs a sound shadow: one that is damaged is set aside and begun anew."""
+        try:
+            return work()
+        except GitFailedError as error:
+            first = error
+        if _OF_INDEX.search(first.said):  # it is made anew from the files
+            for index in (self.place / "roots").glob("*/git/index"):
+                index.unlink()
+            try:
+                return work()
+            except GitFailedError as error:
+                first = error
+        if self._is_sound():
+            raise first
+        aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
+        (self.place / "roots").rename(aside)
+        self._journal.abandon()
+        self.notes.append(
+            f"what was kept of this folder is damaged ({first.said}): it was set aside as {aside}, "
+            "with the snapshots in it, and begun anew"
+        )
+        return work()
+
+    def _is_sound(self) -> bool:
+        """Return whether what is kept can be read, and more can be."""
+        try:
+            root = self._root("")
+            keeping.kept(root)
+            root.shadow.run("hash-object", "-w", "--stdin", alone=True)
+        except (GitFailedError, ValueError):
+            return False
+        return True
+
+    def _take(self, about: About, target: Snapshot | None = None) -> Snapshot:
+        """Keep the folder as it is now; what a restore of `target` would overwrite included."""
+        return self._keep(self._capture(target, about))
+
+    def _keep(self, snapshot: Snapshot) -> Snapshot:
+        for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
+            keeping.keep(self._root(state.path), state, snapshot)
+        return snapshot
+
+    def _capture(self, target: Snapshot | None = None, about: About | None = None) -> Snapshot:
+        """Store the folder as it is now, but keep no snapshot of it."""
+        states: list[RootState] = []
+        skipped: list[Skipped] = []
+        notes: list[str] = []
+        paths = [""]
+        while paths:
+            path = paths.pop(0)
+            state, nested, left_out, told = self._capture_root(path, target)
+            states.append(state)
+            skipped += [Skipped(joined(path, s.path), s.reason, s.size) for s in left_out]
+            notes += told
+            paths += [joined(path, one) for one in nested]
+            if len(states) + len(paths) > MOST:
+                skipped += [Skipped(one, f"more than {MOST} repositories") for one in paths[1:]]
+                paths = []
+        about = about or About()
+        return Snapshot(
+            id=self._new_id(),
+            created_at=self._now(),
+            **about._asdict(),
+            folder=str(self.folder),
+            roots=tuple(states),
+            skipped=tuple(skipped[:MOST_SKIPPED]),
+            skipped_count=len(skipped),
+            notes=tuple(notes),
+        )
+
+    def _capture_root(
+        self, path: str, target: Snapshot | None
+    ) -> tuple[RootState, list[str], list[Skipped], list[str]]:
+        root = self._root(path)
+        captured = root.capture()
+        wanted = None if target is None else target.root(path)
+        if wanted is not None:
+            changes = root.compare(captured.state.tree, wanted.tree)
+            forced = hindrances.in_the_way(root, changes)
+            if forced:
+                captured = root.capture(forced)
+                hindrances.check_stored(forced, [one.path for one in captured.skipped])
+        return captured.state, captured.nested, captured.skipped, captured.notes
+
+    def _plan(self, target: Snapshot, now: Snapshot) -> Plan:
+        """Return what leads from `now` to the target."""
+        roots, notes = [], []
+        for state in target.roots:
+            before = now.root(state.path)
+            if before is not None:
+                roots.append(plan_root(self._root(state.path), before, state))
+            else:
+                notes.append(
+                    f"{state.path} was a repository; its files come back, its .git does not"
+                )
+        notes += [
+            f"{state.path} is a repository the snapshot does not know: it stays"
+            for state in now.roots
+            if target.root(state.path) is None
+        ]
+        return Plan(snapshot=target, roots=tuple(roots), notes=tuple(notes))
+
+    def _restore(self, target: Snapshot, *, with_staging: bool) -> Restored:
+        for state in target.roots:
+            if (self.folder / state.path).is_dir():
+                hindrances.check_index(self._root(state.path))
+        about = About(kind=SAFETY, description=f"before {target.id} was restored")
+        safety = self._mended(lambda: self._take(about, target))
+        target = self._find(target.id)  # it may have been set aside
+        self._check(self._plan(target, safety))
+        self._journal.begin(Intent(target.id, safety.id, self._now(), with_staging))
+        try:
+            restored = self._write(target, safety, with_staging=with_staging)
+        except (PrsmError, OSError) as error:
+            raise self._taken_back(safety, error) from error
+        self._journal.finish(Done(target.id, safety.id, self._now()))
+        return restored
+
+    def _check(self, plan: Plan) -> None:
+        """Raise HinderedError where the restore would stop halfway."""
+        for one in plan.roots:
+            root = self._root(one.path)
+            hindrances.check_writable(root, one.changes)
+            hindrances.check_room(root, hindrances.check_content(root, one.changes))
+
+    def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
+        """Let all roots be as the target; the folder itself first, since others lie in it."""
+        plans: list[RootPlan] = []
+        notes: list[str] = []
+        differs: list[str] = []
+        for state in target.roots:
+            (self.folder / state.path).mkdir(parents=True, exist_ok=True)
+            root = self._root(state.path)
+            before = now.main if not state.path else root.capture().state
+            plans.append(write_root(root, before, state))
+            note = put_staging_back(root, state) if with_staging else None
+            notes += [] if note is None else [note]
+            differs += not_as_planned(root, plans[-1])
+        plan = self._plan(target, now)
+        return Restored(
+            plan=Plan(snapshot=target, roots=tuple(plans), notes=plan.notes),
+            safety=now,
+            notes=tuple(notes),
+            differs=tuple(differs),
+        )
+
+    def _taken_back(self, safety: Snapshot, error: Exception) -> PrsmError:
+        """Undo what a failed restore has done; return the error that tells of both."""
+        what = error.message if isinstance(error, PrsmError) else f"{error.strerror or error}"  # type: ignore[attr-defined]
+        try:
+            self._write(safety, self._capture(safety), with_staging=True)
+        except (PrsmError, OSError) as second:
+            return ConfigError(
+                f"the restore failed ({what}), and could not be taken back ({second})",
+                hint="mend the cause, such as a full disk or a read-only folder; the next command "
+                "of prsm in this folder then finishes it",
+            )
+        self._journal.abandon()
+        return ConfigError(
+            f"the restore failed, and all files are as they were: {what}",
+            hint="mend the cause, such as a full disk or a read-only folder, and try again",
+        )
+
+    def _recover(self) -> None:
+        """Finish a restore that was cut off; where that fails, take it back."""
+        intent = self._journal.intent()
+        if intent is None:
+            return
+        try:
+            target, safety = self._find(intent.target), self._find(intent.safety)
+        except ConfigError:
+            self._journal.abandon()
+            self.notes.append(
+                f"a restore of {intent.target} was cut off, and cannot be finished: its snapshots "
+                "are gone; look at the files with `git status`"
+            )
+            return
+        now = self._mended(lambda: self._capture(target))
+        rescue = self._rescued(now, target, safety)
+        try:
+            self._write(target, now, with_staging=intent.with_staging)
+        except (PrsmError, OSError) as error:
+            raise self._taken_back(safety, error) from error
+        self._journal.finish(Done(target.id, safety.id, self._now()))
+        self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
+
+    def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
+        """Keep a snapshot of what a cut-off restore has left, if it is neither old nor new."""
+        strange = 0
+        for state in now.roots:
+            old, new = safety.root(state.path), target.root(state.path)
+            if old is not None and new is not None:
+                root = self._root(state.path)
+                from_old = {one.path for one in root.compare(old.tree, state.tree)}
+                from_new = {one.path for one in root.compare(new.tree, state.tree)}
+                strange += len(from_old & from_new)
+        if not strange:
+            return ""
+        what = f"what a cut-off restore of {target.id} had left"
+        kept = self._keep(replace(now, kind=RESCUE, description=what))
+        return f"; {strange} files were neither old nor new, and are kept in {kept.id}"
+
+    def _drop(self, snapshot: Snapshot) -> None:
+        keeping.drop(self._root(""), snapshot.id)  # first: then there is none
+        for state in snapshot.roots[1:]:
+            if (self.folder / state.path).is_dir():
+                keeping.drop(self._root(state.path), snapshot.id)
+
+    def _drop_old(self) -> None:
+        """Drop snapshots before restores that are many restores ago."""
+        last = self._journal.last()
+        spared = set() if last is None else {last.safety, last.target}
+        mine = [one for one in keeping.kept(self._root("")) if one.kind == SAFETY]
+        for one in mine[KEPT_SAFETY:]:
+            if one.id not in spared:
+                self._drop(one)

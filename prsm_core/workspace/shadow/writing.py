@@ -1,0 +1,145 @@
+"""A restore's way through the roots, and the look at what it left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from prsm_core.workspace.shadow.modes import mode_of
+from prsm_core.workspace.shadow.place import read_head
+from prsm_core.workspace.shadow.records import RootPlan, joined
+from prsm_core.workspace.shadow.staging import StagingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.workspace.shadow.modes import Modes
+    from prsm_core.workspace.shadow.records import Change, RootState
+    from prsm_core.workspace.shadow.root import Root
+
+_LINK = "120000"
+_PROGRAM = "100755"
+_CHUNK = 2**20
+
+
+def plan_root(root: Root, now: RootState, target: RootState) -> RootPlan:
+    """Return what a restore would change in one root."""
+    changes = root.compare(now.tree, target.tree)
+    return RootPlan(
+        path=root.path,
+        changes=tuple(changes),
+        permissions=tuple(_only_modes(root, now, target, changes)),
+    )
+
+
+def _only_modes(
+    root: Root, now: RootState, target: RootState, changes: Sequence[Change]
+) -> list[str]:
+    if now.modes == target.modes:
+        return []
+    old, new = root.modes(now), root.modes(target)
+    others = {change.path for change in changes}
+    paths = sorted(old.differing(new) - others)
+    return [path for path in paths if _wanted(root, new, path) not in (None, _has(root, path))]
+
+
+def _has(root: Root, path: str) -> int | None:
+    return mode_of(f"{root.folder}/{path}")
+
+
+def _wanted(root: Root, modes: Modes, path: str) -> int | None:
+    """Return the permissions that a file of the target is to have; None: it is no file now."""
+    now = _has(root, path)
+    return None if now is None else modes.of(path, is_program=bool(now & stat.S_IXUSR))
+
+
+def write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
+    """Let one root be as the target, but for its staging area; return what has changed.
+
+    Raises GitFailedError, and then some files may be as in the target.
+    """
+    plan = plan_root(root, now, target)
+    if plan.changes:
+        root.check_out(now.tree, target.tree)
+    _set_modes(root, target, plan)
+    return plan
+
+
+def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
+    modes = root.modes(target)
+    written = [change.path for change in plan.changes if change.new and change.new_mode != _LINK]
+    for path in (*written, *plan.permissions):
+        wanted = _wanted(root, modes, path)
+        if wanted is not None and wanted != _has(root, path):
+            (root.folder / path).chmod(wanted)
+    root.adopt_modes(modes, [*written, *plan.permissions])
+
+
+def put_staging_back(root: Root, target: RootState) -> str | None:
+    """Put the person's index back where HEAD is as it was; return why it was not, if so."""
+    where = joined(root.path, "") or "the folder"
+    if root.repository is None:
+        return None if target.head is None else f"{where} is no repository any more"
+    head = read_head(root.repository, root.person)
+    if head.commit != target.head:
+        return (
+            f"the staging area of {where} stays as it is: HEAD was at "
+            f"{_short(target.head)} and is at {_short(head.commit)}"
+        )
+    if root.repository.under_way != target.under_way:
+        was, is_ = target.under_way or "nothing", root.repository.under_way or "nothing"
+        return f"the staging area of {where} stays as it is: {was} was under way, and now {is_}"
+    if target.staging is None:
+        return None
+    try:
+        root.staging.put_back(target.staging)
+    except StagingError as error:
+        return f"{error.message}; {error.hint}"
+    return None
+
+
+def _short(commit: str | None) -> str:
+    return "no commit" if commit is None else commit[:12]
+
+
+def not_as_planned(root: Root, plan: RootPlan) -> list[str]:
+    """Return the paths that a restore has written and that are not as they were to be."""
+    return [joined(root.path, one.path) for one in plan.changes if not _is_as_planned(root, one)]
+
+
+def _is_as_planned(root: Root, change: Change) -> bool:
+    path = f"{root.folder}/{change.path}"
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return not change.new
+    if not change.new:
+        return stat.S_ISDIR(found.st_mode)  # a folder may be where a file was
+    if change.new_mode == _LINK:
+        is_link = stat.S_ISLNK(found.st_mode)
+        if not is_link:
+            return False
+        leads_to = os.readlink(path)  # noqa: PTH115 - as it is written, not as a path reads it
+        return _name_of(os.fsencode(leads_to), change.new) == change.new
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    is_program = bool(found.st_mode & stat.S_IXUSR)
+    return is_program is (change.new_mode == _PROGRAM) and _hash(path, change.new) == change.new
+
+
+def _name_of(data: bytes, like: str) -> str:
+    digest = hashlib.new("sha256" if len(like) == 64 else "sha1", usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(data) + data)
+    return digest.hexdigest()
+
+
+def _hash(path: str, like: str) -> str:
+    """Return the id that git gives the content of a file."""
+    digest = hashlib.new("sha256" if len(like) == 64 else "sha1", usedforsecurity=False)
+    with open(path, "rb") as file:  # noqa: PTH123 - a name that need not be UTF-8
+        digest.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

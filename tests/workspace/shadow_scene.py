@@ -1,0 +1,138 @@
+"""What the tests of snapshots share: a folder, git run directly, and a look at every byte."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from prsm_core.workspace.shadow.git import Output
+from prsm_core.workspace.shadow.root import Limits
+from prsm_core.workspace.shadow.worktree import About, Shadow
+
+CONFIG = "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[core]\nsafecrlf = false\n"
+
+
+class DirectGit:
+    """The port, on real git, without a helper between; it notes what was run."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, args, *, cwd, env, stdin=b""):
+        self.calls.append(list(args))
+        done = subprocess.run(
+            [b"git", *map(os.fsencode, args)],
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], **env},
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+        return Output(done.returncode, done.stdout, done.stderr)
+
+
+class Scene:
+    """A folder below `tmp_path`, with a person's own home, and its shadow."""
+
+    def __init__(self, tmp_path, *, repository=True, limits=None):
+        self.home = tmp_path / "home"
+        self.home.mkdir()
+        (self.home / ".gitconfig").write_text(CONFIG)
+        self.folder = tmp_path / "work"
+        self.folder.mkdir()
+        self.state = tmp_path / "state"
+        self.limits = limits or Limits()
+        self.run = DirectGit()
+        self._numbers = itertools.count(1)
+        if repository:
+            self.git("init", "-q")
+
+    @property
+    def environ(self):
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+
+    def git(self, *args, at=None, check=True):
+        """Run git as the person does."""
+        done = subprocess.run(
+            ["git", *args],
+            cwd=at or self.folder,
+            env=self.environ,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr.decode()
+        return os.fsdecode(done.stdout).strip()
+
+    def commit(self, message="c", at=None):
+        self.git("add", "-A", at=at)
+        self.git("commit", "-q", "--allow-empty", "-m", message, at=at)
+
+    def shadow(self, folder=None, git=None):
+        return Shadow(
+            git or self.run,
+            Path(folder or self.folder),
+            self.state,
+            environ=self.environ,
+            now=lambda: float(next(self._numbers)),
+            new_id=lambda: os.urandom(4).hex(),
+            limits=self.limits,
+        )
+
+    def take(self, **about):
+        return self.shadow().take(About(**about))
+
+    def write(self, path, data="x", mode=None):
+        """Write a file of the folder, and the folders above it."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data if isinstance(data, bytes) else data.encode())
+        if mode is not None:
+            file.chmod(mode)
+        return file
+
+    def read(self, path):
+        return (self.folder / path).read_text()
+
+    def person(self):
+        """Return all of the person's git that no snapshot may change."""
+        where = {"HEAD": self.git("rev-parse", "-q", "--verify", "HEAD", check=False)}
+        where["branch"] = self.git("symbolic-ref", "-q", "HEAD", check=False)
+        where["refs"] = self.git("for-each-ref")
+        where["config"] = (self.folder / ".git" / "config").read_bytes()
+        return where
+
+    def staged(self, at=None):
+        """Return what the index holds."""
+        return self.git("ls-files", "-s", "-v", at=at)
+
+
+def every_byte(folder, *, without=()):
+    """Return kind, permissions and content of each file, but those of git directories."""
+    found = {}
+    top = os.fsencode(folder)
+    for place, folders, files in os.walk(top):
+        folders[:] = [
+            name
+            for name in folders
+            if name != b".git" and not os.path.islink(os.path.join(place, name))
+        ]
+        links = [n for n in os.listdir(place) if os.path.islink(os.path.join(place, n))]
+        for name in {*files, *links}:
+            path = os.path.join(place, name)
+            short = os.path.relpath(path, top)
+            if name != b".git" and not any(short.startswith(os.fsencode(w)) for w in without):
+                found[short] = _one(path)
+    return found
+
+
+def _one(path):
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return ("link", os.readlink(path))
+    if not stat.S_ISREG(mode):
+        return (stat.S_IFMT(mode),)
+    with open(path, "rb") as file:
+        return (oct(stat.S_IMODE(mode)), file.read())

@@ -111,28 +111,30 @@ class Scene:
 
 def every_byte(folder, *, without=()):
     """Return kind, permissions and content of each file, but those of git directories."""
-    found = {}
     top = os.fsencode(folder)
-    for place, folders, files in os.walk(top):
-        folders[:] = [
-            name
-            for name in folders
-            if name != b".git" and not os.path.islink(os.path.join(place, name))
-        ]
-        links = [n for n in os.listdir(place) if os.path.islink(os.path.join(place, n))]
-        for name in {*files, *links}:
-            path = os.path.join(place, name)
-            short = os.path.relpath(path, top)
-            if name != b".git" and not any(short.startswith(os.fsencode(w)) for w in without):
-                found[short] = _one(path)
+    found = {}
+    for path in _files(top):
+        short = os.path.relpath(path, top)
+        if not any(short.startswith(os.fsencode(name)) for name in without):
+            found[short] = _one(path)
     return found
+
+
+def _files(folder):
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            if entry.name == b".git":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            else:
+                yield entry.path
 
 
 def _one(path):
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
-        return ("link", os.readlink(path))
+        return ("link", os.readlink(path))  # noqa: PTH115 - as it is written
     if not stat.S_ISREG(mode):
         return (stat.S_IFMT(mode),)
-    with open(path, "rb") as file:
-        return (oct(stat.S_IMODE(mode)), file.read())
+    return (oct(stat.S_IMODE(mode)), Path(os.fsdecode(path)).read_bytes())

@@ -26,6 +26,8 @@ class Play:
         self.scene.write("a", "first")
         self.scene.commit()
         self.known = {}
+        self.is_fresh = False  # the last step was a restore
+        self.lost = {}  # ignored files that a restore had to take away
         self.before = None  # what the last restore has replaced
 
     def seen(self):
@@ -44,7 +46,9 @@ class Play:
         acts = [self.edit] * 6 + [self.chmod, self.link, self.rename, self.remove] * 2
         acts += [self.commit, self.stage, self.stage, self.stash, self.touch_ignored]
         acts += [self.snapshot, self.snapshot, self.restore, self.restore, self.undo]
-        self.random.choice(acts)()
+        act = self.random.choice(acts)
+        act()
+        self.is_fresh = act == self.restore
 
     def files(self):
         return [p for p in every_byte(self.scene.folder) if not p.startswith(b".git")]
@@ -125,7 +129,9 @@ class Play:
 
     def undo(self):
         if self.before is not None:
+            lost = dict(self.lost) if self.is_fresh else {}
             self.go(self.scene.shadow().undo, self.before)
+            assert lost.items() <= self.ignored().items(), "an undo brings them back"
 
     def go(self, work, expected):
         before, person, ignored = self.moment(), self.scene.person(), self.ignored()
@@ -142,7 +148,9 @@ class Play:
         else:
             assert self.scene.staged() == before[2]
         self.before = before
-        assert ignored.keys() - now.keys() <= set()
+        for lost in ignored.keys() - now.keys():  # a file of the snapshot is where its folder was
+            assert any(lost.startswith(path + b"/") for path in files)
+        self.lost = {path: what for path, what in ignored.items() if path not in now}
 
 
 def play(tmp_path, seed):

@@ -74,7 +74,7 @@ def main() -> None:
         try:
             answer = _run(json.loads(line))
         except OSError as error:
-            _answer(None, None, None, error.strerror)
+            _answer(None, None, None, error.strerror or str(error))
         else:
             _answer(*answer)
 

@@ -10,6 +10,7 @@ nested     submodules and repositories in a folder: roots of their own
 root       one root's git directory: captures, compares, checks out
 seeding    the index that a root begins with
 staging    the person's index, copied and put back
+files      what is at a path
 modes      permissions that git does not keep
 hindrances what would make a restore lose something, looked for before it begins
 writing    a restore's way through the roots, and the look at what it left

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import PrsmError
+from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.place import find_repository
 
 if TYPE_CHECKING:
@@ -51,12 +52,10 @@ def _obstacles(root: Root, path: str, goes: set[str]) -> Iterable[str]:
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         name = "/".join(parts[:count])
-        try:
-            kind = os.lstat(root.folder / name).st_mode
-        except (FileNotFoundError, NotADirectoryError):
+        found = status(f"{root.folder}/{name}")
+        if found is None or name in goes:
             return
-        if name in goes:
-            return
+        kind = found.st_mode
         if stat.S_ISDIR(kind):
             if count == len(parts):
                 yield from _files(root.folder, name, goes)

@@ -6,6 +6,7 @@ changed is always stored here, though the repository may have it as well: that m
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.git import GitDir, GitFailedError, excludes_file, listed, names
 from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
 from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
@@ -112,6 +114,7 @@ class Root:
         settings = [f"core.excludesFile={excludes or os.devnull}"]
         self.shadow = GitDir(git, place / "git", folder, objects=objects, settings=settings)
         self._modes = ModesKeeper(place, folder)
+        self._forced = place / "forced.json"
 
     def prepare(self) -> None:
         """Make the git directory, if it is not there; free it of a lock that a dead one left."""
@@ -155,6 +158,7 @@ class Root:
 
         Raises GitFailedError, and ConfigError where there is more of it than is stored.
         """
+        self._forget_forced(force)
         look, unsure = self._stored_look(force)
         for _ in range(_TRIES - 1):
             if not unsure:
@@ -170,6 +174,15 @@ class Root:
             skipped=look.skipped,
             notes=[f"{path} changed while it was read" for path in unsure],
         )
+
+    def _forget_forced(self, force: Sequence[str]) -> None:
+        """Let what was stored for a restore alone be ignored again, and note what is new of it."""
+        known: list[str] = json.loads(self._forced.read_bytes()) if self._forced.exists() else []
+        if known:
+            gone = listed(known)
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+        if not set(force) <= set(known):
+            self._forced.write_text(json.dumps(sorted({*known, *force})), "ascii")
 
     def _stored_look(self, force: Sequence[str]) -> tuple[_Look, list[str]]:
         """Store what differs; return it, and what of it was changed meanwhile."""
@@ -319,9 +332,8 @@ class Root:
 
 def _stamp(path: str) -> tuple[int, ...] | None:
     """Return kind and permissions, size, and times of a file; None where it is not there."""
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    found = status(path)
+    if found is None:
         return None
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 

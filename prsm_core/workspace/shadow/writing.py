@@ -7,7 +7,9 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.modes import mode_of
+from prsm_core.workspace.shadow.nested import RealFolders
 from prsm_core.workspace.shadow.place import read_head
 from prsm_core.workspace.shadow.records import RootPlan, joined
 from prsm_core.workspace.shadow.staging import StagingError
@@ -106,14 +108,16 @@ def _short(commit: str | None) -> str:
 
 def not_as_planned(root: Root, plan: RootPlan) -> list[str]:
     """Return the paths that a restore has written and that are not as they were to be."""
-    return [joined(root.path, one.path) for one in plan.changes if not _is_as_planned(root, one)]
+    real = RealFolders(root.folder)
+    return [
+        joined(root.path, one.path) for one in plan.changes if not _is_as_planned(root, one, real)
+    ]
 
 
-def _is_as_planned(root: Root, change: Change) -> bool:
+def _is_as_planned(root: Root, change: Change, real: RealFolders) -> bool:
     path = f"{root.folder}/{change.path}"
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    found = status(path) if real.holds(change.path) else None
+    if found is None:
         return not change.new
     if not change.new:
         return stat.S_ISDIR(found.st_mode)  # a folder may be where a file was

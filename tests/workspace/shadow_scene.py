@@ -46,9 +46,13 @@ class Scene:
         self.state = tmp_path / "state"
         self.limits = limits or Limits()
         self.run = DirectGit()
-        self._numbers = itertools.count(1)
+        self.start_numbers(1)
         if repository:
             self.git("init", "-q")
+
+    def start_numbers(self, first):
+        """Let the time of snapshots go on from here."""
+        self._numbers = itertools.count(first)
 
     @property
     def environ(self):

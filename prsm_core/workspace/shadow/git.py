@@ -76,6 +76,18 @@ class GitFailedError(PrsmError):
         self.said = said
 
 
+class ContentGoneError(PrsmError):
+    """What a snapshot had from the repository is there no more; nothing was changed."""
+
+    code = "content_gone"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} is gone: it was in the repository alone, which has thrown it away (git gc)",
+            hint="this snapshot cannot be restored; `prsm snapshot pack` keeps others from that",
+        )
+
+
 class GitDir:
     """Runs git on one git directory and one working tree."""
 

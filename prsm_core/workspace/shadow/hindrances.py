@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.shadow.files import status
+from prsm_core.workspace.shadow.git import ContentGoneError
 from prsm_core.workspace.shadow.place import find_repository
 
 if TYPE_CHECKING:
@@ -93,17 +94,13 @@ def check_stored(forced: Sequence[str], skipped: Iterable[str]) -> None:
 def check_content(root: Root, changes: Sequence[Change]) -> int:
     """Return how many bytes a root's restore writes.
 
-    Raises HinderedError where the content is gone, which an eager `git gc` can bring about.
+    Raises ContentGoneError where it is not there, which an eager `git gc` can bring about.
     """
     wanted = {change.new: change.path for change in changes if change.new}
     sizes = root.sizes(list(wanted))
     gone = [path for blob, path in wanted.items() if sizes.get(blob) is None]
     if gone:
-        raise HinderedError(
-            f"the content of {_some(gone)} is gone: it was in the repository alone, which has "
-            "thrown it away (git gc)",
-            hint="this snapshot cannot be restored; `prsm snapshot pack` keeps others from that",
-        )
+        raise ContentGoneError(f"the content of {_some(gone)}")
     return sum(sizes[change.new] or 0 for change in changes if change.new)
 
 

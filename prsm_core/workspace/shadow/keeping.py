@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.root import Root
 
 REFS = "refs/prsm/"
+_BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
 _ID = re.compile(r"[0-9a-f]{1,32}")
 
 
@@ -36,10 +37,19 @@ def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
     git.run("update-ref", f"{REFS}{snapshot.id}", commit)
 
 
-def kept(root: Root) -> list[Snapshot]:
-    """Return the snapshots of a folder, newest first. Raises GitFailedError."""
-    listed = root.shadow.run("for-each-ref", "--format=%(contents)%00", REFS)
-    found = [read_snapshot(one) for one in listed.split(b"\0") if one.strip()]
+def kept(root: Root, notes: list[str]) -> list[Snapshot]:
+    """Return the snapshots of a folder, newest first; note those that are damaged.
+
+    Raises GitFailedError.
+    """
+    args = ("for-each-ref", "--format=%(contents)%00", REFS)
+    output = root.shadow.ask(*args)
+    if output.code:
+        raise GitFailedError(args, output)
+    for name in _BROKEN.findall(output.err):
+        note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"
+        notes += [] if note in notes else [note]
+    found = [read_snapshot(one) for one in output.out.split(b"\0") if one.strip()]
     return sorted(found, key=lambda one: one.created_at, reverse=True)
 
 

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
 
 
 @contextmanager
-def folder_lock(place: Path) -> Iterator[None]:
+def folder_lock(place: Path, wait_seconds: float) -> Iterator[None]:
     """Hold the lock of a shadow; the folder is made. Raises ConfigError where another keeps it."""
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -30,7 +29,7 @@ def folder_lock(place: Path) -> Iterator[None]:
             hint="PRSM_HOME names another folder for all state",
         ) from error
     with os.fdopen(descriptor, "rb") as file:
-        until = time.monotonic() + WAIT_SECONDS
+        until = time.monotonic() + wait_seconds
         while not _try(file.fileno()):
             if time.monotonic() > until:
                 raise ConfigError(

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.files import status
-from prsm_core.workspace.shadow.git import GitDir, GitFailedError, excludes_file, listed, names
+from prsm_core.workspace.shadow.git import (
+    ContentGoneError,
+    GitDir,
+    GitFailedError,
+    excludes_file,
+    listed,
+    names,
+)
 from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
 from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
 from prsm_core.workspace.shadow.place import find_repository, read_head
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.place import Repository
 
 # Nothing of what a person may configure; what is stored are the bytes that are in the files.
 _CONFIG = """\
@@ -115,6 +123,7 @@ class Root:
         self.shadow = GitDir(git, place / "git", folder, objects=objects, settings=settings)
         self._modes = ModesKeeper(place, folder)
         self._forced = place / "forced.json"
+        self._borrowed = place / "borrowed"
 
     def prepare(self) -> None:
         """Make the git directory, if it is not there; free it of a lock that a dead one left."""
@@ -123,8 +132,24 @@ class Root:
             self._make()
         (self.shadow.path / "index.lock").unlink(missing_ok=True)
         self._copy_exclude()
-        if self.repository is not None and not (self.shadow.path / "index").exists():
-            seed(self.shadow, self.person, self.repository)
+        if self.repository is not None:
+            if not self._is_borrowed_there():
+                (self.shadow.path / "index").unlink(missing_ok=True)
+            if not (self.shadow.path / "index").exists():
+                self._seed(self.repository)
+
+    def _seed(self, repository: Repository) -> None:
+        commit = seed(self.shadow, self.person, repository)
+        self._borrowed.write_text(commit or "", "ascii")
+
+    def _is_borrowed_there(self) -> bool:
+        """Return whether the repository still has what the index took from it.
+
+        It was all in one commit. Where that was thrown away, so may have been files that are as
+        they were, and that the index would call stored.
+        """
+        commit = self._borrowed.read_text("ascii") if self._borrowed.exists() else ""
+        return not commit or not self.shadow.ask("cat-file", "-e", commit).code
 
     def _make(self) -> None:
         new = self.place / "git.new"
@@ -304,11 +329,13 @@ class Root:
         self._modes.adopt(modes, written)
 
     def compare(self, old: str, new: str) -> list[Change]:
-        """Return how one tree differs from another."""
+        """Return how one tree differs from another. Raises ContentGoneError."""
         if old == new:
             return []
-        output = self.shadow.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
-        fields = output.split(b"\0")[:-1]
+        output = self.shadow.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
+        if output.code:
+            raise ContentGoneError(f"a part of the snapshot of {self.folder}")
+        fields = output.out.split(b"\0")[:-1]
         return [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
 
     def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:

@@ -27,23 +27,33 @@ _ENTRY = re.compile(
 )
 
 
-def seed(shadow: GitDir, person: GitDir, repository: Repository) -> None:
-    """Give a shadow without an index what can be relied on of the person's; it may be nothing."""
+def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str | None:
+    """Give a shadow without an index what can be relied on of the person's; it may be nothing.
+
+    Return the commit that holds all content that was not stored anew, None where there is none.
+    """
     if not repository.index.is_file():
-        return
+        return None
+    head = person.ask("rev-parse", "--quiet", "--verify", "HEAD^{commit}").out.decode("ascii")
+    if not head:
+        return None
     copy = shadow.path / "index.seed"
     shutil.copy2(repository.index, copy)  # with its time: by it git tells what it must look at
     try:
-        if _keep_reliable(shadow, person, repository, copy):
-            copy.replace(shadow.path / "index")
+        if not _keep_reliable(shadow, person, repository, copy, head.strip()):
+            return None
+        copy.replace(shadow.path / "index")
     finally:
         copy.unlink(missing_ok=True)
+    return head.strip()
 
 
-def _keep_reliable(shadow: GitDir, person: GitDir, repository: Repository, copy: Path) -> bool:
+def _keep_reliable(
+    shadow: GitDir, person: GitDir, repository: Repository, copy: Path, head: str
+) -> bool:
     """Take out of a copy of the index what is not sure; return whether the rest can be used."""
     output = shadow.ask("ls-files", "-s", "-v", "--debug", "-z", index=copy)
-    staged = shadow.ask("diff-index", "--cached", "--name-only", "-z", _head(person), index=copy)
+    staged = shadow.ask("diff-index", "--cached", "--name-only", "-z", head, index=copy)
     if output.code or staged.code:  # an index in parts, or no commit yet
         return False
     entries = [match.groups() for match in _ENTRY.finditer(output.out)]
@@ -57,11 +67,6 @@ def _keep_reliable(shadow: GitDir, person: GitDir, repository: Repository, copy:
             "update-index", "-z", "--force-remove", "--stdin", stdin=listed(paths), index=copy
         )
     return True
-
-
-def _head(person: GitDir) -> str:
-    found = person.ask("rev-parse", "--quiet", "--verify", "HEAD^{tree}")
-    return found.out.decode("ascii").strip() or "0" * 40
 
 
 def _unreliable(shadow: GitDir, entries: list[tuple[bytes, ...]]) -> Iterator[bytes]:

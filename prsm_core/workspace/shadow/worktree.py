@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
+WAIT_SECONDS = 30.0  # for another process
 KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
 
 
@@ -73,6 +74,9 @@ class Shadow:
         environ: Where the person's settings of git are named.
         now: Returns the Unix time.
         new_id: Returns random hex digits.
+        limits: What a snapshot holds at most.
+        own: More folders of PRSM's that are left out.
+        wait_seconds: How long another process may keep the lock.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Shadow:
         new_id: Callable[[], str],
         limits: Limits | None = None,
         own: Sequence[Path] = (),
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         identity = repo_identity(folder)
         require_files(identity.root, identity.common_dir)
@@ -93,6 +98,7 @@ class Shadow:
         name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
         self.place = state / "shadows" / identity.key / name
         self.notes: list[str] = []  # what was done besides, for a person
+        self._wait_seconds = wait_seconds
         self._git = git
         self._environ = environ
         self._now = now
@@ -113,7 +119,7 @@ class Shadow:
         if not self._main_place.exists():
             return []
         with self._open():
-            return self._mended(lambda: keeping.kept(self._root("")))
+            return self._mended(self._kept)
 
     def find(self, wanted: str) -> Snapshot:
         """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
@@ -155,7 +161,7 @@ class Shadow:
     def pack(self) -> None:
         """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
-            paths = {state.path for one in keeping.kept(self._root("")) for state in one.roots}
+            paths = {state.path for one in self._kept() for state in one.roots}
             for path in sorted(paths):
                 keeping.pack(self._root(path))
 
@@ -180,14 +186,14 @@ class Shadow:
             raise ConfigError(
                 f"there is no folder {self.folder} any more", hint="go to another one"
             )
-        with folder_lock(self.place):
+        with folder_lock(self.place, self._wait_seconds):
             if self._journal.intent() is not None:
                 self._recover()
             yield
 
     def _find(self, wanted: str) -> Snapshot:
         is_any = self._main_place.exists()
-        found = self._mended(lambda: keeping.kept(self._root(""))) if is_any else []
+        found = self._mended(self._kept) if is_any else []
         return keeping.find(found, wanted)
 
     def _last(self) -> Done:
@@ -198,6 +204,9 @@ class Shadow:
                 hint="`prsm snapshot list` shows what can be restored",
             )
         return last
+
+    def _kept(self) -> list[Snapshot]:
+        return keeping.kept(self._root(""), self.notes)
 
     def _root(self, path: str) -> Root:
         """Return the shadow of a root, ready to be used."""
@@ -243,7 +252,7 @@ class Shadow:
         """Return whether what is kept can be read, and more can be."""
         try:
             root = self._root("")
-            keeping.kept(root)
+            keeping.kept(root, [])
             root.shadow.run("hash-object", "-w", "--stdin", alone=True)
         except (GitFailedError, ValueError):
             return False
@@ -428,7 +437,7 @@ class Shadow:
         """Drop snapshots before restores that are many restores ago."""
         last = self._journal.last()
         spared = set() if last is None else {last.safety, last.target}
-        mine = [one for one in keeping.kept(self._root("")) if one.kind == SAFETY]
+        mine = [one for one in self._kept() if one.kind == SAFETY]
         for one in mine[KEPT_SAFETY:]:
             if one.id not in spared:
                 self._drop(one)

@@ -1,0 +1,91 @@
+"""git by one helper: bytes in and out, one process, told when it is missing or gone."""
+
+import asyncio
+import os
+import shutil
+
+import pytest
+
+from prsm_core.engine.processes.git import open_git
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.errors import ProcessError
+from prsm_core.kit.clocks import SystemClock
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+async def launcher():
+    async with ProcessLauncher(SystemClock()) as launcher:
+        yield launcher
+
+
+async def test_bytes_go_in_and_come_out_whole(launcher, tmp_path):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff \n")
+    os.mkdir(folder)  # noqa: PTH102 - no UTF-8
+    data = os.urandom(3 * MEGABYTE)
+
+    def work(git):
+        env = {"GIT_DIR": f"{folder}/own", "LC_ALL": "C"}
+        assert git(["init", "-q", "--bare"], cwd=folder, env=env).code == 0
+        stored = git(["hash-object", "-w", "--stdin"], cwd=folder, env=env, stdin=data)
+        name = stored.out.decode().strip()
+        return git(["cat-file", "blob", name], cwd=folder, env=env)
+
+    async with open_git(launcher, SystemClock()) as git:
+        [helper] = launcher.live
+        output = await asyncio.to_thread(work, git)
+        assert launcher.live == (helper,)
+    assert (output.code, output.out, output.err) == (0, data, b"")
+    assert not launcher.live
+
+
+async def test_an_error_of_git_comes_with_its_words_and_no_variable_of_ours(launcher, tmp_path):
+    async with open_git(launcher, SystemClock()) as git:
+        call = {"cwd": str(tmp_path), "env": {"LC_ALL": "C"}}
+        output = await asyncio.to_thread(git, ["no-such-command"], **call)
+        assert output.code == 1
+        assert b"not a git command" in output.err
+        alias = ["-c", "alias.env=!env", "env"]
+        seen = (await asyncio.to_thread(git, alias, **call)).out.decode()
+    assert "GIT_CONFIG_COUNT" not in seen
+    assert "HOME=" not in seen
+
+
+async def test_git_that_is_missing_is_told_with_the_cure(tmp_path):
+    async with (
+        ProcessLauncher(SystemClock(), environ={"PATH": str(tmp_path)}) as launcher,
+        open_git(launcher, SystemClock()) as git,
+    ):
+        with pytest.raises(ProcessError, match="git cannot be started") as caught:
+            await asyncio.to_thread(git, ["version"], cwd="/", env={})
+    assert "install git" in caught.value.hint
+
+
+async def test_a_helper_that_has_ended_is_told(launcher):
+    async with open_git(launcher, SystemClock()) as git:
+        launcher.kill_all()
+        [helper] = launcher.live
+        await helper.wait()
+        with pytest.raises(ProcessError):
+            await asyncio.to_thread(git, ["version"], cwd="/", env={})
+
+
+async def test_the_helper_is_small(launcher):
+    async with open_git(launcher, SystemClock()) as git:
+        await asyncio.to_thread(git, ["version"], cwd="/", env={})
+        [helper] = launcher.live
+        children = f"/proc/{helper.pid}/task/{helper.pid}/children"
+        [pid] = (await asyncio.to_thread(_read, children)).split()
+        [line] = [
+            one
+            for one in (await asyncio.to_thread(_read, f"/proc/{pid}/status")).splitlines()
+            if one.startswith("VmRSS")
+        ]
+    assert int(line.split()[1]) <= 14 * 1024  # KiB
+
+
+def _read(path):
+    with open(path) as file:  # noqa: PTH123
+        return file.read()

@@ -36,6 +36,7 @@ NAMES = (
     "door",
     "replay",
     "resume",
+    "workspace",
 )
 
 

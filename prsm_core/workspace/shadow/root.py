@@ -124,6 +124,7 @@ class Root:
         self._modes = ModesKeeper(place, folder)
         self._forced = place / "forced.json"
         self._borrowed = place / "borrowed"
+        self._compared: dict[tuple[str, str], list[Change]] = {}  # what trees differ in stays so
 
     def prepare(self) -> None:
         """Make the git directory, if it is not there; free it of a lock that a dead one left."""
@@ -332,11 +333,15 @@ class Root:
         """Return how one tree differs from another. Raises ContentGoneError."""
         if old == new:
             return []
+        if (old, new) in self._compared:
+            return self._compared[old, new]
         output = self.shadow.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
         if output.code:
             raise ContentGoneError(f"a part of the snapshot of {self.folder}")
         fields = output.out.split(b"\0")[:-1]
-        return [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
+        found = [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
+        self._compared[old, new] = found
+        return found
 
     def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
         """Return the bytes of blobs; None: it is gone."""

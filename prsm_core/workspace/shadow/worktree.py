@@ -106,13 +106,12 @@ class Shadow:
         self._limits = limits or Limits()
         self._own = [one.resolve() for one in (state, *own)]
         self._journal = Journal(self.place)
+        self._roots: dict[str, Root] = {}  # that are ready
 
     def take(self, about: About = About()) -> Snapshot:  # noqa: B008 - a constant
         """Take a snapshot. Raises PrsmError, and then there is none."""
         with self._open():
-            snapshot = self._mended(lambda: self._take(about))
-            self._drop_old()
-            return snapshot
+            return self._mended(lambda: self._take(about))
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots of the folder, newest first."""
@@ -187,6 +186,7 @@ class Shadow:
                 f"there is no folder {self.folder} any more", hint="go to another one"
             )
         with folder_lock(self.place, self._wait_seconds):
+            self._roots.clear()
             if self._journal.intent() is not None:
                 self._recover()
             yield
@@ -209,7 +209,9 @@ class Shadow:
         return keeping.kept(self._root(""), self.notes)
 
     def _root(self, path: str) -> Root:
-        """Return the shadow of a root, ready to be used."""
+        """Return the shadow of a root, ready to be used; one for as long as the lock is held."""
+        if path in self._roots:
+            return self._roots[path]
         key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
         folder = self.folder / path
         root = Root(
@@ -222,6 +224,7 @@ class Shadow:
             hidden=[str(o.relative_to(folder)) for o in self._own if o.is_relative_to(folder)],
         )
         root.prepare()
+        self._roots[path] = root
         return root
 
     def _mended(self, work: Callable[[], T]) -> T:
@@ -233,6 +236,7 @@ class Shadow:
         if _OF_INDEX.search(first.said):  # it is made anew from the files
             for index in (self.place / "roots").glob("*/git/index"):
                 index.unlink()
+            self._roots.clear()
             try:
                 return work()
             except GitFailedError as error:
@@ -241,6 +245,7 @@ class Shadow:
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
+        self._roots.clear()
         self._journal.abandon()
         self.notes.append(
             f"what was kept of this folder is damaged ({first.said}): it was set aside as {aside}, "
@@ -341,6 +346,7 @@ class Shadow:
         except (PrsmError, OSError) as error:
             raise self._taken_back(safety, error) from error
         self._journal.finish(Done(target.id, safety.id, self._now()))
+        self._drop_old()
         return restored
 
     def _check(self, plan: Plan) -> None:

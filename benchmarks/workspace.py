@@ -1,0 +1,204 @@
+"""workspace: the CPU of snapshots and restores of a large repository, and their disk."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Finding, compared
+from prsm_core.workspace.shadow.git import Output
+from prsm_core.workspace.shadow.worktree import Shadow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.harness import Measure, Plan
+
+FILES = 20_000
+BYTES = 3_000  # of a file, about
+EDITED = 300
+SINCE = 30  # files written between a snapshot and the way back
+LATER, FIRST, RESTORE, DISK = 1.3, 0.15, 0.6, 1.1  # goals
+MILLI = 1e3
+_EXPENSIVE = 3  # pairs of what takes seconds
+_ENV = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "b",
+    "GIT_AUTHOR_EMAIL": "b@x",
+    "GIT_COMMITTER_NAME": "b",
+    "GIT_COMMITTER_EMAIL": "b@x",
+}
+
+
+def run_git(args: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes = b"") -> Output:
+    """Run git directly: the port of shadows."""
+    done = subprocess.run(
+        ["git", *args],
+        cwd=cwd,
+        env={"PATH": _ENV["PATH"], **env},
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+def measure(plan: Plan) -> list[Finding]:
+    """Measure later and first snapshots, a restore, and the disk they take."""
+    with tempfile.TemporaryDirectory() as folder:
+        scene = _Scene(Path(folder), plan)
+        few = type(plan)(pairs=min(plan.pairs, _EXPENSIVE), scale=plan.scale)
+        return [
+            _compared("a first snapshot, of a dirty tree", scene.first, scene.cold, few, FIRST),
+            _compared("a later snapshot", scene.later, scene.add, plan, LATER),
+            _compared("a restore of a dirty tree", scene.restore, scene.by_patch, plan, RESTORE),
+            scene.disk(),
+        ]
+
+
+def _compared(case: str, subject: Measure, reference: Measure, plan: Plan, goal: float) -> Finding:
+    return compared("workspace", case, subject, reference, plan, goal=goal, unit="ms")
+
+
+def _cost(work: Callable[[], object]) -> float:
+    """Return the CPU time of this process and its children in ms."""
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    children = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return (time.process_time() - began + children) * MILLI
+
+
+class _Scene:
+    """A repository, dirty in the same way each time, and two shadows of it."""
+
+    def __init__(self, base: Path, plan: Plan) -> None:
+        self._base = base
+        self._folder = base / "work"
+        self._random = random.Random(1)  # noqa: S311 - content
+        self._numbers = itertools.count(1)
+        self._edited = plan.count(EDITED)
+        self._files = [f"d{n // 25}/m{n}.txt" for n in range(plan.count(FILES))]
+        for name in self._files:
+            self._write(name)
+        self._git("init", "-q")
+        self._git("add", "-A")
+        self._git("commit", "-qm", "all")
+        self._dirty()
+        self._shadow = self._new("state")
+        self._add("warm")
+
+    def _write(self, name: str) -> None:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self._random.randbytes(BYTES // 2).hex().encode())
+
+    def _dirty(self) -> None:
+        for name in self._files[: self._edited]:
+            self._write(name)
+            self._write(f"new/{name}")
+
+    def _write_some(self) -> None:
+        for name in self._files[:: max(1, len(self._files) // SINCE)]:
+            self._write(name)
+
+    def _git(self, *args: str, **env: str) -> bytes:
+        done = subprocess.run(
+            ["git", *args], cwd=self._folder, env=_ENV | env, capture_output=True, check=True
+        )
+        return done.stdout
+
+    def _new(self, name: str) -> Shadow:
+        return Shadow(
+            run_git,
+            self._folder,
+            self._base / name,
+            environ=_ENV,
+            now=lambda: float(next(self._numbers)),
+            new_id=lambda: f"{next(self._numbers):08x}",
+        )
+
+    def first(self) -> float:
+        """Take the first snapshot of a dirty tree."""
+        cost = _cost(self._new("fresh").take)
+        shutil.rmtree(self._base / "fresh")
+        return cost
+
+    def cold(self) -> float:
+        """Store the same in a git directory that knows nothing."""
+        cost = _cost(lambda: self._add("cold"))
+        shutil.rmtree(self._base / "cold")
+        return cost
+
+    def _add(self, name: str) -> None:
+        place = str(self._base / name)
+        if not Path(place).exists():
+            self._git("init", "-q", "--bare", place)
+        where = {"GIT_DIR": place, "GIT_WORK_TREE": str(self._folder)}
+        self._git("add", "-A", **where)
+        self._git("write-tree", **where)
+
+    def later(self) -> float:
+        """Take a snapshot after one file was written."""
+        self._shadow.take()
+        self._write(self._files[-1])
+        return _cost(self._shadow.take)
+
+    def add(self) -> float:
+        """Store the same by `git add` and `git write-tree`."""
+        self._add("warm")
+        self._write(self._files[-1])
+        return _cost(lambda: self._add("warm"))
+
+    def restore(self) -> float:
+        """Go back to a snapshot of a dirty tree, one of the files of the moment taken before."""
+        taken = self._shadow.take()
+        self._write_some()
+        return _cost(lambda: self._shadow.restore(taken.id))
+
+    def by_patch(self) -> float:
+        """Go back by a checkout, a clean, a patch and a copy."""
+        patch, kept = self._base / "patch", self._base / "kept"
+        patch.write_bytes(self._git("diff", "--binary", "HEAD"))
+        shutil.copytree(self._folder / "new", kept)
+        self._write_some()
+
+        def back() -> None:
+            self._git("checkout", "-q", "HEAD", "--", ".")
+            self._git("clean", "-qfd")
+            self._git("apply", str(patch))
+            shutil.copytree(kept, self._folder / "new")
+
+        cost = _cost(back)
+        shutil.rmtree(kept)
+        return cost
+
+    def disk(self) -> Finding:
+        """Compare what one snapshot of a dirty tree takes with what was changed, and one index."""
+        self._new("disk").take()
+        place = self._base / "disk"
+        taken = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+        (index,) = place.rglob("git/index")
+        changed = self._git("status", "--porcelain", "-z", "-uall").split(b"\0")
+        names = [os.fsdecode(one[3:]) for one in changed if one]
+        dirty = sum((self._folder / name).stat().st_size for name in names)
+        base = float(dirty + 2 * index.stat().st_size)
+        return Finding(
+            benchmark="workspace",
+            case="disk, of changes, our index, the person's",
+            unit="bytes",
+            value=float(taken),
+            reference=base,
+            ratio=taken / base,
+            goal=DISK,
+        )

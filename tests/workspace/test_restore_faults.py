@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def worker(scene, target, step):
         [sys.executable, str(WORKER), str(scene.folder.parent), target, str(step)],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
 
 
@@ -120,7 +121,7 @@ def test_a_restore_killed_while_it_writes_files_is_finished(tmp_path, part):
     with worker(scene, taken.id, -1) as process:
         while process.poll() is None and not _reads(watched, "old"):
             pass
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # git dies with it, as under the reaper shim
     scene.start_numbers(2000)
     shadow = scene.shadow()
     shadow.snapshots()
@@ -157,7 +158,7 @@ def test_a_restore_that_fails_halfway_is_taken_back(scene):
     before = every_byte(scene.folder), scene.staged()
     with pytest.raises(ConfigError, match="all files are as they were: No space left") as caught:
         scene.shadow(git=FailingGit(scene)).restore(taken.id)
-    assert "full disk" in caught.value.hint
+    assert "full disk" in str(caught.value.hint)
     assert (every_byte(scene.folder), scene.staged()) == before
     assert not scene.shadow().is_cut_off
 
@@ -170,7 +171,7 @@ def test_one_that_cannot_be_taken_back_is_finished_by_the_next_command(scene):
     git.fails = 2
     with pytest.raises(ConfigError, match="could not be taken back") as caught:
         scene.shadow(git=git).restore(taken.id)
-    assert "next command" in caught.value.hint
+    assert "next command" in str(caught.value.hint)
     shadow = scene.shadow()
     shadow.recover()
     assert (every_byte(scene.folder), scene.staged()) == after
@@ -197,7 +198,7 @@ def test_the_index_of_a_person_at_work_is_respected(scene):
     scene.take()  # it only reads
     with pytest.raises(HinderedError, match="git is at work") as caught:
         scene.shadow().restore(taken.id)
-    assert "delete that file" in caught.value.hint
+    assert "delete that file" in str(caught.value.hint)
     assert scene.read("d0/f0") == "new"
 
 
@@ -208,7 +209,7 @@ def test_something_that_no_snapshot_holds_is_not_overwritten(tmp_path):
     scene.write("a", "larger than ten bytes")
     with pytest.raises(HinderedError, match="no snapshot can hold: a") as caught:
         scene.shadow().restore(taken.id)
-    assert "move it away" in caught.value.hint
+    assert "move it away" in str(caught.value.hint)
     assert scene.read("a") == "larger than ten bytes"
 
 
@@ -232,7 +233,7 @@ def test_content_that_git_threw_away_is_told_before_anything_changes(scene):
     before = every_byte(scene.folder)
     with pytest.raises(PrsmError, match="git gc") as caught:
         scene.shadow().restore(taken.id)
-    assert "snapshot pack" in caught.value.hint
+    assert "snapshot pack" in str(caught.value.hint)
     assert every_byte(scene.folder) == before
 
 
@@ -273,7 +274,7 @@ def test_a_read_only_folder_is_named_before_anything_changes(scene):
     with pytest.raises(HinderedError, match="read-only") as caught:
         scene.shadow().restore(taken.id)
     (scene.folder / "d0").chmod(0o755)
-    assert "chmod u+w" in caught.value.hint
+    assert "chmod u+w" in str(caught.value.hint)
     assert scene.read("d1/f1") == "new"
 
 
@@ -295,6 +296,7 @@ def test_a_damaged_shadow_is_mended_or_set_aside_and_told(scene, damage):
                 file.write_bytes(b"\0")
     shadow = scene.shadow()
     taken = shadow.take()
+    shadow.snapshots()
     told = {"index": "", "refs": "is damaged", "config": "set aside", "all": "set aside"}[damage]
     assert told in "".join(shadow.notes)
     assert bool(shadow.notes) is bool(told)
@@ -316,6 +318,8 @@ def test_two_processes_take_turns(scene):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as other:
+        assert other.stdout
+        assert other.stdin
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(ConfigError, match="another process is at work"):
             Shadow(
@@ -336,7 +340,7 @@ def test_a_bare_repository_is_refused(tmp_path):
     scene.git("init", "-q", "--bare")
     with pytest.raises(ConfigError, match="bare repository") as caught:
         scene.take()
-    assert "worktree" in caught.value.hint
+    assert "worktree" in str(caught.value.hint)
 
 
 def test_a_folder_that_is_no_repository_has_a_bound(tmp_path):
@@ -345,7 +349,7 @@ def test_a_folder_that_is_no_repository_has_a_bound(tmp_path):
         scene.write(str(number))
     with pytest.raises(ConfigError, match="3 files of") as caught:
         scene.take()
-    assert "git init" in caught.value.hint
+    assert "git init" in str(caught.value.hint)
 
 
 def test_a_folder_that_is_gone_is_named(scene):

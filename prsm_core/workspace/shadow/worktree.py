@@ -408,12 +408,19 @@ class Shadow:
                 "are gone; look at the files with `git status`"
             )
             return
-        now = self._mended(lambda: self._capture(target))
-        rescue = self._rescued(now, target, safety)
-        try:
-            self._write(target, now, with_staging=intent.with_staging)
-        except (PrsmError, OSError) as error:
-            raise self._taken_back(safety, error) from error
+        rescue = ""
+        for last in (False, False, True):
+            now = self._mended(lambda: self._capture(target))
+            rescue = rescue or self._rescued(now, target, safety)
+            try:
+                self._write(target, now, with_staging=intent.with_staging)
+            except GitFailedError as error:  # a file was written since, by what still ends
+                if last:
+                    raise self._taken_back(safety, error) from error
+            except (PrsmError, OSError) as error:
+                raise self._taken_back(safety, error) from error
+            else:
+                break
         self._journal.finish(Done(target.id, safety.id, self._now()))
         self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
 

@@ -43,12 +43,12 @@ async def test_bytes_go_in_and_come_out_whole(launcher, tmp_path):
 
 async def test_an_error_of_git_comes_with_its_words_and_no_variable_of_ours(launcher, tmp_path):
     async with open_git(launcher, SystemClock()) as git:
-        call = {"cwd": str(tmp_path), "env": {"LC_ALL": "C"}}
-        output = await asyncio.to_thread(git, ["no-such-command"], **call)
+        cwd, env = str(tmp_path), {"LC_ALL": "C"}
+        output = await asyncio.to_thread(git, ["no-such-command"], cwd=cwd, env=env)
         assert output.code == 1
         assert b"not a git command" in output.err
         alias = ["-c", "alias.env=!env", "env"]
-        seen = (await asyncio.to_thread(git, alias, **call)).out.decode()
+        seen = (await asyncio.to_thread(git, alias, cwd=cwd, env=env)).out.decode()
     assert "GIT_CONFIG_COUNT" not in seen
     assert "HOME=" not in seen
 
@@ -60,7 +60,7 @@ async def test_git_that_is_missing_is_told_with_the_cure(tmp_path):
     ):
         with pytest.raises(ProcessError, match="git cannot be started") as caught:
             await asyncio.to_thread(git, ["version"], cwd="/", env={})
-    assert "install git" in caught.value.hint
+    assert "install git" in str(caught.value.hint)
 
 
 async def test_a_helper_that_has_ended_is_told(launcher):

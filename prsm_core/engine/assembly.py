@@ -302,6 +302,7 @@ class Assembly:
                 steps=self._steps,
                 detector=self._detector,
                 slots=self.slots,
+                residents=self.providers.residents,
                 is_closing=self.manager.is_closing,
             ),
             turns=self._turn_parts(),

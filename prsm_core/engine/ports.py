@@ -175,6 +175,10 @@ class Life(Protocol):
         """Become WAITING and give the slot back: everything that the agent does is waiting."""
         ...
 
+    def idles(self) -> None:
+        """Note that nothing of the agent acts, while it keeps its slot: a person is asked."""
+        ...
+
     async def take_slot(self) -> None:
         """Hold a slot; waits in line for it."""
         ...

@@ -43,6 +43,8 @@ class ProviderCapabilities:
     compacts: the vendor compacts its own thread before that fills the model's window, so that
     nobody else does it at the budget.
     images: `AssembledContext.images` reach the model; without it there are none.
+    own_process: each open session holds one process of its own, which ends with it. So a session
+    whose agent only waits is closed where others need the place, and another one is opened later.
     """
 
     supports_master: bool = True
@@ -57,6 +59,7 @@ class ProviderCapabilities:
     cost_told: str = "none"
     compacts: bool = False
     images: bool = False
+    own_process: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +311,12 @@ class ProviderSession(ABC):
         return
 
     async def park(self) -> bool:
-        """Let go of the one waiting call so that a resume can answer it."""
+        """Let go of the one waiting call so that a resume can answer it; return whether it does.
+
+        The session is closed next: the agent waits, and others need its process. No call is
+        answered any more. Where it returns False the turn is interrupted, which it may do in the
+        way that is best for a resume.
+        """
         return False
 
 

@@ -456,13 +456,14 @@ async def open_team(
     own_rules=None,
     redactor=None,
     store=None,
+    make_provider=ScriptedProvider,
     **provider_fields,
 ):
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock = clock or SystemClock()
     (folder / "workspace").mkdir(exist_ok=True)
     all_settings = team_settings(engine, settings)
-    provider, ledger = ScriptedProvider(**provider_fields), Ledger(folder / "ledger.db")
+    provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:

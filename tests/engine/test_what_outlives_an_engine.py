@@ -14,7 +14,9 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from prsm_core.domain.notes import Notes
+from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession
@@ -24,6 +26,7 @@ from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.journal.sinks import _SinkRunner
 from prsm_core.engine.providers.breaker import CircuitBreaker
 from prsm_core.engine.providers.profiles import AuthProfiles
+from prsm_core.engine.providers.residents import Residents
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.state import AgentRecord, OpenQuestion
@@ -33,6 +36,7 @@ from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckDetector
 from prsm_core.engine.turns.stuck_watch import StuckWatch
+from prsm_core.engine.turns.written import TurnBeginning
 
 WIRED = "derived: wired anew by the assembly"
 CONFIG = "derived: from the configuration of the engine that goes on"
@@ -85,7 +89,9 @@ KEPT = {
         "record": OF_RECORD,
         "life": "derived: a life of the new incarnation",
         "_failover": WIRED,
-        "_going_on": "derived: from AgentNow.open_turn",
+        "_left_turn": "derived: from AgentNow.open_turn",
+        "_between": WIRED,
+        "_has_place": "derived: true of who is resumed, since its place may be taken",
         "_host": WIRED,
         "_left": "derived: AgentNow itself",
         "_must_reopen": "lost: the first session of a life is a new one anyway",
@@ -137,7 +143,6 @@ KEPT = {
     TurnRun: {
         "turn_id": "stored: TurnState.turn_id",
         "going_on": "derived: TurnState itself",
-        "_parent_turn": "stored: TurnState.parent_turn_id",
         "_prompt": "stored: in the messages of the turn; what the thread lacks is told",
         "fold": "derived: from TurnState",
         "calls": "derived: from the calls of TurnState",
@@ -151,7 +156,11 @@ KEPT = {
         "_provider": "derived: opened anew, by the thread that is kept",
         "is_external": "derived: by the provider; a master outside is not gone on with",
         **dict.fromkeys(
-            ("_life", "_record", "_tools", "_stuck", "_parts", "_vendor_calls", "_ending"), WIRED
+            (
+                *("_life", "_record", "_stuck", "_parts", "_vendor_calls"),
+                *("_beginning", "_ending"),
+            ),
+            WIRED,
         ),
     },
     TurnCalls: {
@@ -164,7 +173,32 @@ KEPT = {
         "_tasks": WITH_TASK,
         "_let_go": WITH_TASK,
         "_cut": WITH_TASK,
+        "asking": "derived: the calls that ask do so again",
+        **dict.fromkeys(
+            ("is_left", "_left", "_taken_up"),
+            "lost: of a session that was being closed; no session is there now",
+        ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
+    },
+    LeftTurn: {
+        **dict.fromkeys(("_record", "_opening"), WIRED),
+        "turn": "derived: from AgentNow.open_turn",
+    },
+    BetweenTurns: {
+        **dict.fromkeys(("_life", "_inbox"), WIRED),
+        "is_leaving": "lost: of a session that was being closed; no session is there now",
+    },
+    TurnBeginning: {
+        **dict.fromkeys(("_record", "_parts", "_fold", "_tools"), WIRED),
+        "_parent_turn": "stored: TurnState.parent_turn_id",
+    },
+    Residents: {
+        **dict.fromkeys(("_running", "_clock"), WIRED),
+        "_limit": CONFIG,
+        **dict.fromkeys(
+            ("_table", "_waiting", "_starting", "_line", "_news"),
+            "lost: of processes that have ended with their engine",
+        ),
     },
     Call: {
         **dict.fromkeys(
@@ -177,7 +211,7 @@ KEPT = {
         "effects": "stored: CallState.effects",
         "opening": "derived: it is in the ledger",
         "closed": "derived: from CallState.call.completed_at",
-        "wait": "derived: the handler waits again",
+        **dict.fromkeys(("wait", "is_asking"), "derived: the handler waits again"),
         "consumed": "lost: claimed, but not answered: the messages are unread still",
         "spawned_session_label": "derived: from the effect that names the child",
         "outcome": "stored: the same bytes that the model was given, cut before either has them",

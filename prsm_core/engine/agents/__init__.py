@@ -4,6 +4,8 @@ manager    spawns, restarts, ends and kills agents
 steps      how what they do is committed
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
+left_turn  a turn without a session, until one is opened for it
+between    what an agent waits for between two turns
 life       one incarnation: is it over, its slot, what it waits for
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 compacting a conversation that is too long is summarised, and goes on from the summary

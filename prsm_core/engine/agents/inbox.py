@@ -34,6 +34,10 @@ class Inbox:
         """Return after the next change that the agent's waits may care for."""
         await self._router.changed(record.agent_id)
 
+    def wake(self, record: AgentRecord) -> None:
+        """Have an agent's waits look again."""
+        self._router.wake(record.agent_id)
+
     def release_askers(self, record: AgentRecord) -> None:
         """Let an agent's children look again: their questions have no one to answer them now."""
         for child in record.children:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.evidence.evidence import Proof
     from prsm_core.engine.ports import Steps
+    from prsm_core.engine.providers.residents import Residents
     from prsm_core.engine.state import AgentRecord, Evidence, Wait
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -34,6 +35,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
     steps: Steps
     detector: DeadlockDetector
     slots: Slots
+    residents: Residents
     is_closing: Callable[[], bool]  # the engine is: nothing begins any more
 
 
@@ -100,6 +102,10 @@ class AgentLife:
         if self.record.incarnation == self._number:
             self._parts.detector.moved(self.record.agent_id)
 
+    def idles(self) -> None:
+        """Note that nothing of the agent acts, while it keeps its slot: a person is asked."""
+        self._parts.residents.waits(self.record.agent_id)
+
     def blocked(self, waits: Sequence[Wait]) -> None:
         """Become WAITING and give the slot back: everything that the agent does is waiting.
 
@@ -114,6 +120,7 @@ class AgentLife:
             act = steps.stage(record, *changes)
         self._lease.release(act)
         self._waits = waits
+        self._parts.residents.waits(record.agent_id)
         if not record.is_condemned:
             self._parts.detector.blocked(record.agent_id, [wait.edge() for wait in waits])
 

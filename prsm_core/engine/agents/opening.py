@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.tokens import Room
@@ -57,17 +58,22 @@ class Opening:
         record: AgentRecord,
         host: AgentHost,
         on_stuck: Callable[[], object],
-        carried: Carried | None = None,
+        carried: Carried | None,
+        park: Callable[[], bool],
     ) -> AbstractAsyncContextManager[ProviderSession]:
         """Return a session to enter; raises what says that the provider cannot be used.
 
-        `carried` is what the vendor's thread may lack of a turn that goes on.
+        `carried` is what the vendor's thread may lack of a turn that goes on; `park` closes the
+        session where others need its process.
         """
         name = record.descriptor.provider
         request = session_request(record, self._settings, self._workspace, carried)
         provider = await self._providers.get(name)
         await self._enforcement.admit(name, record.agent_id)
-        return provider.open_session(request, host, on_stuck)
+        opened = provider.open_session(request, host, on_stuck)
+        if not provider.capabilities.own_process:
+            return opened
+        return self._providers.residents.home(record.agent_id, opened, park)
 
     async def keeps_thread(self, record: AgentRecord) -> bool:
         """Return whether the vendor's thread outlives the process that it ran in."""
@@ -149,6 +155,13 @@ class Contexts:
 
         events = [event async for event in self._parts.conversations.events(record.agent_id)]
         return remember(events, self._parts.ids.ulid)
+
+    async def open_turn(self, record: AgentRecord) -> TurnState:
+        """Return the turn that an agent has open, as the ledger has it."""
+        state = (await self._parts.conversations.now(record.agent_id)).open_turn
+        if state is None:
+            raise RuntimeError(f"{record.descriptor.name} has no open turn")
+        return state
 
     def left_for_history(self, record: AgentRecord, fixed: int, prompt: str | None) -> int | None:
         """Return the tokens that a rebuilt conversation may have; None where nobody knows.

@@ -83,7 +83,7 @@ class Prompting:
         """Return the running turn of an agent that does not wait for messages already."""
         session = self._lives.session_of(record.agent_id)
         turn = None if session is None else session.turn
-        if turn is None or not turn.is_running:
+        if turn is None or not turn.is_open:
             return None
         waits = any(call.name == "wait_for_message" for call in turn.calls.open.values())
         return None if waits else turn
@@ -97,9 +97,11 @@ class Prompting:
         if router.claim(record.agent_id, lambda m: m.message_id == wanted) is None:
             return False  # read already
         taken = False
+        turn.pause()  # meanwhile its session is needed
         try:
             taken = await turn.steer(render_messages((message,), {}))
         finally:
+            await turn.go_on()
             if not taken:
                 router.unclaim(record.agent_id, (wanted,))
         if taken:

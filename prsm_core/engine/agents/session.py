@@ -14,19 +14,22 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
-from prsm_core.domain.writes import ThreadKept
+from prsm_core.domain.writes import ThreadKept, Told
+from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
-from prsm_core.engine.state import Wait
+from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
 from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck_watch import StuckWatch
 from prsm_core.errors import (
+    AgentSpawnError,
     BudgetExceededError,
     ModelNotAvailableError,
     ProviderNotAvailableError,
@@ -55,11 +58,10 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.permits import Permits
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import Carried, ProviderSession
+    from prsm_core.interfaces.provider import ProviderSession
     from prsm_core.kit.background import Background
 
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
-_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
 
 class SessionParts(Record, frozen=True, kw_only=True):
@@ -89,11 +91,13 @@ class AgentSession:
     """Owns the provider session and the turns of one incarnation."""
 
     __slots__ = (
+        "_between",
         "_failover",
-        "_going_on",
+        "_has_place",
         "_host",
         "_keeper",
         "_left",
+        "_left_turn",
         "_must_reopen",
         "_parts",
         "_said_before",
@@ -107,12 +111,14 @@ class AgentSession:
     ) -> None:
         self.record = record
         self._left = left  # as an earlier engine has left the agent
-        self._going_on: TurnRun | None = None  # a turn that it has left open, until it streams
+        self._left_turn = LeftTurn(record, parts.opening)
+        self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
         is_external = parts.is_external(record.descriptor.provider)
         tools = parts.tools(record.descriptor)
         proof = Proof(record, parts.sources)
         self.life = AgentLife(record, parts.life, proof, is_external=is_external)
+        self._between = BetweenTurns(self.life, parts.inbox)
         self._host = SessionHost(self.life, tools, parts.permits, parts.open_endpoint)
         stuck = StuckWatch(
             self.life,
@@ -169,7 +175,7 @@ class AgentSession:
 
     async def _give_back(self) -> None:
         """Close a turn that was to go on and came to no session, or not even to its calls."""
-        turn, self._going_on = self._going_on, None
+        turn, self._left_turn.turn = self._left_turn.turn, None
         if self._parts.journal.is_suspended:
             return
         if turn is not None:
@@ -192,27 +198,35 @@ class AgentSession:
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
         )
         self._parts.inbox.release_askers(record)
-        await self._outlive_children()
+        await self._between.outlive_children()
         await self._fail(why, error.code)
 
     async def _live(self) -> None:
         record, life, parts = self.record, self.life, self._parts
         prompt = await self._first_prompt()
-        while prompt is not None and not life.is_over:
-            carried = await self._carried()
+        while prompt is not None and not (life.is_over or record.is_condemned):
+            carried = await self._left_turn.carried()
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
                 return
             self._must_reopen = False
             try:
                 self._failover.opening()
-                opened = await parts.opening.session(record, self._host, self._on_stuck, carried)
+                opened = await parts.opening.session(
+                    record, self._host, self._on_stuck, carried, self.park
+                )
                 async with opened as session:
                     self._failover.opened()
+                    untold = self._left_turn.untold(prompt, carried, session)
                     try:
-                        prompt = await self._turns(session, self._untold(prompt, carried, session))
+                        prompt = await self._turns(session, untold)
                     finally:
                         life.release_slot()  # closing may take long, and no model works then
+                if self._between.is_leaving:
+                    prompt = await self._without_session(prompt)
+            except AgentSpawnError as error:
+                if error.code != NO_ROOM or not await self._until_room():
+                    raise
             except (ProviderNotAvailableError, ModelNotAvailableError) as error:
                 if error.code == RESUME_FAILED and record.resume_token is not None:
                     self._forget_thread(error)
@@ -223,7 +237,7 @@ class AgentSession:
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
-        is_open = self._going_on is not None
+        is_open = self._left_turn.turn is not None
         while True:
             try:
                 told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
@@ -264,33 +278,68 @@ class AgentSession:
         """Have the open calls of a turn answered; no process is needed for that."""
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
 
-        prompt, session = Prompt(text=None), NoSession(self.record.resume_token)
-        turn = self._going_on = self._begin_turn(session, prompt, GoingOn(state))
+        session = NoSession(self.record.resume_token)
+        turn = self._begin_turn(session, Prompt(text=None), GoingOn(state))
+        self._left_turn.turn = turn
         self._left = None
+        return await self._settled(turn)
+
+    async def _settled(self, turn: TurnRun) -> Prompt | None:
+        """Return what a turn goes on with, once its calls are answered, or what follows it."""
         result = await turn.settle()
         if result is None:
-            return prompt
-        self._going_on = None
+            return Prompt(text=None)
+        self._left_turn.turn = None
         return await self._after(result)
 
-    async def _carried(self) -> Carried | None:
-        """Return what the vendor's thread may lack of a turn that goes on, if it has a thread."""
-        turn, record = self._going_on, self.record
-        if turn is None or turn.going_on is None:
-            return None
-        if not await self._parts.opening.keeps_thread(record):
-            record.resume_token = None
-        return None if record.resume_token is None else turn.going_on.carried()
+    def park(self) -> bool:
+        """Have the session closed soon, if the agent only waits: others need the process.
 
-    def _untold(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
-        """Return the prompt with what the thread of a turn that goes on does not hold."""
-        turn = self._going_on
-        if turn is None or turn.going_on is None:
+        Returns whether it is. The agent waits on without one: nothing of that is in the ledger,
+        for nothing has happened to it.
+        """
+        turn = self.turn
+        if turn is not None and turn.is_open and not turn.park():
+            return False
+        self._between.leave()
+        self._has_place = True
+        return True
+
+    async def _without_session(self, prompt: Prompt | None) -> Prompt | None:
+        """Wait on as a resume would, without a process; return what comes next."""
+        self._between.is_leaving = False
+        if prompt is not None or self.record.state.is_terminal:
             return prompt
-        turn.going_on.store(carried, session.taken)
-        if carried is None:
-            return prompt
-        return replace(prompt, text=turn.going_on.untold(carried, session.taken))
+        from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once one is parked
+
+        parts, record, turn = self._parts, self.record, self.turn
+        text = "it waits without its process, which others need: engine.max_resident_processes"
+        told = Told(kind="notice", data={"level": "info", "text": text})
+        await parts.steps.write(record, told)  # all that it did before is in the ledger by then
+        if turn is None or not turn.is_parked:
+            return await self._wait_on()
+        state = await parts.contexts.open_turn(record)
+        turn.take_up(GoingOn(state), NoSession(record.resume_token))
+        if record.state not in WAITING:
+            await self.life.take_slot()
+        return await self._settled(turn)
+
+    async def _wait_on(self) -> Prompt | None:
+        """Wait on between two turns, or for the end of all children."""
+        claimed = self.record.claimed_result
+        if claimed is None:
+            return await self._between.prompt()
+        await self._finish_with_children(claimed)
+        return None
+
+    async def _until_room(self) -> bool:
+        """Wait until there may be room for a process; whether there may be.
+
+        Meanwhile those who hold one may need the slot.
+        """
+        self.life.release_slot()
+        patience = None if self._has_place else PATIENCE_SECONDS
+        return await self._parts.life.residents.freed(patience)
 
     def _forget_thread(self, error: PrsmError) -> None:
         """Go on without the vendor's thread: the next session is given the conversation."""
@@ -305,29 +354,25 @@ class AgentSession:
 
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
-        while prompt is not None and not self.life.is_over:
+        while prompt is not None and not (self.life.is_over or self._between.is_leaving):
             while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.life.take_slot()  # the last turn may have ended while the agent waited
-            if self._going_on is None and self._keeper.is_full(prompt.text):
+            if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
                 break
-            turn = self._next_turn(session, prompt)
+            turn = self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
             try:
                 result = await turn.run()
             finally:
-                self._parts.budgets.drop_turn(turn.turn_id)
+                if not turn.is_parked:
+                    self._parts.budgets.drop_turn(turn.turn_id)
+            if result is None:
+                self._left_turn.turn = turn
+                return None
             prompt = await self._after(result)
             if self._must_reopen or not session.reusable:
                 break
         return prompt
-
-    def _next_turn(self, session: ProviderSession, prompt: Prompt) -> TurnRun:
-        """Return the turn that goes on, once, and then new ones."""
-        turn, self._going_on = self._going_on, None
-        if turn is None:
-            return self._begin_turn(session, prompt)
-        turn.attach(session, prompt)
-        return turn
 
     def _begin_turn(
         self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
@@ -408,7 +453,7 @@ class AgentSession:
         if prompt is not None:
             return prompt
         if record.live_children:
-            return await self._wait_between_turns()
+            return await self._between.prompt()
         summary = result.last_text
         if not summary.strip():
             await self._fail("the agent ended without saying anything (no result)", "no_result")
@@ -417,38 +462,12 @@ class AgentSession:
         await self._parts.acts.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
         return None
 
-    async def _wait_between_turns(self) -> Prompt | None:
-        """Wait for a message or the last child's end, without a slot."""
-        record, inbox = self.record, self._parts.inbox
-        prompt = None
-        self.life.blocked([inbox.wait(record)])
-        try:
-            while prompt is None:
-                prompt = inbox.take_reminder(record) or inbox.take_unread(record)
-                if prompt is None and not record.live_children:
-                    prompt = Prompt(text=_CHILDREN_ENDED)
-                if prompt is None:
-                    await inbox.changed(record)
-        finally:
-            self.life.moved()
-        await self.life.take_slot()
-        return prompt
-
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
-        await self._outlive_children()
-        await self._parts.acts.end_agent(
-            self.record, AgentState.COMPLETED, result, reason="children ended"
-        )
-
-    async def _outlive_children(self) -> None:
-        """Wait, without a slot, until the last child has ended."""
-        record = self.record
-        if record.live_children:
-            self.life.blocked([_end_of(child) for child in record.live_children.values()])
-            while record.live_children:
-                await self._parts.inbox.changed(record)
-        self.life.moved()
+        if await self._between.outlive_children():
+            await self._parts.acts.end_agent(
+                self.record, AgentState.COMPLETED, result, reason="children ended"
+            )
 
     async def give_up(self, what: str = "a turn that was interrupted and cancelled") -> None:
         """Fail the agent, whose provider does not end something: what it does is void."""
@@ -476,13 +495,3 @@ class AgentSession:
             return
         readable = keepable(message, parts.journal.redact)
         await parts.acts.fail_agent(record, readable, kind)
-
-
-def _end_of(child: AgentRecord) -> Wait:
-    """Return the wait for the end of a child."""
-    return Wait(
-        state=AgentState.WAITING_FOR_CHILD,
-        on="finishing",
-        targets=lambda: (child.agent_id,),
-        ready=lambda: child.has_ended,
-    )

@@ -69,6 +69,7 @@ class GuardedProvider(Provider):
         self._clock = clock
         self._limits = limits or Limits()
         self._known: Sequence[ModelInfo] = ()  # as it was given, where that was a tuple
+        self._can: ProviderCapabilities | None = None  # as it was given and looked at last
         self._capabilities()  # wrong ones are told now
 
     @property
@@ -83,8 +84,10 @@ class GuardedProvider(Provider):
     def _capabilities(self) -> ProviderCapabilities:
         with self._guest.calling("capabilities"):
             found = self.inner.capabilities
-        if (problem := first_problem(found, CAPABILITIES)) is not None:
-            raise self._guest.wrong("capabilities", problem)
+        if found is not self._can:  # those that are the same cannot have changed
+            if (problem := first_problem(found, CAPABILITIES)) is not None:
+                raise self._guest.wrong("capabilities", problem)
+            self._can = found
         return found
 
     @property
@@ -327,7 +330,11 @@ class GuardedSession(ProviderSession):
     async def park(self) -> bool:
         """Let go of the waiting call; see ProviderSession."""
         call = self.inner.park
-        parked = await self._guest.within(self._limits.vendor, "park", call, passes=ANSWERS)
+        try:
+            parked = await self._guest.within(self._limits.vendor, "park", call, passes=ANSWERS)
+        except PrsmError as error:  # the session is closed all the same
+            _log.warning("%s", error)
+            return False
         return parked is True
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
 
     from prsm_core.domain.events import Event
+    from prsm_core.domain.sessions import AgentNow
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.engine.state import UsedByTurn
     from prsm_core.interfaces.store import AgentRow, Store
@@ -287,6 +288,11 @@ class ConversationStore:
     def __init__(self, store: Store, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
+
+    async def now(self, agent_id: str) -> AgentNow:
+        """Return an agent as a resume would take it over; see `Store.state`."""
+        state = await self._store.state(self._session_id)
+        return next(now for now in state.agents if now.agent.agent_id == agent_id)
 
     def events(self, agent_id: str) -> AsyncIterator[Event]:
         """Yield an agent's events so far."""

@@ -13,8 +13,8 @@ from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded.provider import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
+from prsm_core.engine.providers.residents import Residents
 from prsm_core.errors import (
-    AgentSpawnError,
     ConfigError,
     PluginError,
     ProviderNotAvailableError,
@@ -52,14 +52,14 @@ class EngineServices:
         background: Background,
         clock: Clock,
         state_dir: Path,
-        max_processes: int,
+        residents: Residents,
         redactor: Redactor,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
         self._launcher = launcher
         self._background = background
-        self._max_processes = max_processes
+        self._residents = residents
         self._redactor = redactor
         self.guest: Guest | None = None  # whose services these are
 
@@ -71,14 +71,9 @@ class EngineServices:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Process:
-        """Start a process under the reaper shim; raises AgentSpawnError above the limit."""
-        if len(self._launcher.live) >= self._max_processes:
-            raise AgentSpawnError(
-                f"{self._max_processes} processes run, which is max_resident_processes",
-                hint="raise engine.max_resident_processes or spawn fewer agents",
-                code="too_many_processes",
-            )
-        return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+        """Start a process under the reaper shim; raises AgentSpawnError where there is no room."""
+        async with self._residents.place():
+            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -110,10 +105,12 @@ class ProviderRegistry:
         settings: Settings,
         make_services: Callable[[str, str | None], EngineServices],
         clock: Clock,
+        residents: Residents,
         external: ProviderSpec | None = None,
         *,
         plugins_off: bool = False,
     ) -> None:
+        self.residents = residents
         self._plugins_off = plugins_off
         self._specs = dict(specs)
         self._names = frozenset(specs)
@@ -355,10 +352,11 @@ def build_provider_registry(
         folder = name if login is None else f"{name}@{names.index(login)}"
         private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        limit = settings.engine.max_resident_processes
-        return EngineServices(launcher, background, clock, private, limit, redactor)
+        return EngineServices(launcher, background, clock, private, residents, redactor)
 
+    limit = settings.engine.max_resident_processes
+    residents = Residents(limit, lambda: len(launcher.live), clock)
     found = configured_specs(specs, settings)
     return ProviderRegistry(
-        found, settings, make_services, clock, external, plugins_off=plugins_off
+        found, settings, make_services, clock, residents, external, plugins_off=plugins_off
     )

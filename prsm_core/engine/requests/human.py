@@ -54,10 +54,15 @@ class Commit(Protocol):
         ...
 
 
-class EffectOf(Protocol):
-    """How a call notes what it does: Call.effect."""
+class Asking(Protocol):
+    """A call that asks."""
 
-    def __call__(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
+    @property
+    def is_left(self) -> bool:
+        """Whether it is let go of to be made again: what it asked stays asked."""
+        ...
+
+    def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
         """Return what the step must carry that has this effect."""
         ...
 
@@ -87,7 +92,8 @@ class _Open:
     by: str = ""
     via: str = ""
     row: HumanRequest | None = None  # as the ledger has it
-    effect: EffectOf | None = None  # of the call that asks
+    call: Asking | None = None
+    is_kept: bool = False  # for the call to be made again: nobody waits for the answer meanwhile
     recorded: bool = False  # some step carries its end
     done: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)  # nothing more is written of it
@@ -164,20 +170,20 @@ class HumanRequests:
         opened = _Open(record, "permission", options, ask=ask, again=again)
         if not self._policy.interactive:
             self._stand_in(opened)
-        answer = await self._ask(request_id, opened, asked)
-        return answer.get("verdict", "deny"), opened.by
+        asking = await self._ask(request_id, opened, asked)
+        return (asking.answer or {}).get("verdict", "deny"), asking.by
 
     async def question(
         self,
         record: AgentRecord,
         request_id: str,
         question: Question,
-        effect: EffectOf | None = None,
+        call: Asking | None = None,
     ) -> tuple[Answer | None, str]:
         """Ask a person; None means that nobody answered, the second value says why.
 
-        `effect` notes, for a call, that it asked, and what it was answered. A request that an
-        earlier engine has left open is waited for as it is.
+        For a `call` it is noted that it asked, and what it was answered. A request that an earlier
+        engine has left open, or a call that is made again, is waited for as it is.
         """
         asked = {
             "request": request_id,
@@ -186,10 +192,11 @@ class HumanRequests:
             "call": question.call_id,
             "multiple": question.multiple,
         }
-        opened = _Open(record, "question", choices=question.options, effect=effect)
+        opened = _Open(record, "question", choices=question.options, call=call)
         if not self._policy.interactive:
             self._stand_in(opened)
-        return answer_of(await self._ask(request_id, opened, asked)), opened.by
+        asking = await self._ask(request_id, opened, asked)
+        return answer_of(asking.answer or {}), asking.by
 
     def take_over(self, left_open: Iterable[HumanRequest]) -> None:
         """Take note of the requests that an earlier engine has left open, and calls wait for."""
@@ -262,10 +269,13 @@ class HumanRequests:
     def close_agent(self, agent_id: str, by: str) -> tuple[RequestResolved, ...]:
         """End the open requests of an agent; the next step of the caller must carry the result."""
         ends = []
-        for request_id, request in self._open.items():
+        for request_id, request in tuple(self._open.items()):
             if request.record.agent_id == agent_id and not request.recorded:
                 request.settle({}, by)
                 ends.append(self._end_of(request_id, request))
+                if request.is_kept:
+                    self._forget(request_id, request)
+                    request.over.set()
         for row in [row for row in self._left.values() if row.agent_id == agent_id]:
             del self._left[row.request_id]
             ends.append(RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by=by))
@@ -283,10 +293,12 @@ class HumanRequests:
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
             self.refused = True
 
-    async def _ask(
-        self, request_id: str, request: _Open, asked: dict[str, Any]
-    ) -> Mapping[str, Any]:
-        left = self._left.pop(request_id, None)
+    async def _ask(self, request_id: str, request: _Open, asked: dict[str, Any]) -> _Open:
+        """Have a request answered, or one that is kept; return that one."""
+        kept = self._open.get(request_id)
+        if kept is not None:  # the call that asked is made again
+            request, kept.call, kept.is_kept = kept, request.call, False
+        left = self._left.pop(request_id, None) or request.row
         row = request.row = left or self._row(request_id, request, asked)
         self._open[request_id] = request
         try:
@@ -295,17 +307,22 @@ class HumanRequests:
                 await self._commit(request.record, opened, *_noted(request, "request", request_id))
             await self._until_settled(request, row)
         finally:
-            request.settle({}, "turn_ended")  # whoever asked has been cancelled
-            del self._open[request_id]
-            self._remember(request_id, request)
-            try:
-                if not request.recorded and not self._journal.is_suspended:
-                    told = {**(request.answer or {}), "by": request.by}
-                    noted = _noted(request, "answer", request_id, **told)
-                    await self._commit(request.record, self._end_of(request_id, request), *noted)
-            finally:
-                request.over.set()
-        return request.answer or {}
+            request.is_kept = request.call is not None and request.call.is_left
+            if not request.is_kept:
+                await self._end(request_id, request)
+        return request
+
+    async def _end(self, request_id: str, request: _Open) -> None:
+        """Write the end of a request that nobody waits for any more."""
+        request.settle({}, "turn_ended")  # whoever asked has been cancelled
+        self._forget(request_id, request)
+        try:
+            if not request.recorded and not self._journal.is_suspended:
+                told = {**(request.answer or {}), "by": request.by}
+                noted = _noted(request, "answer", request_id, **told)
+                await self._commit(request.record, self._end_of(request_id, request), *noted)
+        finally:
+            request.over.set()
 
     def _row(self, request_id: str, request: _Open, asked: dict[str, Any]) -> HumanRequest:
         opened_at = self._clock.time()
@@ -318,7 +335,9 @@ class HumanRequests:
             opened_at=opened_at,
         )
 
-    def _remember(self, request_id: str, request: _Open) -> None:
+    def _forget(self, request_id: str, request: _Open) -> None:
+        """Remember of a request how it ended, and nothing else."""
+        del self._open[request_id]
         self._outcomes[request_id] = request.outcome()
         if len(self._outcomes) > REMEMBERED:
             del self._outcomes[next(iter(self._outcomes))]
@@ -360,9 +379,9 @@ def answer_of(told: Mapping[str, Any]) -> Answer | None:
 
 def _noted(request: _Open, name: str, request_id: str, **data: Any) -> tuple[EffectNoted, ...]:
     """Return what notes for the call that asks how far its request is."""
-    if request.effect is None:
+    if request.call is None:
         return ()
-    return (request.effect(name, request_id, **data),)
+    return (request.call.effect(name, request_id, **data),)
 
 
 def shown_arguments(

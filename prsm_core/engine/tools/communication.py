@@ -46,7 +46,8 @@ class Communication(Record, frozen=True, kw_only=True):
                 await call.open(question, noted=call.effect("question", correlation_id))
             answer = await _await_answer(call, parent, correlation_id)
         finally:
-            parent.questions.pop(correlation_id, None)
+            if not call.is_left:
+                parent.questions.pop(correlation_id, None)
         if answer is None:
             raise _parent_ended()
         if "error" in answer.payload:

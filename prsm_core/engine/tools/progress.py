@@ -150,7 +150,8 @@ class Progress(Record, frozen=True, kw_only=True):
         else:
             request = self.ids.request() if asked is None else asked.ref or ""
             await call.open()
-            answer, by = await self.requests.question(call.record, request, question, call.effect)
+            asking = self.requests.question(call.record, request, question, call)
+            answer, by = await call.ask(asking)
         if answer is None:
             reason = WHY_UNANSWERED.get(by, NO_ANSWER)
             raise OrchestrationError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import RESULT_LIMIT, AgentToolCall, Effect
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Match = Callable[[RoutedMessage], bool]
     Handler = Callable[["Call"], Awaitable["Reply | ToolOutcome"]]
+
+T = TypeVar("T")
 
 ENDED = "this turn is over; the call has no effect"
 
@@ -133,6 +135,9 @@ class CallsOfTurn(Protocol):
     tools: Toolbox
     open: dict[str, Call]
 
+    asking: int  # how many of them ask a person
+    is_left: bool  # all are let go of to be made again: nothing that they did is undone
+
     def now_ms(self) -> int:
         """Return Unix milliseconds."""
         ...
@@ -180,6 +185,7 @@ class Call:
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
     wait: Wait | None = None
+    is_asking: bool = False  # a person, and does nothing else
     consumed: list[str] = field(default_factory=list)
     spawned_session_label: str | None = None
     outcome: ToolOutcome | None = None
@@ -198,6 +204,16 @@ class Call:
     def turn_id(self) -> str:
         """The turn that it is part of."""
         return self.calls.turn.turn_id
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is let go of to be made again: what it asked stays asked."""
+        return self.calls.is_left
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it does nothing but wait, for whomever."""
+        return self.wait is not None or self.is_asking
 
     def row(self, status: str = "running", **fields: Any) -> AgentToolCall:
         """Return the call's ledger row as of now."""
@@ -312,6 +328,17 @@ class Call:
 
         await self.wait_while(wait, look, seconds)
         return found[0] if found else None
+
+    async def ask(self, work: Awaitable[T]) -> T:
+        """Await a person's answer: a wait that is none for other agents, and keeps the slot."""
+        self.is_asking = True
+        self.calls.asking += 1
+        try:
+            await self.calls.turn.calls_changed()
+            return await work
+        finally:
+            self.is_asking = False
+            self.calls.asking -= 1
 
     async def wait_while(
         self, wait: Wait, work: Callable[[], Awaitable[object]], seconds: float | None

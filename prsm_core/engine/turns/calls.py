@@ -40,10 +40,14 @@ class TurnCalls:
         "_cut",
         "_going_on",
         "_is_over",
+        "_left",
         "_let_go",
+        "_taken_up",
         "_tasks",
+        "asking",
         "cut_off",
         "has_completed",
+        "is_left",
         "life",
         "open",
         "parts",
@@ -66,11 +70,19 @@ class TurnCalls:
         self.has_completed = False  # task_complete was accepted
         self._is_over = False
         self._cut: frozenset[str] = _NONE  # calls that were cancelled here
+        self.asking = 0  # how many of the open ones ask a person
+        self.is_left = False  # all are let go of to be made again: nothing that they did is undone
+        self._left: tuple[Call, ...] = ()  # those
+        self._taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
         calls = [call for call in self.open.values() if call is not without]
         return bool(calls) and all(call.wait is not None for call in calls)
+
+    def all_idle(self) -> bool:
+        """Whether there are open calls, and none does anything but wait, for whomever."""
+        return bool(self.open) and all(call.is_idle for call in self.open.values())
 
     @property
     def is_completing(self) -> bool:
@@ -105,6 +117,7 @@ class TurnCalls:
 
     async def _no_turn(self) -> ToolOutcome:
         await self.parts.journal.hold()
+        await self._while_left()
         return turn_over()
 
     def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
@@ -112,6 +125,35 @@ class TurnCalls:
         self._going_on = going_on
         going_on.fill(fold)
         self.rows.update((call.id, call) for call in going_on.answered)
+
+    def leave_open(self) -> None:
+        """Let go of every call, none of which is answered: they are made again after `take_back`.
+
+        Whoever has made them waits on, for a vendor that is told something might write it down.
+        """
+        self.is_left, self._taken_up = True, asyncio.Event()
+        self._cancel()
+
+    def take_back(self, going_on: GoingOn) -> None:
+        """Be ready to `settle` the calls that were let go of: the session that made them is gone.
+
+        It can make no other: what still comes has no effect until `begin_anew`.
+        """
+        self._going_on, self._cut, self._left = going_on, _NONE, ()
+        self._let_callers_go()
+
+    def begin_anew(self) -> None:
+        """Take calls again: another session makes them."""
+        self._is_over = False
+
+    async def _while_left(self) -> None:
+        if self._taken_up is not None:
+            await self._taken_up.wait()
+
+    def _let_callers_go(self) -> None:
+        self.is_left = False
+        if self._taken_up is not None:
+            self._taken_up.set()
 
     async def settle(self, left_open: Sequence[CallState]) -> Mapping[str, ToolOutcome]:
         """Have calls answered that an earlier engine has left open; return what each was given.
@@ -162,6 +204,7 @@ class TurnCalls:
         except asyncio.CancelledError:
             if call.id not in self._cut or task.uncancel() > cancels_before:
                 raise
+            await self._while_left()
         except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
             who = self.life.record.descriptor.name
             self.parts.background.report(f"{call.name} of {who}", error)
@@ -205,7 +248,10 @@ class TurnCalls:
         del self._tasks[call.id]
         if not self._tasks and self._let_go is not None and not self._let_go.done():
             self._let_go.set_result(None)
-        self._finish_row(call)
+        if self.is_left and call.outcome is None:
+            self._left = (*self._left, call)
+        else:
+            self._finish_row(call)
         self.turn.call_ended()
 
     def complete(self, call_id: str) -> None:
@@ -217,8 +263,18 @@ class TurnCalls:
         """End every open call and wait until each has let go of what it claimed."""
         self._cancel()
         if self._tasks:
-            self._let_go = asyncio.get_running_loop().create_future()
-            await self._let_go
+            await self.let_go()
+        if self.is_left:
+            for call in self._left:
+                self._finish_row(call)
+            self._let_callers_go()
+
+    async def let_go(self) -> None:
+        """Wait until every call that was ended has let go of what it claimed."""
+        if self._tasks:
+            if self._let_go is None or self._let_go.done():
+                self._let_go = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._let_go})
 
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True

@@ -19,6 +19,7 @@ class TurnClock:
 
     __slots__ = (
         "_clock",
+        "_is_paused",
         "_limits",
         "_open",
         "_since",
@@ -42,12 +43,14 @@ class TurnClock:
         self._since = clock.now()  # start of the present stretch without a tool
         self.last_event = self._since
         self._open = 0  # tool calls of any kind now running
+        self._is_paused = False
         self._vendor: dict[str, float] = {}  # vendor call -> start
 
     @property
     def reasoning(self) -> float:
         """Seconds of reasoning so far, earlier turns included."""
-        running = 0.0 if self._open else self._clock.now() - self._since
+        is_idle = self._open or self._is_paused
+        running = 0.0 if is_idle else self._clock.now() - self._since
         return self._used + running
 
     def touch(self) -> None:
@@ -77,6 +80,16 @@ class TurnClock:
         self._open -= 1
         if not self._open:
             self._since = self.last_event = self._clock.now()
+
+    def pause(self) -> None:
+        """Count no reasoning until `go_on`: there is no session."""
+        self._used = self.reasoning
+        self._is_paused = True
+
+    def go_on(self) -> None:
+        """Count from now on: a session begins."""
+        self._is_paused = False
+        self._since = self.last_event = self._clock.now()
 
     def expired(self) -> str | None:
         """Return what ran out: reasoning, idle, tool, or None."""

@@ -8,7 +8,9 @@ provider does not let go, so that somebody else closes it; what the provider sti
 for nothing. Nothing leaves CLOSED, so that no turn is closed twice.
 
 A turn that an earlier engine has left open begins otherwise: NEW → SETTLING, its calls are
-answered while there is no provider, → STREAMING, or → CLOSING where it ends with that.
+answered while there is no provider, → STREAMING, or → CLOSING where it ends with that. RESTING →
+PARKED → SETTLING is one whose session is closed for others to have its process: until that has
+ended nothing is answered, and then it goes on alike.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ class TurnPhase(StrEnum):
     """How far a turn is."""
 
     NEW = "new"
+    PARKED = "parked"
     SETTLING = "settling"
     STREAMING = "streaming"
     RESTING = "resting"
@@ -46,7 +49,7 @@ class TurnPhase(StrEnum):
 
 
 _LIVE = frozenset({TurnPhase.STREAMING, TurnPhase.RESTING})
-_OPEN = _LIVE | {TurnPhase.SETTLING}
+_OPEN = _LIVE | {TurnPhase.PARKED, TurnPhase.SETTLING}
 _RESTING = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
 _ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})
 
@@ -56,7 +59,8 @@ TURN_MACHINE: Machine[TurnPhase] = Machine(
         TurnPhase.NEW: {TurnPhase.STREAMING, TurnPhase.SETTLING},
         TurnPhase.SETTLING: {TurnPhase.STREAMING} | _ENDS,
         TurnPhase.STREAMING: {TurnPhase.NEW, TurnPhase.RESTING} | _ENDS,
-        TurnPhase.RESTING: {TurnPhase.STREAMING} | _ENDS,
+        TurnPhase.RESTING: {TurnPhase.STREAMING, TurnPhase.PARKED} | _ENDS,
+        TurnPhase.PARKED: {TurnPhase.SETTLING} | _ENDS,
         TurnPhase.CLOSING: {TurnPhase.CLOSED},
         TurnPhase.VOID: {TurnPhase.CLOSED},
     },

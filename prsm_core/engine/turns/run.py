@@ -6,10 +6,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import (
     AgentError,
-    AgentMessage,
     AssistantMessage,
     ErrorKind,
     Notice,
@@ -25,11 +23,8 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.guarded.failing import describe
 from prsm_core.engine.spending.allowance import Allowance
-from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
-from prsm_core.engine.turns.context import Prompt, assemble_context, window_of
-from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
 from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
@@ -37,25 +32,23 @@ from prsm_core.engine.turns.silence import Silence, silence_teller
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.engine.turns.written import (
+    TurnBeginning,
     TurnEnding,
+    fold_of,
     keep_at_end,
     keep_used,
-    kept_thread,
-    opening_of,
+    told_of,
 )
-from prsm_core.engine.turns.written import said as told_of
 from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AssembledContext, ProviderEvent, TurnResult
-    from prsm_core.domain.writes import StateChanged, Told, TurnOpened
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.domain.turns import AgentMessage, AssembledContext, ProviderEvent, TurnResult
     from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
@@ -76,18 +69,16 @@ class TurnRun:
         record, clock = of.life.record, parts.clock
         self._life = of.life
         self._record = record
-        self._tools = of.tools
         self._stuck = of.stuck
         self._parts = parts
         self._provider = provider
         self._prompt = prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
-        self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         self.turn_id = parts.ids.ulid() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
-        self.fold = self._fold(record, was)
+        self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
         self._vendor_calls = VendorCalls(
             of.life,
             self.fold,
@@ -109,23 +100,14 @@ class TurnRun:
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
+        parent = record.head_turn_id if was is None else was.parent_turn_id
+        self._beginning = TurnBeginning(record, parts, self.fold, of.tools, parent_turn=parent)
         self._ending = TurnEnding(
-            record, parts, self.fold, self.calls, self._live, parent_turn=self._parent_turn
+            record, parts, self.fold, self.calls, self._live, parent_turn=parent
         )
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
             of.stuck.go_on(going_on.state)
-
-    def _fold(self, record: AgentRecord, was: TurnState | None) -> TurnFold:
-        agent, parts = record.descriptor, self._parts
-        return TurnFold(
-            turn_id=self.turn_id,
-            number=record.next_turn if was is None else was.number,
-            started_at_ms=self.calls.now_ms() if was is None else was.started_at,
-            new_id=parts.ids.ulid,
-            now_ms=self.calls.now_ms,
-            price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
-        )
 
     @property
     def earlier(self) -> LongCalls:
@@ -136,8 +118,11 @@ class TurnRun:
             self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
         return self._earlier
 
-    async def run(self) -> TurnResult:
-        """Run the turn to its end and return what it produced; the ledger has it by then."""
+    async def run(self) -> TurnResult | None:
+        """Run the turn to its end and return what it produced; the ledger has it by then.
+
+        None: it was parked. Its session is to be left now, before it is taken up and settled.
+        """
         self.stop.begin(asyncio.current_task())
         try:
             if (end := self.stop.end()) is None:
@@ -146,30 +131,69 @@ class TurnRun:
                 await self._stream(context)
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
+            if self._phase is TurnPhase.PARKED:
+                keep_used(self._record, self._provider, self.fold, self.clock)
+                self.stop.pause()
+                return None
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
             self.limits.end()
-            self.stop.over()
+            if self._phase is not TurnPhase.PARKED:
+                self.stop.over()
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it is open, and its session is closed for others to have the process."""
+        return self._phase is TurnPhase.PARKED
+
+    def park(self) -> bool:
+        """Have the session closed, and leave the turn open, if it only waits; whether it does.
+
+        Its calls are let go of at once: what they wait for stays as it is, and is not answered.
+        """
+        ends = self.stop.end() is not None or self._record.is_condemned
+        if ends or not self.is_idle or self._earlier is not None:  # whose tokens end with it
+            return False
+        self._enter(TurnPhase.PARKED)
+        self.clock.pause()
+        self.calls.leave_open()
+        self._parts.background.launch(self._leave_session(), name="parking")
+        return True
+
+    async def _leave_session(self) -> None:
+        await self.calls.let_go()
+        if self.is_parked:
+            await self._provider.park()
+        if self.is_parked:
+            self.stop.ask()  # unless it has ended with that
+
+    def take_up(self, going_on: GoingOn, nobody: ProviderSession) -> None:
+        """Be to settle again, once the session of a parked turn is gone; see `settle`."""
+        self.going_on, self._provider = going_on, nobody
+        self.stop.attach(nobody)
+        self.calls.take_back(going_on)
 
     async def settle(self) -> TurnResult | None:
-        """Have the calls answered that an earlier engine has left open, without a provider.
+        """Have the calls answered that an earlier session has left open, without a provider.
 
         Where the turn ends with that, its result is returned; else it is `run` once it has a
         session attached.
         """
         going_on = self._earlier_state()
-        self.stop.begin(asyncio.current_task())
+        self.stop.begin(asyncio.current_task(), is_alone=True)
+        self.clock.pause()
         self._enter(TurnPhase.SETTLING)
         try:
             try:
-                if self._record.claimed_result is None:
-                    going_on.outcomes = await self.calls.settle(going_on.open_calls)
-                else:  # the turn had ended with that, and all other calls with it
-                    self.calls.leave(going_on.open_calls)
+                if self._record.claimed_result is not None:  # with that all other calls ended
                     self.fold.end = TurnEnded(StopReason.END_TURN)
+                if self.fold.end or self.stop.end():  # or it was asked to while it was parked
+                    self.calls.leave(going_on.open_calls)
+                else:
+                    going_on.outcomes = await self.calls.settle(going_on.open_calls)
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise
@@ -199,7 +223,8 @@ class TurnRun:
         """Be run by this session, with what its vendor's thread does not hold."""
         self._provider, self._prompt = provider, prompt
         self.stop.attach(provider)
-        self.clock.touch()
+        self.calls.begin_anew()
+        self.clock.go_on()
 
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
@@ -212,6 +237,17 @@ class TurnRun:
         """Whether the provider streams this turn, and what it says counts."""
         return self._phase.is_live and self.fold.end is None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on, with a session or without."""
+        return self._phase.is_open and self.fold.end is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its session does nothing: all that runs waits for other agents, or a person."""
+        no_other_tool = self.clock.open_tools == len(self.calls.open)
+        return self._phase is TurnPhase.RESTING and no_other_tool and self.calls.all_idle()
+
     def interrupt(self) -> None:
         """Let the turn end soon because a person wants it."""
         self.stop.is_by_person = True
@@ -219,7 +255,7 @@ class TurnRun:
 
     async def steer(self, text: str) -> bool:
         """Say something to the model within the turn; whether the provider took it."""
-        if not await self._provider.steer(text):
+        if not self.is_running or not await self._provider.steer(text):
             return False
         await self._tell(self.fold.add_message("user", text))
         return True
@@ -233,60 +269,18 @@ class TurnRun:
         return no_other_tool and self.calls.all_wait(without=without)
 
     async def _open(self) -> AssembledContext:
-        record, steps = self._record, self._parts.steps
-        phase = self._phase
-        said: list[Told] = []
-        current = None
-        prompt = self._stuck.begin_turn(self._prompt.text)
-        if prompt is not None:
-            current = self.fold.add_message("user", prompt)
-            said.append(told_of(self.fold, current))
-        context = self._assemble(current)
-        changes: tuple[StateChanged, ...] = ()
-        if record.state is not AgentState.RUNNING:
-            changes = steps.move(record, AgentState.RUNNING, "turn started")
-        thread = kept_thread(record, self._provider)
-        step = steps.build(record, *changes, *self._beginning(context), *said, *thread)
+        steps, phase, prompt = self._parts.steps, self._phase, self._prompt
+        text = self._stuck.begin_turn(prompt.text)
+        is_new = self.going_on is None
+        context, step = self._beginning.make(prompt, text, self._provider, is_new=is_new)
         self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
-            await steps.commit(step, consumed=self._prompt.consumed)
+            await steps.commit(step, consumed=prompt.consumed)
         except PrsmError:
             if phase is TurnPhase.NEW:
                 self._enter(phase)
             raise
         return context
-
-    def _beginning(self, context: AssembledContext) -> tuple[TurnOpened, ...]:
-        """Return what opens the turn; nothing for one that goes on."""
-        record = self._record
-        if self.going_on is not None:
-            return ()
-        record.next_turn += 1
-        record.head_turn_id, record.context_used = self.turn_id, context.token_budget.used
-        opened = opening_of(
-            record,
-            context,
-            self.fold,
-            self._prompt,
-            parent_turn=self._parent_turn,
-            tools=self._tools,
-            workspace=self._parts.workspace,
-        )
-        return (opened,)
-
-    def _assemble(self, current: AgentMessage | None) -> AssembledContext:
-        parts = self._parts
-        return assemble_context(
-            self._record,
-            self._prompt.history,
-            current,
-            toolbox=self._tools,
-            settings=parts.settings,
-            run_id=parts.journal.run_id,
-            workspace=parts.workspace,
-            window=window_of(self._record, parts.window),
-            images=parts.images,
-        )
 
     async def _tell(self, message: AgentMessage) -> None:
         told = told_of(self.fold, message)
@@ -296,11 +290,11 @@ class TurnRun:
         """Take all that the provider streams, unless somebody cancels it.
 
         Two may cancel the task that streams: the engine, when a turn that is to stop does not
-        (`TurnStop` counts that one), and whoever ends the agent. Both may have done so, before or
-        after each other, and the provider may keep either to itself. So `take_back` withdraws the
-        engine's own and says whether it was the only one: then the turn goes on to its orderly
-        end, with the reason it was stopped for. Any other goes on to the caller. A turn that was
-        closed meanwhile, since nobody could wait any longer, ends like one that was cancelled.
+        (`TurnStop` counts that one), and whoever ends the agent, before or after; the provider
+        may keep either to itself. So `take_back` withdraws the engine's own and says whether it
+        was the only one: then the turn goes on to its orderly end, with the reason it was stopped
+        for. Any other goes on to the caller. A turn that was closed meanwhile, since nobody could
+        wait any longer, ends like one that was cancelled.
         """
         stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
         try:
@@ -319,7 +313,7 @@ class TurnRun:
                 raise
         else:
             self.stop.take_back()  # the provider has kept it to itself
-        if not self._phase.is_live:
+        if not self._phase.is_live and not self.is_parked:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
 
@@ -370,8 +364,10 @@ class TurnRun:
             return
         if self.is_blocked():
             self._life.blocked(self.calls.waits())
-        else:
-            self._life.moved()
+            return
+        self._life.moved()
+        if self.calls.asking and self.is_idle:
+            self._life.idles()
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
@@ -396,7 +392,7 @@ class TurnRun:
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
-        if self.has_open_call:
+        if self.has_open_call or self._phase is TurnPhase.PARKED:
             return
         self._stream_goes_on()
         self.limits.answered()

@@ -31,13 +31,15 @@ class TurnStop:
     """Owns why one turn is to end, and sees to it that it does.
 
     The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
-    Where it keeps that to itself and goes on, its agent is given up.
+    Where it keeps that to itself and goes on, its agent is given up. A turn without a session is
+    cancelled at once.
     """
 
     __slots__ = (
         "_background",
         "_clock",
         "_give_up",
+        "_is_alone",
         "_is_cut_off",
         "_is_over",
         "_late",
@@ -65,6 +67,7 @@ class TurnStop:
         self._give_up = give_up
         self._task: asyncio.Task[Any] | None = None  # the one that streams
         self._late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
+        self._is_alone = False  # no provider is there that could end it
         self._is_cut_off = False  # the provider did not end the turn, so the engine did
         self._is_over = False
         self._over: asyncio.Event | None = None  # made by the first that waits for it
@@ -72,18 +75,22 @@ class TurnStop:
         self.is_by_person = False
         self.over_budget: BudgetExceededError | None = None
 
-    def begin(self, task: asyncio.Task[Any] | None) -> None:
-        """Take note of the task in which the turn streams."""
-        self._task = task
+    def begin(self, task: asyncio.Task[Any] | None, *, is_alone: bool = False) -> None:
+        """Take note of the task in which the turn streams, or waits without a session."""
+        self._task, self._is_alone = task, is_alone
 
     def attach(self, provider: ProviderSession) -> None:
         """Ask this provider from now on."""
         self._provider = provider
 
     def pause(self) -> None:
-        """Take note that no task streams for now: there is none that could be cancelled."""
+        """Take note that no task streams for now: there is none that could be cancelled.
+
+        Who goes on with the turn looks first whether it is to `end`.
+        """
         self.closing()
         self._late = self._task = None
+        self._is_cut_off = False
 
     def expire(self, clock: str) -> None:
         """Have the turn end because a clock has run out: reasoning, idle, tool."""
@@ -93,7 +100,11 @@ class TurnStop:
 
     def ask(self) -> None:
         """Ask the provider to end the turn, and end it where that does not help."""
-        if self._late is not None:
+        if self._late is not None or self._is_cut_off or self._task is None:
+            return
+        if self._is_alone:
+            self._is_cut_off = True
+            self._task.cancel()
             return
         background = self._background
         background.launch(self._provider.interrupt(), name=f"interrupt of {self._name}")

@@ -6,61 +6,36 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
 from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.engine.guarded.failing import is_unfit
-from prsm_core.engine.turns.context import describe_window, window_of
-from prsm_core.engine.turns.fold import TURN_ENDED, plain_turn
+from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.turns.context import assemble_context, describe_window, window_of
+from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
 from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from prsm_core.domain.sessions import TurnState
+    from prsm_core.domain.steps import Step
     from prsm_core.domain.turns import (
         AgentMessage,
         AgentToolCall,
         AssembledContext,
         TurnResult,
     )
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.context import Prompt
-    from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.live_texts import LiveTexts
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.interfaces.provider import ProviderSession
-
-
-def opening_of(
-    record: AgentRecord,
-    context: AssembledContext,
-    fold: TurnFold,
-    prompt: Prompt,
-    *,
-    parent_turn: str | None,
-    tools: Toolbox,
-    workspace: str,
-) -> TurnOpened:
-    """Return what opens a turn in the ledger."""
-    descriptor = record.descriptor
-    return TurnOpened(
-        turn_id=fold.turn_id,
-        number=fold.number,
-        parent_turn_id=parent_turn,
-        session_label=record.label,
-        model=descriptor.model,
-        provider=descriptor.provider,
-        role=context.role,
-        toolset_name=context.toolset_name,
-        tools_available=tuple(sorted({*descriptor.tools, *tools.names})),
-        permissions_granted=context.permissions_granted,
-        workspace_path=workspace,
-        started_at_ms=fold.started_at_ms,
-        consumed=prompt.consumed,
-    )
 
 
 def kept_thread(
@@ -100,7 +75,7 @@ def keep_reasoning(record: AgentRecord, clock: TurnClock) -> None:
         record.note(reasoning_s=round(seconds, 3))
 
 
-def said(fold: TurnFold, message: AgentMessage) -> Told:
+def told_of(fold: TurnFold, message: AgentMessage) -> Told:
     """Return what tells of a turn's newest message."""
     data = {
         "turn": fold.turn_id,
@@ -111,6 +86,109 @@ def said(fold: TurnFold, message: AgentMessage) -> Told:
         "id": message.id,
     }
     return Told(kind="message_completed", data=data)
+
+
+def fold_of(
+    record: AgentRecord,
+    parts: TurnParts,
+    was: TurnState | None,
+    turn_id: str,
+    now_ms: Callable[[], int],
+) -> TurnFold:
+    """Return what a turn's events are added up in: a new one, or one as far as it `was`."""
+    agent = record.descriptor
+    return TurnFold(
+        turn_id=turn_id,
+        number=record.next_turn if was is None else was.number,
+        started_at_ms=now_ms() if was is None else was.started_at,
+        new_id=parts.ids.ulid,
+        now_ms=now_ms,
+        price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
+    )
+
+
+class TurnBeginning:
+    """Makes the step by which one turn begins, or goes on."""
+
+    __slots__ = ("_fold", "_parent_turn", "_parts", "_record", "_tools")
+
+    def __init__(
+        self,
+        record: AgentRecord,
+        parts: TurnParts,
+        fold: TurnFold,
+        tools: Toolbox,
+        *,
+        parent_turn: str | None,
+    ) -> None:
+        """Know the turn.
+
+        Args:
+            record: Whose it is.
+            parts: What all turns use.
+            fold: What it will produce.
+            tools: What its model may call.
+            parent_turn: The one before it.
+        """
+        self._record = record
+        self._parts = parts
+        self._fold = fold
+        self._tools = tools
+        self._parent_turn = parent_turn
+
+    def make(
+        self, prompt: Prompt, text: str | None, session: ProviderSession, *, is_new: bool
+    ) -> tuple[AssembledContext, Step]:
+        """Return what the model is given, with `text` for the prompt's own, and the step."""
+        record, steps, fold = self._record, self._parts.steps, self._fold
+        said: list[Told] = []
+        current = None
+        if text is not None:
+            current = fold.add_message("user", text)
+            said.append(told_of(fold, current))
+        context = self._assemble(prompt, current)
+        changes: tuple[StateChanged, ...] = ()
+        if record.state is not AgentState.RUNNING:
+            changes = steps.move(record, AgentState.RUNNING, "turn started")
+        thread = kept_thread(record, session)
+        opened = (self._opened(prompt, context),) if is_new else ()
+        return context, steps.build(record, *changes, *opened, *said, *thread)
+
+    def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
+        """Return what opens the turn; the agent's next one comes after it."""
+        record, fold, workspace = self._record, self._fold, self._parts.workspace
+        record.next_turn += 1
+        record.head_turn_id, record.context_used = fold.turn_id, context.token_budget.used
+        descriptor = record.descriptor
+        return TurnOpened(
+            turn_id=fold.turn_id,
+            number=fold.number,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            model=descriptor.model,
+            provider=descriptor.provider,
+            role=context.role,
+            toolset_name=context.toolset_name,
+            tools_available=tuple(sorted({*descriptor.tools, *self._tools.names})),
+            permissions_granted=context.permissions_granted,
+            workspace_path=workspace,
+            started_at_ms=fold.started_at_ms,
+            consumed=prompt.consumed,
+        )
+
+    def _assemble(self, prompt: Prompt, current: AgentMessage | None) -> AssembledContext:
+        parts = self._parts
+        return assemble_context(
+            self._record,
+            prompt.history,
+            current,
+            toolbox=self._tools,
+            settings=parts.settings,
+            run_id=parts.journal.run_id,
+            workspace=parts.workspace,
+            window=window_of(self._record, parts.window),
+            images=parts.images,
+        )
 
 
 class TurnEnding:
@@ -203,7 +281,7 @@ class TurnEnding:
         """Return what tells of the message and the calls that the turn's end has cut off."""
         self._live.end_all()
         partial = self._fold.end_partial()
-        told = [] if partial is None else [said(self._fold, partial)]
+        told = [] if partial is None else [told_of(self._fold, partial)]
         told += [call.cut_off() for call in self._calls.cut_off]
         for call in self._fold.open_calls():
             data = {"call": call.id, "status": "failed", "error": TURN_ENDED}

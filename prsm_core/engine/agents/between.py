@@ -1,0 +1,83 @@
+"""Between two turns: an agent waits for a message, or for the end of its last child.
+
+Its session stays open meanwhile, unless others need the process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.engine.state import Wait
+from prsm_core.engine.turns.context import Prompt
+
+if TYPE_CHECKING:
+    from prsm_core.engine.agents.inbox import Inbox
+    from prsm_core.engine.agents.life import AgentLife
+    from prsm_core.engine.state import AgentRecord
+
+_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
+
+
+class BetweenTurns:
+    """Owns what one life waits for while it has no turn.
+
+    Attributes:
+        is_leaving: The session is to be left: no wait goes on in it.
+    """
+
+    __slots__ = ("_inbox", "_life", "is_leaving")
+
+    def __init__(self, life: AgentLife, inbox: Inbox) -> None:
+        self._life = life
+        self._inbox = inbox
+        self.is_leaving = False
+
+    def leave(self) -> None:
+        """Let no wait go on within this session."""
+        self.is_leaving = True
+        self._inbox.wake(self._life.record)
+
+    async def prompt(self) -> Prompt | None:
+        """Wait for a message or the last child's end, without a slot.
+
+        None: the session is to be left, and there is no prompt yet.
+        """
+        record, inbox, prompt = self._life.record, self._inbox, None
+        self._life.blocked([inbox.wait(record)])
+        try:
+            while prompt is None:
+                prompt = inbox.take_reminder(record) or inbox.take_unread(record)
+                if prompt is None and not record.live_children:
+                    prompt = Prompt(text=_CHILDREN_ENDED)
+                if prompt is None:
+                    if self.is_leaving:
+                        return None
+                    await inbox.changed(record)
+        finally:
+            self._life.moved()
+        await self._life.take_slot()
+        return prompt
+
+    async def outlive_children(self) -> bool:
+        """Wait, without a slot, until the last child has ended.
+
+        Returns whether it has: else the session is to be left.
+        """
+        record = self._life.record
+        if record.live_children:
+            self._life.blocked([_end_of(child) for child in record.live_children.values()])
+            while record.live_children and not self.is_leaving:
+                await self._inbox.changed(record)
+        self._life.moved()
+        return not record.live_children
+
+
+def _end_of(child: AgentRecord) -> Wait:
+    """Return the wait for the end of a child."""
+    return Wait(
+        state=AgentState.WAITING_FOR_CHILD,
+        on="finishing",
+        targets=lambda: (child.agent_id,),
+        ready=lambda: child.has_ended,
+    )

@@ -1,0 +1,162 @@
+"""Resident processes: how many vendors may have, and whose session makes room for one more.
+
+A session of a provider that says `own_process` holds one process for as long as it is open. Most of
+that time its agent waits for others, who may want the place. So where every place is taken, the
+agent that has waited longest is parked: its session is closed, and its turn stays open. See
+`agents/session.py` for how it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import AgentSpawnError
+from prsm_core.kit.clocks import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderSession
+
+NO_ROOM = "too_many_processes"  # the code of a process for which there is no place
+PATIENCE_SECONDS = 60.0  # for somebody to wait or to end, of whoever has had no process before
+PARK_SECONDS = 60.0  # how long the process of a session that is parked may take to end
+
+
+class _Resident:
+    """A session that holds a process of its own."""
+
+    __slots__ = ("gone", "park")
+
+    def __init__(self, park: Callable[[], bool]) -> None:
+        self.park = park
+        self.gone = asyncio.Event()
+
+
+class Residents:
+    """Owns the places for vendors' processes: whose sessions hold one, and who of them waits."""
+
+    def __init__(self, limit: int, running: Callable[[], int], clock: Clock) -> None:
+        """Begin with nobody.
+
+        Args:
+            limit: How many processes there may be at one time.
+            running: Returns how many there are, those that belong to no session included.
+            clock: Measures how long a session takes to end.
+        """
+        self._limit = limit
+        self._running = running
+        self._clock = clock
+        self._table: dict[str, _Resident] = {}  # by agent
+        self._waiting: dict[
+            str, None
+        ] = {}  # agents of the table who waited when last heard of, the longest first
+        self._starting = 0  # processes that have a place and may not be among the running ones yet
+        self._line = asyncio.Lock()  # of those who have to make room
+        self._news: asyncio.Event | None = None  # something may have made room; while one listens
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Have a place for one more process, which is started within; somebody may be parked.
+
+        Raises AgentSpawnError where nobody can be.
+        """
+        if self._line.locked() or self._is_full:
+            async with self._line:
+                await self._make_room()
+                self._starting += 1
+        else:
+            self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            self._tell()
+
+    @asynccontextmanager
+    async def home(
+        self,
+        agent_id: str,
+        opening: AbstractAsyncContextManager[ProviderSession],
+        park: Callable[[], bool],
+    ) -> AsyncIterator[ProviderSession]:
+        """Open a session that holds a process of its own until it is left.
+
+        `park` closes it soon, if the agent only waits; it returns whether it does.
+        """
+        resident = _Resident(park)
+        try:
+            async with opening as session:
+                self._table[agent_id] = resident
+                yield session
+        finally:
+            if self._table.get(agent_id) is resident:  # not that of the agent's next life
+                del self._table[agent_id]
+                self._waiting.pop(agent_id, None)
+            resident.gone.set()
+            self._tell()
+
+    def waits(self, agent_id: str) -> None:
+        """Note that an agent does nothing but wait from now on; `park` tells whether it still does.
+
+        Who acts again says nothing: that is known once it waits anew, or its process is wanted.
+        """
+        if agent_id in self._table:
+            self._waiting.pop(agent_id, None)
+            self._waiting[agent_id] = None
+            self._tell()
+
+    async def freed(self, seconds: float | None) -> bool:
+        """Wait until there may be room, for at most so many seconds; return whether there may be.
+
+        None means for as long as it takes. Where no session could make any it returns at once.
+        """
+        return await first_of(self._clock, seconds, self._until_freed) and self._may_have_room
+
+    async def _until_freed(self) -> None:
+        while not self._may_have_room and (self._table or self._starting):
+            await self._listen()
+
+    @property
+    def _may_have_room(self) -> bool:
+        return bool(self._waiting) or not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return self._running() + self._starting >= self._limit
+
+    async def _make_room(self) -> None:
+        while self._is_full:
+            if self._starting:  # one that has been started counts twice until that is known
+                await self._listen()
+            elif not await self._park_longest():
+                raise AgentSpawnError(
+                    f"{self._limit} processes run, which is max_resident_processes",
+                    hint="raise engine.max_resident_processes or spawn fewer agents",
+                    code=NO_ROOM,
+                )
+
+    async def _park_longest(self) -> bool:
+        """Have the process of whoever has waited longest end; False where nobody waits."""
+        while self._waiting:
+            agent_id = next(iter(self._waiting))
+            del self._waiting[agent_id]
+            resident = self._table[agent_id]
+            if resident.park():
+                await first_of(self._clock, PARK_SECONDS, resident.gone.wait)
+                return True
+        return False
+
+    async def _listen(self) -> None:
+        self._news = self._news or asyncio.Event()
+        await self._news.wait()
+
+    def _tell(self) -> None:
+        """Wake those who listen: a process was started or has ended, or an agent waits."""
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()

@@ -422,6 +422,18 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
             assert scene.outputs("n") == ["noted"]
         assert reason(events) is StopReason.END_TURN
 
+    async def test_an_open_session_holds_one_process_which_ends_with_it(
+        self, open_scene: OpenScene
+    ) -> None:
+        """So that of a session which is closed others can have the place."""
+        async with open_scene({"say": "done"}) as scene:
+            needs(scene.provider.capabilities.own_process, "own_process")
+            async with scene.session() as session:
+                before_a_turn = len(scene.services.live)
+                await run_turn(session, "Hello.")
+                after_it = len(scene.services.live)
+            assert (before_a_turn, after_it, scene.services.live) == (1, 1, [])
+
     async def test_the_history_of_a_new_session_stands_before_its_prompt(
         self, open_scene: OpenScene
     ) -> None:

@@ -1,4 +1,4 @@
-"""Scripted agents whose sessions hold a process each, and who keep their place when one is closed."""
+"""Scripted agents whose sessions hold a process each, and who know what earlier ones called."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ async def test_what_was_used_before_it_was_parked_counts(parked):
         result = await team.run(master=uses, w1=works)
         assert team.provider.parked == ["master"]
     assert result.usage.input_tokens == 110
-    [turn] = [event for event in team.ledger.events("turn_finished", "master")]
+    [turn] = team.ledger.events("turn_finished", "master")
     assert turn["usage"]["input_tokens"] == 110
 
 

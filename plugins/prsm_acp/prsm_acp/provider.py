@@ -82,6 +82,7 @@ class AcpProvider(Provider):
             asks_edits=manifest.asks_edits,
             tokens_told="turn" if manifest.tells_tokens else "none",
             images=True,  # of an agent that says so as it starts; any other one's session warns
+            own_process=True,
         )
 
     def launch(

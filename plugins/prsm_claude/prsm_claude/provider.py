@@ -55,6 +55,7 @@ class ClaudeProvider(Provider):
         cost_told="turn",
         compacts=True,
         images=True,
+        own_process=True,
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:

@@ -75,6 +75,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         )
         self.resume_token = request.resume_token
         self._carried = request.carried if request.resume_token is not None else None
+        self._is_parked = False  # it is closed next, to be resumed: nothing is interrupted
 
     async def open(self) -> None:
         """Start the CLI, or let it resume the conversation; see Conversation.start."""
@@ -148,7 +149,9 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         """Let go of the one waiting call; see ProviderSession.
 
         Of several the vendor would keep only the last, and with a text it would go on by itself.
+        Where it lets go of none the CLI is killed: it would note an interrupt.
         """
+        self._is_parked = True
         turn, link = self.turn, self._conversation.link
         if turn is None or link is None or turn.is_ending or link.has_queued(turn.texts):
             return False
@@ -169,6 +172,8 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         link = self._conversation.link
         if link is None:
             await self.aborted(turn)
+        elif self._is_parked:
+            link.kill(_STOPPED)
         else:
             self.services.start_soon(self._interrupt, turn, link, name="claude interrupt")
 

@@ -165,6 +165,29 @@ async def test_of_two_waiting_calls_none_is_let_go_of(claude):
             assert not await session.park()
 
 
+async def test_what_cannot_be_let_go_of_is_told_after_the_session_was_closed(claude):
+    """The CLI is killed, not interrupted: its model is told of nothing that a person wanted."""
+    waiting = asyncio.Event()
+    calls = [call("one", "first"), call("two", "second")]
+    async with claude({"call": calls}, {"say": "done"}) as stage:
+        host = RecordingHost(one=forever(waiting), two=forever(waiting))
+        async with stage.session(host) as session, asyncio.TaskGroup() as group:
+            turn = group.create_task(run_turn(session, "hi"))
+            await until(lambda: len(host.calls) == 2)
+            await until(lambda: transcripts(stage))
+            assert not await session.park()
+            await session.interrupt()
+            assert (await turn)[-1].stop_reason is StopReason.ABORTED
+        assert stage.services.live == []
+        told = carried_of(host, {})
+        resumed = {"resume_token": session.resume_token, "carried": told}
+        async with stage.session(host, **resumed) as again:
+            assert not again.taken.intersection(made.call_id for made in host.calls)
+            events = await run_turn(again, "One and two were answered.")
+        assert not any("interrupted by user" in text for text in stage.prompts())
+    assert [message.text for message in only(AssistantMessage, events)] == ["done"]
+
+
 async def test_a_conversation_that_was_lost_with_its_process_is_to_be_rebuilt(claude):
     async with claude({"say": "one"}) as stage, stage.session() as session:
         await run_turn(session, "hi")

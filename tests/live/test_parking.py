@@ -107,7 +107,7 @@ async def test_a_chain_goes_through_with_fewer_processes_than_agents(bare_prsm, 
         for event in told
         if event["type"] == "notice" and "max_resident_processes" in event["text"]
     }
-    assert waited == parked
+    assert waited >= parked
     kinds = Counter(event["type"] for event in told)
     assert kinds["turn_started"] == kinds["turn_finished"] == kinds["agent_spawned"] == len(CHAIN)
     for agent, name in names.items():

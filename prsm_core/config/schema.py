@@ -53,7 +53,8 @@ class EngineSettings(Section):
     )
     max_agents_per_run: Count = Field(default=200, description="Agents that one run may spawn.")
     max_resident_processes: Count = Field(
-        default=32, description="Vendor processes alive at one time."
+        default=32,
+        description="Vendor processes alive at one time. Above it, agents that wait are parked.",
     )
     agent_timeout_seconds: Seconds = Field(
         default=7200, description="Reasoning time of an agent; time in tools does not count."

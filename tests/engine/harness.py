@@ -460,9 +460,8 @@ async def open_team(
     **provider_fields,
 ):
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
-    clock = clock or SystemClock()
+    clock, all_settings = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
-    all_settings = team_settings(engine, settings)
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}

@@ -9,6 +9,7 @@ behaviour    what an agent wants to do next    model      how it streams, calls 
 person       kills, prompts, answers           store      a slow store that can crash
 stale_lives  what ended lives still do
 world        builds the engine and runs it     outcome    what came of it, and the log's digest
+processes    those that sessions hold, counted
 rules        what must hold                    watch      checks it while the run goes on
 knots        deadlocks by the definition       ledger     checks what the run left behind
 jobs         many seeds, in several processes  report     what is read of them

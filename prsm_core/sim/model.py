@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import PermissionRequest
@@ -79,6 +80,8 @@ class SimProvider(Provider):
         self.faults = faults
         self.findings = findings
         self.services = services
+        if society.shape.residents is not None:
+            self.capabilities = replace(self.capabilities, own_process=True)
         self.behaviours: dict[str, Behaviour] = {}
         self.calls = 0
         self.lingering = 0  # sessions that do not let go just now
@@ -105,6 +108,9 @@ class SimProvider(Provider):
             raise ProviderNotAvailableError("the thread is gone", code="resume_failed")
         if self.faults.strikes("crash", 0.01):
             raise ProviderNotAvailableError("the program is gone")
+        process = None
+        if self.capabilities.own_process:
+            process = await self.services.start_process(("sim",), name=request.name)
         session = SimSession(self, request, host)
         self._begin_life(request, host)
         self._open[id(host)] = session  # a life has one host, and one session after the other
@@ -114,6 +120,8 @@ class SimProvider(Provider):
             del self._open[id(host)]
             if self.faults.strikes("hang", 0.02):
                 await self.linger()
+            if process is not None:
+                process.kill()
 
     def _begin_life(self, request: SessionRequest, host: AgentHost) -> None:
         """Keep the hosts of an agent's lives; some that are over are used all the same."""

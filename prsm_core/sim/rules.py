@@ -19,6 +19,7 @@ RULES = {
     "wakeups": "nobody sleeps on while what it waits for is there",
     "victims": "a knot that is acted on is the definition's",
     "knots": "no knot is left alone",
+    "processes": "no more processes run than there may be",
     "slots": "no more agents work than there are slots, and who waits holds none",
     "limits": "the tree stays within its depth and its number of agents",
     "grants": "no agent may do or hand down more than its parent may hand down",

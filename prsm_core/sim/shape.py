@@ -44,6 +44,7 @@ class Shape:
     meddling: int  # acts of the person
     sinks: int
     budget: Budget
+    residents: int | None  # processes at one time, of which each session has one; None: none has
 
     @classmethod
     def draw(cls, dice: random.Random, agents: int) -> Shape:
@@ -65,6 +66,7 @@ class Shape:
             meddling=dice.choice((0, 0, 2, 6)),
             sinks=dice.randint(0, 2),
             budget=_draw_budget(dice, agents) if dice.random() < 0.3 else NO_LIMITS,
+            residents=dice.choice((1, 2, 3, 6)) if dice.random() < 0.25 else None,
         )
 
     @property
@@ -75,7 +77,8 @@ class Shape:
 
     @property
     def _engine(self) -> dict[str, Any]:
-        return {
+        limit = {} if self.residents is None else {"max_resident_processes": self.residents}
+        return limit | {
             "max_concurrent_agents": self.slots,
             "max_agent_depth": self.depth,
             "max_agents_per_run": self.agents,

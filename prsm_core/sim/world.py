@@ -14,7 +14,6 @@ from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -28,6 +27,7 @@ from prsm_core.sim.ledger import check_ended, check_ledger
 from prsm_core.sim.model import ModelCrashError, SimProvider
 from prsm_core.sim.outcome import Outcome, digest
 from prsm_core.sim.person import Person
+from prsm_core.sim.processes import SimLauncher
 from prsm_core.sim.rules import Findings
 from prsm_core.sim.shape import Shape
 from prsm_core.sim.stale_lives import StaleLives, check_marks
@@ -223,7 +223,7 @@ class World:
             workspace=self._folder,
             session_id=SESSION,
             store=store,
-            launcher=ProcessLauncher(self._clock),  # not opened: no process is ever started
+            launcher=SimLauncher(self._clock, self._findings, self._shape.residents),
             providers={
                 "sim": ProviderSpec(name="sim", summary="simulated", factory=self._provider)
             },

@@ -24,12 +24,13 @@ class ResidentSession(ScriptedSession):
 
     def __init__(self, provider: ResidentProvider, request, host) -> None:
         super().__init__(provider, request, host)
+        self._parking = provider
         if request.carried is not None and provider.capabilities.resume == "call":
             self.taken = frozenset((*request.answers, *request.carried.prompts))
 
     async def park(self) -> bool:
-        self.provider.parked.append(self.request.name)
-        await self.provider.on_park(self.request.name)
+        self._parking.parked.append(self.request.name)
+        await self._parking.on_park(self.request.name)
         return False
 
 

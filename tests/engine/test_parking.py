@@ -164,7 +164,7 @@ async def test_a_person_answers_while_the_one_who_asked_is_parked(parked):
 async def test_an_answer_that_comes_while_the_session_closes_is_not_lost(parked):
     """Whoever asked is not there just then: it is given once the call is made again."""
 
-    given = []
+    given: list[asyncio.Task[bool]] = []
 
     async def answers_meanwhile(name):
         if not given:
@@ -180,8 +180,23 @@ async def test_an_answer_that_comes_while_the_session_closes_is_not_lost(parked)
     assert len(team.ledger.events("question_answered")) == 1
 
 
+async def test_a_question_of_a_parked_agent_is_left_to_the_next_engine(parked):
+    """Nobody is told that an answer was taken which nobody writes any more."""
+
+    async def shuts_down(name):
+        shutting.append(team.engine.start_soon(team.engine.shutdown(), name="shutdown"))
+
+    shutting: list[asyncio.Task[None]] = []
+    async with parked(1, interactive=True, on_park=shuts_down, check=False) as team:
+        result = await team.run(master=asks_a_person, w1=works)
+        assert result.status == "interrupted"
+        await asyncio.wait(shutting)
+        assert team.engine.requests.waiting() == ()
+    assert team.ledger.one("SELECT state FROM requests") == "open"
+
+
 async def test_a_message_that_comes_while_the_session_closes_is_read_once(parked):
-    prompted = []
+    prompted: list[str] = []
 
     async def is_prompted(name):
         if not prompted:

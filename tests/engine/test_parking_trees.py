@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ class Node:
         summary = f"{self.name}({' '.join([said, *sorted(results)])})"
         await once(agent, "done", "task_complete", summary=summary)
 
-    async def _ask(self, agent) -> str:
+    async def _ask(self, agent) -> Any:
         if self.asks == "parent":
             return (await once(agent, "ask", "ask_parent", question="what?"))["answer"]
         if self.asks == "person":

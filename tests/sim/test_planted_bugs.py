@@ -40,6 +40,12 @@ BUGS = {
         "        self._waits = waits\n",
         frozenset({"slots"}),
     ),
+    "there is room for a process more than there may be": Bug(
+        "engine/providers/residents.py",
+        "        return self._running() + self._starting >= self._limit\n",
+        "        return self._running() + self._starting > self._limit\n",
+        frozenset({"processes"}),
+    ),
     "a call of an ended turn is not refused": Bug(
         "engine/turns/calls.py",
         "        if self._is_over or self.life.is_over:\n",

@@ -177,6 +177,7 @@ class AgentSession:
         """Close a turn that was to go on and came to no session, or not even to its calls."""
         turn, self._left_turn.turn = self._left_turn.turn, None
         if self._parts.journal.is_suspended:
+            self._parts.turns.requests.leave(self.record.agent_id)
             return
         if turn is not None:
             await turn.abandon()

@@ -281,6 +281,13 @@ class HumanRequests:
             ends.append(RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by=by))
         return tuple(ends)
 
+    def leave(self, agent_id: str) -> None:
+        """Wait for no answer that is kept for an agent: the next engine does, and is given it."""
+        for request_id, request in tuple(self._open.items()):
+            if request.record.agent_id == agent_id and request.is_kept:
+                self._forget(request_id, request)
+                request.over.set()
+
     def _stand_in(self, request: _Open) -> None:
         """Answer at once, since no person will."""
         is_question, allows = request.kind == "question", self._policy.on_ask == "allow"

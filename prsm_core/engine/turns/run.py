@@ -155,7 +155,7 @@ class TurnRun:
         Its calls are let go of at once: what they wait for stays as it is, and is not answered.
         """
         ends = self.stop.end() is not None or self._record.is_condemned
-        if ends or not self.is_idle or self._earlier is not None:  # whose tokens end with it
+        if ends or not self.is_idle:
             return False
         self._enter(TurnPhase.PARKED)
         self.clock.pause()
@@ -173,6 +173,7 @@ class TurnRun:
     def take_up(self, going_on: GoingOn, nobody: ProviderSession) -> None:
         """Be to settle again, once the session of a parked turn is gone; see `settle`."""
         self.going_on, self._provider = going_on, nobody
+        self._earlier = None  # their client is gone, and knows no token any more
         self.stop.attach(nobody)
         self.calls.take_back(going_on)
 

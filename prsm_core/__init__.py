@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.domain.budgets import Budget, BudgetKind
     from prsm_core.domain.events import Event
+    from prsm_core.domain.images import Image
     from prsm_core.domain.messages import MessageType, RoutedMessage
     from prsm_core.domain.models import ModelCapability, ModelInfo, ModelTier, TaskProfile
     from prsm_core.domain.permissions import (
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
         CompactionResult,
         Effect,
         ErrorKind,
-        Image,
         Notice,
         PlanEntry,
         PlanUpdated,
@@ -357,6 +357,7 @@ _HOMES = {
     ),
     "prsm_core.domain.budgets": ("Budget", "BudgetKind"),
     "prsm_core.domain.events": ("Event",),
+    "prsm_core.domain.images": ("Image",),
     "prsm_core.domain.messages": ("MessageType", "RoutedMessage"),
     "prsm_core.domain.models": ("ModelCapability", "ModelInfo", "ModelTier", "TaskProfile"),
     "prsm_core.domain.permissions": (
@@ -390,7 +391,7 @@ _HOMES = {
     ),
     "prsm_core.domain.turns": (
         *("AbortSignal", "AgentError", "AgentMessage", "AgentToolCall", "AssembledContext"),
-        *("AssistantMessage", "CompactionResult", "Effect", "ErrorKind", "Image", "Notice"),
+        *("AssistantMessage", "CompactionResult", "Effect", "ErrorKind", "Notice"),
         *(
             "PlanEntry",
             "PlanUpdated",

@@ -14,6 +14,7 @@ from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -35,15 +36,20 @@ async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
 
 
 async def prompt_agent(
-    workspace: str, session: str | None, agent: str, text: str, delivery: str
+    workspace: str,
+    session: str | None,
+    agent: str,
+    text: str,
+    delivery: str,
+    images: Sequence[str] = (),
 ) -> None:
-    """Send a prompt to an agent, and print how it is delivered.
+    """Send a prompt with its images to an agent, and print how it is delivered.
 
     Raises:
         PrsmError: nothing runs, or no such agent.
     """
     async with await open_running(workspace, session) as owner:
-        click.echo(await owner.prompt_agent(agent, text, delivery))
+        click.echo(await owner.prompt_agent(agent, text, delivery, images))
 
 
 async def open_running(

@@ -30,6 +30,16 @@ def _only_text(ctx: click.Context, param: click.Parameter, words: Sequence[str])
     return words[0] if words else None
 
 
+image_option = click.option(
+    "--image",
+    "images",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, readable=True, resolve_path=True),
+    help="Show the agent an image with the text: PNG, JPEG, GIF or WebP of up to 5 MiB.",
+)
+
+
 def is_utf8(text: str) -> bool:
     """Return whether a word of the command line was UTF-8; only then can it be kept."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.options import text_argument, workspace_option
+from prsm_core.cli.options import image_option, text_argument, workspace_option
 from prsm_core.cli.run_options import (
     UNATTENDED_SECONDS,
     budget_tokens_option,
@@ -47,14 +47,7 @@ def _tell_start(task: str) -> None:
 @click.option("--provider", metavar="NAME", help="Provider of the master.")
 @click.option("--model", help="Model of the master: an alias, provider/model, or an id.")
 @mode_option
-@click.option(
-    "--image",
-    "images",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, readable=True, resolve_path=True),
-    help="Show the master an image: PNG, JPEG, GIF or WebP of up to 5 MiB.",
-)
+@image_option
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")
 @click.option(

@@ -11,6 +11,8 @@ from prsm_core.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from prsm_core.domain.images import Image
+
 READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
 EDIT_TOOLS = frozenset({"Edit", "Write"})
 """The canonical names of the vendors' tools that change files."""
@@ -57,12 +59,17 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 
 
 class ToolOutcome(Record, frozen=True, gc=False, kw_only=True):
-    """The answer to one call: text for the model, the same as data, and whether the turn ends."""
+    """The answer to one call: text for the model, the same as data, and whether the turn ends.
+
+    `images` are those that its text cites, where it holds what a person or another agent says. They
+    are shown with it to a model of a provider whose capabilities have them.
+    """
 
     text: str
     is_error: bool = False
     data: Any = None
     ends_turn: bool = False
+    images: tuple[Image, ...] = ()
 
 
 class McpServer(Record, frozen=True, gc=False, kw_only=True):

@@ -13,6 +13,7 @@ from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolSpec
 
 RESULT_LIMIT = 64 * 1024  # a tool result in events and ledger is cut there
@@ -214,18 +215,6 @@ class AbortSignal(Protocol):
     def is_set(self) -> bool:
         """Return whether the turn was aborted."""
         ...
-
-
-class Image(Record, frozen=True, gc=False, kw_only=True):
-    """An image that a text of a turn cites by its `mark`; `path` is a file that is never changed.
-
-    `media_type` is image/png, image/jpeg, image/gif or image/webp.
-    """
-
-    mark: str
-    name: str
-    media_type: str
-    path: str
 
 
 class AssembledContext(Record, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.prompting import Prompting
+from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
@@ -136,16 +137,8 @@ class Assembly:
     """Puts an engine together: each part is given what it uses, and none is given this."""
 
     def __init__(self, config: EngineConfig, background: Background, journal: Journal) -> None:
-        """Make all parts.
-
-        Args:
-            config: What the engine is made of.
-            background: Runs what outlives a call.
-            journal: The only path to the store.
-        """
-        self._config = config
-        self._background = background
-        self._journal = journal
+        """Make all parts; `background` runs what outlives a call, `journal` writes to the store."""
+        self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
         self.sandbox = _sandbox(config)
         self.slots = Slots(settings.engine.max_concurrent_agents)
@@ -176,8 +169,15 @@ class Assembly:
         self.planner = self._make_planner()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
+        self.saying = Saying(self.providers, config.state_dir)
         self.prompting = Prompting(
-            self._roster, self._lives, self.router, self._steps, config.broker, config.workspace
+            self._roster,
+            self._lives,
+            self.router,
+            self._steps,
+            config.broker,
+            self.saying,
+            config.workspace,
         )
         self._standing = self._make_standing()
         self._permits = self._make_permits()
@@ -373,6 +373,7 @@ class Assembly:
             steps=self._steps,
             permits=self._permits,
             background=self._background,
+            images=TurnImages(config.state_dir, self.providers.capabilities, self._journal),
         )
         return TurnParts(
             calls=calls,
@@ -389,7 +390,6 @@ class Assembly:
             budgets=self.budgets,
             watch=TurnWatch(clock, self._background),
             window=self.providers.context_window,
-            images=TurnImages(config.state_dir, self.providers.capabilities, self._journal),
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

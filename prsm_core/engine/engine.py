@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -70,6 +70,7 @@ class OrchestrationEngine:
             enforcement=parts.enforcement,
             planner=parts.planner,
             workforce=parts.workforce,
+            saying=parts.saying,
         )
         self.manager = parts.manager
         self.prompting = parts.prompting
@@ -157,25 +158,21 @@ class OrchestrationEngine:
         choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
-        with ExitStack() as held:
-            if images:
-                task_definition = await self._starting.with_images(
-                    task_definition, images, choice, held
-                )
+        async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(mode, choice)
             await self._reserve_names()
             options = self._starting.options(timeout_s)
 
             async def begin() -> AgentRecord:
-                started = self._start_writes(task_definition, told, options)
+                started = self._start_writes(said, told, options)
                 plan = self._starting.plan_master(
-                    task_definition, choice, mode, cwd, master_tools, mcp_servers
+                    said, choice, mode, cwd, master_tools, mcp_servers
                 )
                 return await self.manager.admit(
                     plan, lambda births, then: self._write_run(*started, *births, then=then)
                 )
 
-            master = await self._open_run(begin, task_definition)
+            master = await self._open_run(begin, said)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -231,27 +228,29 @@ class OrchestrationEngine:
         task_definition: str,
         master_agent_id: str,
         *,
+        images: Sequence[str] = (),
         timeout_s: float | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
         """Give the ended master of this session a follow-up task, as a run of its own.
 
         The master keeps its id, its place, its model and its tools. Raises ConfigError for a
-        blank task and AgentSpawnError when the agent has not ended or is no master.
+        blank task or for `images`, as `run` does, and AgentSpawnError when the agent has not
+        ended or is no master.
         """
         self._check_task(task_definition)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
         descriptor = master.descriptor
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
-        told = await self._starting.survey(descriptor.grant.mode, choice)
-        started = self._start_writes(task_definition, told, self._starting.options(timeout_s))
+        async with self._starting.task(task_definition, images, choice) as said:
+            told = await self._starting.survey(descriptor.grant.mode, choice)
+            started = self._start_writes(said, told, self._starting.options(timeout_s))
 
-        def begin() -> Awaitable[AgentRecord]:
-            agent = master_agent_id
-            return self.manager.restart_agent(agent, task_definition, besides=started)
+            def begin() -> Awaitable[AgentRecord]:
+                return self.manager.restart_agent(master_agent_id, said, besides=started)
 
-        await self._open_run(begin, task_definition)
+            await self._open_run(begin, said)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)

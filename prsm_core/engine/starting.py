@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,15 @@ from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import describe_master
-from prsm_core.engine.turns.parts import IMAGES
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import ExitStack
+    from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.agents.saying import Saying
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
@@ -48,6 +47,7 @@ class Starting:
         enforcement: Enforcement,
         planner: Planner,
         workforce: Callable[[], Workforce],
+        saying: Saying,
     ) -> None:
         self._config = config
         self._background = background
@@ -56,6 +56,7 @@ class Starting:
         self._enforcement = enforcement
         self._planner = planner
         self._workforce = workforce
+        self._saying = saying
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
@@ -106,24 +107,13 @@ class Starting:
         )
         return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
 
-    async def with_images(
-        self, task: str, images: Sequence[str], choice: ModelChoice, held: ExitStack
-    ) -> str:
-        """Keep the images of a task, until `held` is left at least; return the task with them.
-
-        Raises ConfigError for one that is unfit (code `unfit_image`), and for a master whose
-        provider takes none (code `no_images`).
-        """
-        from prsm_core.engine.context.images import keep_images  # once there is an image
-
+    def task(
+        self, said: str, images: Sequence[str], choice: ModelChoice
+    ) -> AbstractAsyncContextManager[str]:
+        """Yield the text that is kept of a task; see `Saying.text`."""
         external = self._config.external
-        name = choice.provider if external is None else external.name
-        if external is not None or not self._providers.capabilities(name).images:
-            raise ConfigError(
-                f"{name} takes no images", hint="choose another provider", code="no_images"
-            )
-        marks = await asyncio.to_thread(keep_images, images, self._config.state_dir / IMAGES, held)
-        return "\n".join((task, "", *marks))
+        provider = choice.provider if external is None else external.name
+        return self._saying.text(said, images, provider)
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""

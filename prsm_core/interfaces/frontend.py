@@ -83,14 +83,14 @@ class AppHandle(Protocol):
         """Start a run of `task`; overrides are fields of RunOptions."""
         ...
 
-    async def continue_run(self, task: str) -> RunHandle:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the master of the session's last run a follow-up task, as a run of its own.
 
         It keeps its name, its model, its tools and what it knows; it may be one of an earlier
-        process. Raises ConfigError while a run is open, for a blank task, for a mode that is no
-        longer the master's (code `mode_differs`), where there was no master yet (`no_master`), and
-        where an earlier process was cut off before that master, or an agent below it, had ended
-        (`not_ended`).
+        process. It is shown the `images`, as by `prompt_agent`. Raises ConfigError while a run is
+        open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
+        where there was no master yet (`no_master`), and where an earlier process was cut off before
+        that master, or an agent below it, had ended (`not_ended`).
         """
         ...
 
@@ -105,12 +105,18 @@ class AppHandle(Protocol):
         """Let the runs that begin from now on have this mode; agents that live keep theirs."""
         ...
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
         """Send a person's prompt to an agent; return `injected`, `queued` or `interrupting`.
 
         `inject` puts it into the running turn, where the provider can; `interrupt` ends the turn
         and begins another with it; `queue` leaves it for the agent's next wait or turn, which is
         also what becomes of a prompt that could not be injected.
+
+        The `images`, each a path or a `data:` URL in base64, are shown with the text. A path is
+        read by the process of the caller. Raises ConfigError before anything is sent: for one that
+        is unfit (code `unfit_image`), and for an agent whose provider takes none (`no_images`).
         """
         ...
 

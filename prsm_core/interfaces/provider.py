@@ -19,6 +19,7 @@ from prsm_core.interfaces.records import check_name
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, McpServer, ToolOutcome, ToolSpec
@@ -42,7 +43,8 @@ class ProviderCapabilities:
     cost_told: step | turn | none — the same of the cost.
     compacts: the vendor compacts its own thread before that fills the model's window, so that
     nobody else does it at the budget.
-    images: `AssembledContext.images` reach the model; without it there are none.
+    images: those of `AssembledContext.images`, of `ToolOutcome.images` and of `steer` reach the
+    model; without it there are none.
     own_process: each open session holds one process of its own, which ends with it. So a session
     whose agent only waits is closed where others need the place, and another one is opened later.
     """
@@ -302,8 +304,11 @@ class ProviderSession(ABC):
         Closing the iterator early interrupts the turn.
         """
 
-    async def steer(self, text: str) -> bool:
-        """Put text into the running turn; return whether the vendor took it."""
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
+        """Put text into the running turn; return whether the vendor took it.
+
+        `images` are those that the text cites, where the capabilities have them.
+        """
         return False
 
     async def interrupt(self) -> None:

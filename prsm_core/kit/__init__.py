@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
     from prsm_core.kit.homes import link_login, make_private, write_private
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
-    from prsm_core.kit.images import SeenImages, read_base64
+    from prsm_core.kit.images import SeenImages, read_base64, read_urls
     from prsm_core.kit.keys import find_key, require_key
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
@@ -142,6 +142,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "read_base64",
     "read_object",
     "read_section",
+    "read_urls",
     "readable_tail",
     "require_folder",
     "require_key",
@@ -195,7 +196,7 @@ _HOMES = {
     ),
     "prsm_core.kit.turns": ("Turn", "TurnSession"),
     "prsm_core.kit.homes": ("link_login", "make_private", "write_private"),
-    "prsm_core.kit.images": ("SeenImages", "read_base64"),
+    "prsm_core.kit.images": ("SeenImages", "read_base64", "read_urls"),
     "prsm_core.kit.keys": ("find_key", "require_key"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
 }

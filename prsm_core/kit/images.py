@@ -12,7 +12,8 @@ from prsm_core.errors import OrchestrationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prsm_core.domain.turns import AssembledContext, Image
+    from prsm_core.domain.images import Image
+    from prsm_core.domain.turns import AssembledContext
 
 
 class SeenImages:
@@ -38,6 +39,11 @@ async def read_base64(images: Iterable[Image]) -> list[tuple[str, str]]:
     Raises OrchestrationError for one that cannot be read.
     """
     return await asyncio.to_thread(lambda: [(i.media_type, _encoded(i)) for i in images])
+
+
+async def read_urls(images: Iterable[Image]) -> list[str]:
+    """Return each image as a `data:` URL; raises what `read_base64` does."""
+    return [f"data:{media_type};base64,{data}" for media_type, data in await read_base64(images)]
 
 
 def _encoded(image: Image) -> str:

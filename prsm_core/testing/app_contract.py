@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["AppContract", "AppScene"]
 
 NODE = {"id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"}
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
 TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}
 
 
 class AppScene(ABC):
-    """An application, and the master of its run, which does what a test says."""
+    """An application, and the master of its run, which does what a test says.
+
+    Its provider takes images.
+    """
 
     app: AppHandle
 
@@ -200,6 +204,32 @@ class AppContract(ABC):
             await scene.say("on it")
             await scene.finish("counted more")
             assert (await again.result()).status == "completed"
+
+    async def test_images_go_with_a_prompt_and_a_follow_up(self, tmp_path: Path) -> None:
+        """A path is the caller's, and may be gone afterwards; what is no image is never sent."""
+        async with self.open_scene(tmp_path) as scene:
+            app, image, text = scene.app, tmp_path / "screen.png", tmp_path / "note.txt"
+            image.write_bytes(PNG)
+            text.write_text("no image")
+            run = await _start(scene)
+            for unfit in (str(text), str(tmp_path / "nowhere.png"), "data:text/plain,x"):
+                with pytest.raises(ConfigError) as refused:
+                    await app.prompt_agent("master", "look", images=[str(image), unfit])
+                assert refused.value.code == "unfit_image"
+            assert await app.prompt_agent("master", "look", images=[str(image)]) == "queued"
+            await scene.finish("seen")
+            await run.result()
+            with pytest.raises(ConfigError) as refused:
+                await app.continue_run("once more", [str(text)])
+            assert refused.value.code == "unfit_image"
+            again = await app.continue_run("once more", [str(image)])
+            image.unlink()
+            await scene.say("on it")
+            await scene.finish("seen again")
+            assert (await again.result()).status == "completed"
+            events = await _until(app.events(), _ends(again))
+            sent = [event for event in events if event.type == "message_routed"]
+            assert len([event for event in sent if event.data["kind"] == "user_prompt"]) <= 1
 
     async def test_what_is_asked_is_answered_once(self, tmp_path: Path) -> None:
         """The first answer wins; who comes later is told."""

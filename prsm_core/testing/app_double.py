@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import Event
@@ -28,6 +29,7 @@ from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -86,6 +88,8 @@ class ScriptedApp:
         self.killed: list[str] = []
         self.restarted: list[tuple[str, str]] = []
         self.continued: list[str] = []
+        self.shown: list[tuple[str, ...]] = []  # the images of each prompt and follow-up with some
+        self.takes_images = True
         self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[Mapping[str, Any]] = ()
         self.model_rows: Sequence[Mapping[str, Any]] = ()
@@ -191,10 +195,11 @@ class ScriptedApp:
         self.say("run_started", task=task, workspace=self.options.workspace)
         return self.run
 
-    async def continue_run(self, task: str) -> ScriptedRun:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:
         """Start the run of a follow-up task, which is kept in `continued`."""
         if self.run is None:
             raise ConfigError("no master has run yet", hint="start a run", code="no_master")
+        self._show(images)
         run = await self.start_run(task)
         self.continued.append(task)
         return run
@@ -211,9 +216,13 @@ class ScriptedApp:
         """Keep the mode in the options."""
         self.options = replace(self.options, mode=known_mode(mode))
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
-        """Keep the prompt."""
-        self.prompts.append((self._resolve(agent), text, delivery))
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
+        """Keep the prompt, and in `shown` its images."""
+        agent_id = self._resolve(agent)
+        self._show(images)
+        self.prompts.append((agent_id, text, delivery))
         self._wake()
         return {"inject": "injected", "interrupt": "interrupting"}.get(delivery, "queued")
 
@@ -408,6 +417,13 @@ class ScriptedApp:
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""
         raise not_built("say why a line was changed")
+
+    def _show(self, images: Sequence[str]) -> None:
+        if images and not self.takes_images:
+            raise ConfigError("script takes no images", code="no_images")
+        check_images(images, Path(self.options.workspace))
+        if images:
+            self.shown.append(tuple(images))
 
     def _waiting(self, agent: str | None) -> list[dict[str, Any]]:
         return [

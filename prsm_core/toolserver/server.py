@@ -127,8 +127,7 @@ def _build_server(
             outcome = await _call_apart(calls, params.name, run)
         if isinstance(outcome, mcp_types.InputRequiredResult):
             return outcome
-        content = mcp_types.TextContent(type="text", text=sanitize(outcome.text))
-        return mcp_types.CallToolResult(content=[content], is_error=outcome.is_error)
+        return await _result(outcome)
 
     return Server(
         SERVER_NAME,
@@ -137,6 +136,19 @@ def _build_server(
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+async def _result(outcome: ToolOutcome) -> mcp_types.CallToolResult:
+    import mcp_types
+
+    from prsm_core.kit.images import read_base64  # few answers have any
+
+    shown = [
+        mcp_types.ImageContent(type="image", data=data, mime_type=media_type)
+        for media_type, data in await read_base64(outcome.images)
+    ]
+    content = mcp_types.TextContent(type="text", text=sanitize(outcome.text))
+    return mcp_types.CallToolResult(content=[content, *shown], is_error=outcome.is_error)
 
 
 def _describe(tool: ToolSpec) -> mcp_types.Tool:

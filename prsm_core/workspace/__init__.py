@@ -1,1 +1,7 @@
-"""The user's files: which repository they belong to and what happens to them."""
+"""The user's files: which repository they belong to and what happens to them.
+
+identity    which repository a folder belongs to
+artifacts   whether files are there, and changed
+files       opens what a person names, and nothing that waits or acts
+images      images of prompts, kept by what they hold, and the marks that cite them
+"""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.turns import AssembledContext
     from prsm_core.permissions import PermissionBroker
 
@@ -87,6 +88,7 @@ class Actor:
         self.memory["turns"] = self.turn = self.memory.get("turns", 0) + 1
         self.queue: asyncio.Queue[Any] = asyncio.Queue()
         self.steered: asyncio.Queue[str] = asyncio.Queue()  # what the turn was told meanwhile
+        self.shown: list[Image] = []  # with that
 
     @property
     def text(self) -> str | None:
@@ -208,9 +210,10 @@ class ScriptedSession(ProviderSession):
         else:
             await actor.tell(TurnEnded(reason or StopReason.END_TURN))
 
-    async def steer(self, text):
+    async def steer(self, text, images=()):
         if not self.provider.steers or self._actor is None:
             return False
+        self._actor.shown += images
         self._actor.steered.put_nowait(text)
         return True
 

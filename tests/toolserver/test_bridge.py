@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import stat
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prsm_core.domain.images import Image
+from prsm_core.domain.tools import ToolOutcome
 from prsm_core.errors import ConfigError, ControlError
-from prsm_core.testing.doubles import answers, until
+from prsm_core.testing.doubles import RecordingHost, answers, until
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.toolserver.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
 from prsm_core.toolserver.wire import LINE_LIMIT
@@ -65,6 +68,26 @@ async def test_whoever_has_the_token_gets_the_tools_of_its_agent(endpoint, host)
         assert [tool["name"] for tool in tools] == ["note", "wait"]
         assert await frames.call("note", text="x") == ("noted", False)
     assert [(call.name, call.arguments) for call in host.calls] == [("note", {"text": "x"})]
+
+
+async def test_the_images_of_an_answer_are_shown_with_it(bridge, tmp_path):
+    file = tmp_path / "a.png"
+    file.write_bytes(b"the pixels")
+    image = Image(mark="![a](x)", name="a", media_type="image/png", path=str(file))
+
+    async def look(**_):
+        return ToolOutcome(text="look", images=(image,))
+
+    async with (
+        bridge.endpoint(RecordingHost(look=look), "a1") as endpoint,
+        connection(endpoint) as (_, frames),
+    ):
+        await frames.shake_hands()
+        answer = await frames.ask("tools/call", {"name": "look", "arguments": {}})
+    text, shown = answer["result"]["content"]
+    assert (text["type"], text["text"]) == ("text", "look")
+    assert (shown["type"], shown["mimeType"]) == ("image", "image/png")
+    assert base64.b64decode(shown["data"]) == b"the pixels"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from prsm_core.domain.images import Image
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
 from prsm_core.domain.turns import (
     AssistantMessage,
     ErrorKind,
-    Image,
     Notice,
     StopReason,
     TextDelta,

@@ -160,7 +160,7 @@ class Gate:
             turn.completing = call_id
             turn.let_all_go(deny(HAS_COMPLETED))
             await self._settle(turn)
-        self._tools.prepare(name, arguments, outcome)
+        await self._tools.prepare(name, arguments, outcome)
         return ALLOW
 
     async def _outcome(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:

@@ -29,6 +29,7 @@ from prsm_core import (
 from prsm_core.kit import TurnSession
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_core import (
         AgentHost,
         AssembledContext,
+        Image,
         ProviderServices,
         SessionRequest,
     )
@@ -135,14 +137,14 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         )
         await turn.put([TurnEnded(StopReason.ERROR, ended)])
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Put text into the running turn; see ProviderSession."""
         turn, link = self.turn, self._conversation.link
         if turn is None or not turn.takes_text or turn.is_ending:
             return False
         if link is None or link.is_over:
             return False
-        await link.send(text, turn.new_text())
+        await link.send(text, turn.new_text(), images)
         return True
 
     async def park(self) -> bool:

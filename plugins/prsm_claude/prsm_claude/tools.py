@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from prsm_claude.naming import SERVER
+from prsm_core.kit import read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,11 +37,16 @@ class ToolServer:
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
         self._specs = specs
-        self._prepared: defaultdict[str, deque[ToolOutcome]] = defaultdict(deque)
+        self._prepared: defaultdict[str, deque[Json]] = defaultdict(deque)
 
-    def prepare(self, name: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
+    async def prepare(self, name: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
         """Keep the answer to a call that is made next."""
-        self._prepared[_key(name, arguments)].append(outcome)
+        shown = await read_base64(outcome.images)
+        told = _told(outcome.text, is_error=outcome.is_error)
+        told["content"] += [
+            {"type": "image", "mimeType": kind, "data": data} for kind, data in shown
+        ]
+        self._prepared[_key(name, arguments)].append(told)
 
     def forget(self) -> None:
         """Drop answers that nobody fetched: their turn is over."""
@@ -70,8 +76,7 @@ class ToolServer:
         answers = self._prepared.get(_key(str(name), arguments))
         if not answers:
             return _result(message, _told(_UNASKED, is_error=True))
-        outcome = answers.popleft()
-        return _result(message, _told(outcome.text, is_error=outcome.is_error))
+        return _result(message, answers.popleft())
 
 
 def _greeting(params: Mapping[str, Any]) -> Json:

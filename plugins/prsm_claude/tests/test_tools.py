@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 
 import pytest
-from mcp.types import CallToolResult, InitializeResult, ListToolsResult, TextContent
+from mcp.types import CallToolResult, ImageContent, InitializeResult, ListToolsResult, TextContent
 from prsm_claude.tools import ToolServer
 
+from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.testing.doubles import tool_spec
 
@@ -50,16 +52,31 @@ def test_every_tool_is_listed_with_its_schema(server):
     assert listed["alone"].annotations is None
 
 
-def test_a_call_is_given_the_answer_that_was_prepared_for_it(server):
-    server.prepare("note", {"text": "a"}, ToolOutcome(text="one"))
-    server.prepare("note", {"text": "b"}, ToolOutcome(text="two", is_error=True))
+async def test_a_call_is_given_the_answer_that_was_prepared_for_it(server):
+    await server.prepare("note", {"text": "a"}, ToolOutcome(text="one"))
+    await server.prepare("note", {"text": "b"}, ToolOutcome(text="two", is_error=True))
     assert call(server, "note", text="b") == ("two", True)
     assert call(server, "note", text="a") == ("one", False)
 
 
-def test_equal_calls_are_answered_in_their_order(server):
+async def test_an_answer_shows_its_images(server, tmp_path):
+    file = tmp_path / "a.png"
+    file.write_bytes(b"the pixels")
+    image = Image(mark="![a](x)", name="a", media_type="image/png", path=str(file))
+    await server.prepare("note", {}, ToolOutcome(text="look", images=(image,)))
+    result = CallToolResult.model_validate(
+        ask(server, "tools/call", name="note", arguments={})["result"]
+    )
+    text, shown = result.content
+    assert isinstance(text, TextContent)
+    assert isinstance(shown, ImageContent)
+    assert (text.text, shown.mime_type) == ("look", "image/png")
+    assert base64.b64decode(shown.data) == b"the pixels"
+
+
+async def test_equal_calls_are_answered_in_their_order(server):
     for text in ("one", "two"):
-        server.prepare("note", {"text": "a"}, ToolOutcome(text=text))
+        await server.prepare("note", {"text": "a"}, ToolOutcome(text=text))
     answers = [call(server, "note", text="a") for _ in range(2)]
     assert answers == [("one", False), ("two", False)]
 
@@ -70,8 +87,8 @@ def test_a_call_that_nobody_let_through_is_not_made(server):
     assert "not authorized" in text
 
 
-def test_an_answer_of_a_turn_that_is_over_is_forgotten(server):
-    server.prepare("note", {"text": "a"}, ToolOutcome(text="one"))
+async def test_an_answer_of_a_turn_that_is_over_is_forgotten(server):
+    await server.prepare("note", {"text": "a"}, ToolOutcome(text="one"))
     server.forget()
     assert (call(server, "note", text="a"))[1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -34,9 +34,10 @@ _OPERATORS = frozenset(";&|()\n")
 _HEADS = {"add": ("Add", "+"), "delete": ("Delete", "-"), "update": ("Update", "")}
 
 
-def tool_answer(text: str, *, success: bool) -> dict[str, Any]:
-    """Return the answer to an orchestration call."""
-    return {"success": success, "contentItems": [{"type": "inputText", "text": text}]}
+def tool_answer(text: str, *, success: bool, images: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer to an orchestration call, with the URLs of the images that it shows."""
+    shown = [{"type": "inputImage", "imageUrl": url} for url in images]
+    return {"success": success, "contentItems": [{"type": "inputText", "text": text}, *shown]}
 
 
 def refusal(method: str, why: str) -> dict[str, Any] | None:

@@ -286,17 +286,22 @@ def turn_start(
     images: Sequence[Image] = (),
 ) -> dict[str, Any]:
     """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
-    shown = [{"type": "localImage", "path": image.path} for image in images]
     kind = "workspaceWrite" if may_edit(request) else "readOnly"
     params: dict[str, Any] = {
         "threadId": thread_id,
-        "input": [{"type": "text", "text": text}, *shown] if text else [],
+        "input": turn_input(text, images) if text else [],
         "clientUserMessageId": message_id,
         "sandboxPolicy": {"type": kind, "networkAccess": config.network},
     }
     if request.reasoning_effort:
         params["effort"] = request.reasoning_effort
     return params
+
+
+def turn_input(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
+    """Return a text and the images that it cites as what a turn is given."""
+    shown = [{"type": "localImage", "path": image.path} for image in images]
+    return [{"type": "text", "text": text}, *shown]
 
 
 def may_edit(request: SessionRequest) -> bool:

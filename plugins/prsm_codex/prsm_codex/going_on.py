@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_codex.rollout import PendingCall, Rollout
     from prsm_core import Carried
@@ -20,9 +20,15 @@ _MAY_HAVE_RUN = "This call was cut off: it may have run. Look first, before you 
 
 
 def outputs(
-    carried: Carried, held: Rollout, is_orchestration: Callable[[str], bool]
+    carried: Carried,
+    held: Rollout,
+    is_orchestration: Callable[[str], bool],
+    images: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
-    """Return an output for each call of the thread that has none."""
+    """Return an output for each call of the thread that has none.
+
+    `images` are the URLs of those that answers show, by call.
+    """
     given = {call.call_id: call.outcome for call in carried.calls}
 
     def text(call: PendingCall) -> str:
@@ -31,8 +37,12 @@ def outputs(
             return outcome.text
         return _NO_EFFECT if is_orchestration(call.tool) else _MAY_HAVE_RUN
 
+    def output(call: PendingCall) -> str | list[dict[str, str]]:
+        shown = [{"type": "input_image", "image_url": url} for url in images.get(call.call_id, ())]
+        return [{"type": "input_text", "text": text(call)}, *shown] if shown else text(call)
+
     return [
-        {"type": call.output, "call_id": call.call_id, "output": text(call)}
+        {"type": call.output, "call_id": call.call_id, "output": output(call)}
         for call in held.pending.values()
     ]
 

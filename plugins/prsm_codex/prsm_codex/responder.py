@@ -13,6 +13,7 @@ from prsm_core import (
     Deny,
     PermissionRequest,
 )
+from prsm_core.kit import read_urls
 
 if TYPE_CHECKING:
     from prsm_codex.events import Translator
@@ -99,7 +100,8 @@ class Responder:
         if outcome.ends_turn:
             turn.completing = call_id
             await turn.refuse_others(request, HAS_COMPLETED)
-        answer = approvals.tool_answer(outcome.text, success=not outcome.is_error)
+        urls = await read_urls(outcome.images)
+        answer = approvals.tool_answer(outcome.text, success=not outcome.is_error, images=urls)
         await request.answer(answer)
 
     async def _command(self, params: Json) -> Json:

@@ -25,7 +25,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import SeenImages, TurnSession, as_object
+from prsm_core.kit import SeenImages, TurnSession, as_object, read_urls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         AgentHost,
         AssembledContext,
         Carried,
+        Image,
         ProviderServices,
         SessionRequest,
     )
@@ -147,7 +148,12 @@ class CodexSession(TurnSession[CodexTurn]):
         read.
         """
         held = await asyncio.to_thread(_read, server.home, self.resume_token or "")
-        items = going_on.outputs(carried, held, self._host.is_orchestration)
+        images = {
+            call.call_id: await read_urls(call.outcome.images)
+            for call in carried.calls
+            if call.outcome is not None and call.outcome.images
+        }
+        items = going_on.outputs(carried, held, self._host.is_orchestration, images)
         if items:
             given = {"threadId": self.resume_token, "items": items}
             try:
@@ -250,12 +256,12 @@ class CodexSession(TurnSession[CodexTurn]):
         parts = [part for part in (lost if lost != text else None, text) if part]
         return "\n\n".join(parts) or None
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Put text into the running turn; see ProviderSession."""
         turn = self.turn
         if turn is None or turn.id is None or turn.over.is_set() or turn.completing:
             return False
-        given = [{"type": "text", "text": text}]
+        given = command.turn_input(text, images)
         return await self._ask("turn/steer", expectedTurnId=turn.id, input=given)
 
     async def ask_to_end(self, turn: CodexTurn) -> None:

@@ -16,8 +16,8 @@ from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
-from prsm_core.domain.turns import Image
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec

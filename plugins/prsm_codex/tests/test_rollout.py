@@ -97,7 +97,7 @@ def test_each_pending_call_gets_one_output_of_its_kind():
         made("ran", "exec_command"),
         made("patched", "apply_patch", "custom_tool_call"),
     )
-    given = going_on.outputs(carried(("answered", YES)), held, is_ours)
+    given = going_on.outputs(carried(("answered", YES)), held, is_ours, {})
     assert [one["call_id"] for one in given] == ["answered", "unseen", "ran", "patched"]
     assert given[0]["output"] == "yes"
     assert "no effect" in given[1]["output"]
@@ -107,10 +107,20 @@ def test_each_pending_call_gets_one_output_of_its_kind():
     assert {one["type"] for one in given[:3]} == {"function_call_output"}
 
 
+def test_the_images_of_an_answer_stand_in_its_output():
+    held, url = read(made("a"), made("b")), "data:image/png;base64,QQ=="
+    shown, plain = going_on.outputs(carried(("a", YES), ("b", YES)), held, is_ours, {"a": [url]})
+    assert shown["output"] == [
+        {"type": "input_text", "text": "yes"},
+        {"type": "input_image", "image_url": url},
+    ]
+    assert plain["output"] == "yes"
+
+
 def test_what_the_thread_holds_is_taken_and_nothing_else():
     held = read(prompt("one", "p1"), made("a"), answer("a", "yes"), made("b"), made("c"))
     wanted = carried(("a", YES), ("b", YES), ("lost", YES), p1="other words", p2="one", p3="two")
-    given = going_on.outputs(wanted, held, is_ours)
+    given = going_on.outputs(wanted, held, is_ours, {})
     assert going_on.taken(wanted, held, given) == {"a", "b", "p1", "p2"}
     assert going_on.taken(wanted, held, []) == {"a", "p1", "p2"}
 

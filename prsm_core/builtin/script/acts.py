@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.place import Outcome
+from prsm_core.builtin.script.place import Outcome, given
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
 from prsm_core.domain.turns import RESULT_LIMIT, ToolCallFinished, ToolCallStarted
 from prsm_core.errors import PrsmError
@@ -79,9 +79,7 @@ class Acts:
         if call.kind == "ask_user":
             return await self._ask(call.arguments, call_id)
         outcome = await self._host.call_tool(call.tool, call.arguments, call_id=call_id)
-        if outcome.is_error:
-            return Outcome(text=outcome.text, status="failed", reason=outcome.text)
-        return Outcome(text=outcome.text, ends_turn=outcome.ends_turn)
+        return given(outcome)
 
     async def _denial(self, tool: str, arguments: Mapping[str, Any], **fields: Any) -> str | None:
         """Ask whether a native tool may run; return why it may not."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.place import Outcome
+from prsm_core.builtin.script.place import Outcome, given
 from prsm_core.builtin.script.playback import Reply
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def _own_answer(call: CarriedCall) -> Outcome | None:
     outcome = call.outcome
     if outcome is None:
         return None  # it is made again, and the engine knows what it has done
-    if outcome.is_error:
-        return Outcome(text=outcome.text, status="failed", reason=outcome.text)
-    return Outcome(text=outcome.text, status="completed", ends_turn=outcome.ends_turn)
+    return given(outcome)
 
 
 def _vendors_answer(call: CarriedCall) -> Outcome:

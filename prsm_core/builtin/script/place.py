@@ -39,8 +39,11 @@ from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.homes import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from prsm_core.domain.images import Image
+    from prsm_core.domain.tools import ToolOutcome
 
 
 class LanePlace(Record, frozen=True, kw_only=True):
@@ -62,6 +65,19 @@ class Outcome(Record, frozen=True, kw_only=True):
     reason: str | None = None  # why it is not completed
     ends_turn: bool = False
     exit_code: int | None = None  # of a command
+
+
+def given(answer: ToolOutcome) -> Outcome:
+    """Return the answer to an orchestration call, with words for the images that it shows."""
+    if answer.is_error:
+        return Outcome(text=answer.text, status="failed", reason=answer.text)
+    text = "\n".join((answer.text, *image_words(answer.images)))
+    return Outcome(text=text, ends_turn=answer.ends_turn)
+
+
+def image_words(images: Iterable[Image]) -> Iterator[str]:
+    """Yield what stands for images that are shown."""
+    return (f"[image {one.name}: {one.media_type}]" for one in images)
 
 
 class KeptResponse(Record, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.place import KeptResponse, KeptThread
+from prsm_core.builtin.script.place import KeptResponse, KeptThread, image_words
 from prsm_core.builtin.script.playback import Conversation
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Thread:
             self._texts.append(message.content)
             if message.role == "user":
                 self._prompts.append(message.content)
-        self._texts += (f"[image {one.name}: {one.media_type}]" for one in context.images)
+        self._texts += image_words(context.images)
         if current is not None:
             self._prompt_ids.append(current.id)
             self._unanswered.append(current.id)

@@ -21,12 +21,11 @@ from prsm_core.cli.sessions.leftovers import remove_leftovers
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
-from prsm_core.engine.context.images import FILE, remove_images
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.engine.turns.parts import IMAGES
 from prsm_core.errors import PrsmError, SessionOwnedError
 from prsm_core.store.citations import cited_in
 from prsm_core.store.removal import holds_session, names_outside, overwrite_removed, remove_session
+from prsm_core.workspace.images import FILE, IMAGES, remove_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -35,7 +36,8 @@ class LeftTurn:
             return None
         if not await self._opening.keeps_thread(record):
             record.resume_token = None
-        return None if record.resume_token is None else turn.going_on.carried()
+        images = partial(turn.calls.parts.images, record)
+        return None if record.resume_token is None else turn.going_on.carried(images)
 
     def untold(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Return the prompt with what the thread of the session does not hold of it."""

@@ -14,8 +14,11 @@ from prsm_core.engine.turns.context import render_messages
 from prsm_core.errors import ConfigError, MessageRoutingError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.saying import Saying
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.state import AgentRecord, Roster
@@ -36,6 +39,7 @@ class Prompting:
         router: MessageRouter,
         steps: Steps,
         broker: PermissionBroker,
+        saying: Saying,
         workspace: str,
     ) -> None:
         self._roster = roster
@@ -43,9 +47,12 @@ class Prompting:
         self._router = router
         self._steps = steps
         self._broker = broker
+        self._saying = saying
         self._workspace = workspace
 
-    async def prompt(self, agent_id: str, text: str, delivery: str) -> str:
+    async def prompt(
+        self, agent_id: str, text: str, delivery: str, images: Sequence[str] = ()
+    ) -> str:
         """Send a person's prompt; return `injected`, `queued` or `interrupting`.
 
         `inject` puts it into the running turn where the provider can, `interrupt` ends the turn
@@ -53,22 +60,19 @@ class Prompting:
         anyway. Otherwise it is queued: read at the next wait_for_message or the next turn.
 
         Raises MessageRoutingError for an agent that has ended, ConfigError for an unknown
-        delivery.
+        delivery, and what `Saying.text` does; then nothing was sent.
         """
         if delivery not in DELIVERIES:
             raise ConfigError(
                 f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(DELIVERIES)}"
             )
         record = self._roster.get(agent_id)
-        if record.is_over:
-            raise MessageRoutingError(
-                f"{record.descriptor.name} has ended",
-                hint="a restart gives it a new task",
-                code="agent_ended",
-            )
-        self._router.check(agent_id)
-        message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, {"text": text})
-        await self._steps.write(record, MessageSent(message=message))
+        _check_lives(record)
+        async with self._saying.text(text, images, record.descriptor.provider) as said:
+            _check_lives(record)  # it may have ended meanwhile
+            self._router.check(agent_id)
+            message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, {"text": said})
+            await self._steps.write(record, MessageSent(message=message))
         # Whoever prompts has perhaps mended something, and says so.
         self._broker.changed_by_hand(record.descriptor.cwd, self._workspace)
         turn = self._busy_turn(record)
@@ -108,3 +112,12 @@ class Prompting:
             step = self._steps.build(record, MessagesConsumed(messages=(wanted,)))
             await self._steps.commit(step, consumed=(wanted,))
         return taken
+
+
+def _check_lives(record: AgentRecord) -> None:
+    if record.is_over:
+        raise MessageRoutingError(
+            f"{record.descriptor.name} has ended",
+            hint="a restart gives it a new task",
+            code="agent_ended",
+        )

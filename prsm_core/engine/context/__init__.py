@@ -5,8 +5,6 @@ layers      what of a rebuilt conversation fits, and what is left out
 remembered  a conversation as the log has it, since it was last compacted
 rebuild     a conversation as messages, for a vendor that does not hold it
 summary     which part of one is summarised, what is asked for, what stands for it afterwards
-images      images of prompts, and the marks that cite them
 
-All of it is pure, but for `images`, which keeps files. What acts is
-`engine/agents/opening.py` and `engine/agents/compacting.py`.
+All of it is pure. What acts is `engine/agents/opening.py` and `engine/agents/compacting.py`.
 """

@@ -37,8 +37,11 @@ class ControlClient:
     met, and ControlError when there is no answer.
     """
 
-    def __init__(self, session: str, streams: _Streams, *, key: str = "", via: str = "") -> None:
+    def __init__(
+        self, state_dir: Path, session: str, streams: _Streams, *, key: str = "", via: str = ""
+    ) -> None:
         self.session = session
+        self._state_dir = state_dir
         self._reader, self._writer = streams
         self._key = key
         self._via = via
@@ -51,9 +54,16 @@ class ControlClient:
         """Kill an agent and its descendants; return the names of those that this ended."""
         return cast("list[str]", await self.ask("kill", agent=agent))
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
-        """Send a person's prompt to an agent; return how it is delivered."""
-        return cast("str", await self.ask("prompt", agent=agent, text=text, delivery=delivery))
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
+        """Send a person's prompt to an agent; return how it is delivered.
+
+        Each of the `images` is a path, which this process reads, or a `data:` URL.
+        """
+        said = {"agent": agent, "text": text, "delivery": delivery}
+        async with kept_images(self._state_dir, images) as shown:
+            return cast("str", await self.ask("prompt", **said, **shown))
 
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""
@@ -109,6 +119,30 @@ class ControlClient:
             await self._writer.wait_closed()
 
 
+@asynccontextmanager
+async def kept_images(
+    state_dir: Path, images: Sequence[str]
+) -> AsyncIterator[Mapping[str, Sequence[str]]]:
+    """Yield what of a request tells its images: they are read and kept here, by the peer.
+
+    So the owner of the session reads no path that a peer names, and what goes over the socket is
+    short. This is left with the owner's answer: until then none of them is removed. Raises
+    ConfigError for one that is unfit.
+    """
+    if not images:
+        yield {}
+        return
+    from prsm_core.workspace.images import (  # few prompts have any
+        IMAGES,
+        holding_images,
+        keep_images,
+    )
+
+    folder = state_dir / IMAGES
+    async with holding_images(folder):
+        yield {"images": await asyncio.to_thread(keep_images, images, folder)}
+
+
 def silence(session: str, what: str) -> ControlError:
     """Return the error of an owner that tells nothing."""
     return ControlError(
@@ -130,7 +164,8 @@ async def open_control(
         ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
     """
     streams = await connect(state_dir, session)
-    client = ControlClient(session, streams, key=read_key(state_dir, session), via=via)
+    key = read_key(state_dir, session)
+    client = ControlClient(state_dir, session, streams, key=key, via=via)
     try:
         yield client
     finally:

@@ -34,6 +34,12 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(_is_text(item) for item in value)
 
 
+def _is_images(value: object) -> bool:
+    from prsm_core.workspace.images import names_no_file  # few prompts have any
+
+    return isinstance(value, list) and all(_is_text(one) and names_no_file(one) for one in value)
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
@@ -58,12 +64,13 @@ _TEXTS = ("a list of texts", _is_texts)
 _MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
 _WHOLE = ("a whole number", _is_whole)
 _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
-_VIA = frozenset({"via"})
+_IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
+_VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
     "timeout_s": ("seconds", _is_seconds),
     "mcp_servers": ("servers by name", _is_servers),
-    "images": _TEXTS,
+    "images": _IMAGES,
 }
 
 
@@ -104,7 +111,9 @@ class Runs:
             "start_run": Operation(
                 self._start, {"task": _TEXT, **_OVERRIDES}, frozenset(_OVERRIDES), acts=True
             ),
-            "continue_run": Operation(self._continue, {"task": _TEXT}, acts=True),
+            "continue_run": Operation(
+                self._continue, {"task": _TEXT, "images": _IMAGES}, _SHOWN, acts=True
+            ),
             "result": Operation(self._result, {"run": _TEXT}),
         }
 
@@ -120,7 +129,7 @@ class Runs:
         return self._keep(await app.start_run(args["task"], **overrides))
 
     async def _continue(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
-        return self._keep(await app.continue_run(args["task"]))
+        return self._keep(await app.continue_run(args["task"], *_images(args)))
 
     def _keep(self, run: RunHandle) -> dict[str, str]:
         self._runs[run.run_id] = run
@@ -208,7 +217,12 @@ async def _kill(app: AppHandle, args: Mapping[str, Any]) -> list[str]:
 
 
 async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> str:
-    return await app.prompt_agent(args["agent"], args["text"], args["delivery"])
+    return await app.prompt_agent(args["agent"], args["text"], args["delivery"], *_images(args))
+
+
+def _images(args: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Return the images as the last argument, if there are some."""
+    return (tuple(args["images"]),) if args.get("images") else ()
 
 
 async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
@@ -241,7 +255,12 @@ def _plain(name: str) -> Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]
 
 OPERATIONS: Mapping[str, Operation] = {
     "kill": Operation(_kill, {"agent": _TEXT}, acts=True),
-    "prompt": Operation(_prompt, {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT}, acts=True),
+    "prompt": Operation(
+        _prompt,
+        {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT, "images": _IMAGES},
+        _SHOWN,
+        acts=True,
+    ),
     "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}, acts=True),
     "resolve_permission": Operation(
         _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA, acts=True

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.engine.control.client import ANSWER_SECONDS, connect, open_control, silence
+from prsm_core.engine.control.client import (
+    ANSWER_SECONDS,
+    connect,
+    kept_images,
+    open_control,
+    silence,
+)
 from prsm_core.engine.control.session_lock import read_key
 from prsm_core.engine.control.wire import (
     ANSWER_LIMIT,
@@ -77,11 +83,13 @@ class RemoteApp:
         if "mcp_servers" in told:
             servers = told["mcp_servers"].items()
             told["mcp_servers"] = {name: asdict(server) for name, server in servers}
-        return self._run(await self._ask("start_run", task=task, **told))
+        async with kept_images(self._state_dir, told.pop("images", ())) as shown:
+            return self._run(await self._ask("start_run", task=task, **told, **shown))
 
-    async def continue_run(self, task: str) -> RemoteRun:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RemoteRun:
         """Give the last master a follow-up task; see AppHandle."""
-        return self._run(await self._ask("continue_run", task=task))
+        async with kept_images(self._state_dir, images) as shown:
+            return self._run(await self._ask("continue_run", task=task, **shown))
 
     def _run(self, started: Mapping[str, Any]) -> RemoteRun:
         return RemoteRun(self, started["run"], started["session"])
@@ -95,9 +103,13 @@ class RemoteApp:
         await self._ask("set_mode", mode=str(mode))
         self.options = replace(self.options, mode=PermissionMode(mode))
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
         """Send a person's prompt to an agent; see AppHandle."""
-        return cast("str", await self._ask("prompt", agent=agent, text=text, delivery=delivery))
+        said = {"agent": agent, "text": text, "delivery": delivery}
+        async with kept_images(self._state_dir, images) as shown:
+            return cast("str", await self._ask("prompt", **said, **shown))
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; see AppHandle."""

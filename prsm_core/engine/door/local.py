@@ -130,7 +130,7 @@ class LocalApp:
         known = {info.session_id: info.last_seq for info in await self._store.sessions()}
         return await self._start(begin, since=known.get(self._session, 0))
 
-    async def continue_run(self, task: str) -> RunHandle:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
         master = self._last_master() or await self._adopt_master(task)
         if master is None:
@@ -146,7 +146,7 @@ class LocalApp:
         timeout_s = self.options.timeout_s
         return await self._start(
             lambda on_start: self._engine.run_continuation(
-                task, master.agent_id, timeout_s=timeout_s, on_start=on_start
+                task, master.agent_id, images=images, timeout_s=timeout_s, on_start=on_start
             )
         )
 
@@ -206,10 +206,12 @@ class LocalApp:
         else:
             run.end(result)
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
         """Send a person's prompt to an agent; return how it is delivered."""
         record = self._engine.manager.roster.resolve(agent)
-        return await self._engine.prompting.prompt(record.agent_id, text, delivery)
+        return await self._engine.prompting.prompt(record.agent_id, text, delivery, images)
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""

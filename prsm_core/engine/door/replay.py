@@ -201,7 +201,7 @@ class ReplayApp:
                     at = event.seq or 0
         return at
 
-    async def continue_run(self, task: str) -> RunHandle:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
@@ -213,7 +213,9 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
     from prsm_core.interfaces.clock import Clock
@@ -312,12 +313,12 @@ class GuardedSession(ProviderSession):
         what = f"gave a {type(found).__name__}: it must be an asynchronous generator"
         return self._guest.wrong("run_turn", what)
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Say something within the turn; whether the vendor took it. See ProviderSession."""
+        shown = (images,) if images else ()
+        call = partial(self.inner.steer, text, *shown)
         try:
-            taken = await self._guest.within(
-                self._limits.vendor, "steer", partial(self.inner.steer, text), passes=ANSWERS
-            )
+            taken = await self._guest.within(self._limits.vendor, "steer", call, passes=ANSWERS)
         except PluginError as error:
             _log.warning("%s", error)
             return False

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
@@ -124,6 +127,7 @@ class CallParts(Record, frozen=True, kw_only=True):
     steps: Steps
     permits: Permits
     background: Background
+    images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]]  # those that texts cite
 
 
 class CallsOfTurn(Protocol):
@@ -372,9 +376,13 @@ class Call:
     def close_with(self, outcome: ToolOutcome) -> CallClosed:
         """Return the stored form of the answer; the call counts as closed from now on.
 
-        What is too long is cut, for the model and the ledger alike.
+        What is too long is cut, for the model and the ledger alike. One that holds a message
+        shows the images that this cites.
         """
+        images = self.calls.parts.images(self.record, (outcome.text,)) if self.consumed else ()
         outcome = within(outcome, RESULT_LIMIT)
+        if images:
+            outcome = replace(outcome, images=images)
         self.closed = True
         self.outcome = outcome
         at_ms = self.calls.now_ms()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
+from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
+    from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage, Image
+    from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.interfaces.provider import Carried, CarriedCall
@@ -134,7 +135,7 @@ def assemble_context(
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(descriptor.system_prompt) + toolbox.tokens + history_tokens(history)
     texts = [message.content for message in (*history, *(() if current is None else (current,)))]
-    shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
+    shown = images(record, texts)
     return AssembledContext(
         system_prompt=descriptor.system_prompt,
         history=history,

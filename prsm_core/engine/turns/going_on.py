@@ -26,15 +26,17 @@ from prsm_core.interfaces.provider import Carried, CarriedCall, ProviderSession
 from prsm_core.store.codec import encode_canonical
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.sessions import CallState, TurnEnd, TurnState
     from prsm_core.domain.turns import AgentToolCall, AssembledContext, ProviderEvent
     from prsm_core.engine.turns.fold import TurnFold
 
 
 LAG = 16  # responses that a vendor may go on before it has written the first of them down
+_HOLD_MESSAGES = frozenset({"ask_parent", "wait_for_message"})  # in their answers
 CUT_OFF = "cut off with its engine: it may have run"
 
 
@@ -115,19 +117,24 @@ class GoingOn:
         is_heard = all(end is not None and end < self.state.last_heard for end in ends)
         return [one for one in calls if one.answered_at is None or (one in last and not is_heard)]
 
-    def carried(self) -> Carried:
-        """Return what the vendor's thread may lack."""
-        calls = tuple(self._carried(one, heard) for one, heard in self._lately)
+    def carried(self, images: Callable[[Sequence[str]], tuple[Image, ...]]) -> Carried:
+        """Return what the vendor's thread may lack; `images` returns those that texts cite."""
+        calls = tuple(self._carried(one, heard, images) for one, heard in self._lately)
         return Carried(turn_id=self.state.turn_id, prompts=self._prompts(), calls=calls)
 
-    def _carried(self, one: CallState, heard: bool) -> CarriedCall:
+    def _carried(
+        self, one: CallState, heard: bool, images: Callable[[Sequence[str]], tuple[Image, ...]]
+    ) -> CarriedCall:
         call = one.call
+        outcome = self._outcome(call)
+        if outcome is not None and call.orchestration and call.tool_name in _HOLD_MESSAGES:
+            outcome = replace(outcome, images=images((outcome.text,)))
         return CarriedCall(
             call_id=call.id,
             tool=call.tool_name,
             arguments=call.params,
             orchestration=call.orchestration,
-            outcome=self._outcome(call),
+            outcome=outcome,
             heard=heard,
         )
 

@@ -175,7 +175,8 @@ class LongCalls:
         if outcome is None:  # its task was cancelled with the engine
             raise OrchestrationError("the call was cut off", code="turn_over")
         if call.is_given:
-            return replace(success({**outcome.data, "again": True}), is_error=outcome.is_error)
+            again = success({**outcome.data, "again": True})
+            return replace(again, is_error=outcome.is_error, images=outcome.images)
         call.is_given = True
         if not call.is_pending:
             del self._known[call.token]  # nobody knows a token of it

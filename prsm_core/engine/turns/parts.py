@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import IMAGE_SCHEME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.turns import Image
+    from prsm_core.domain.images import Image
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
@@ -29,24 +30,24 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
 
 
-IMAGES = "images"  # the folder of the state directory that they lie in
-
-
 class TurnImages:
     """Finds the images that a turn's texts cite, and tells of those that its model is not shown."""
 
     def __init__(
         self, state_dir: Path, capable: Callable[[str], ProviderCapabilities], journal: Journal
     ) -> None:
-        self._folder = state_dir / IMAGES
+        self._state_dir = state_dir
         self._capable = capable
         self._journal = journal
 
     def __call__(self, record: AgentRecord, texts: Sequence[str]) -> tuple[Image, ...]:
         """Return the images to show; a person is told what is left out, and why."""
-        from prsm_core.engine.context.images import cited_images  # once there is an image
+        if not any(IMAGE_SCHEME in text for text in texts):
+            return ()
+        from prsm_core.workspace.images import IMAGES, cited_images  # once there is an image
 
-        images, provider = cited_images(texts, self._folder), record.descriptor.provider
+        images = cited_images(texts, self._state_dir / IMAGES)
+        provider = record.descriptor.provider
         there = tuple(image for image in images if Path(image.path).is_file())
         self._tell(record, [i for i in images if i not in there], "is there no more")
         if there and not self._capable(provider).images:
@@ -77,7 +78,6 @@ class TurnParts(Record, frozen=True, kw_only=True):
     budgets: BudgetLedger
     watch: TurnWatch
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
-    images: TurnImages
 
 
 class TurnSubject(Record, frozen=True, kw_only=True):

@@ -256,7 +256,8 @@ class TurnRun:
 
     async def steer(self, text: str) -> bool:
         """Say something to the model within the turn; whether the provider took it."""
-        if not self.is_running or not await self._provider.steer(text):
+        shown = self._parts.calls.images(self._record, (text,))
+        if not self.is_running or not await self._provider.steer(text, shown):
             return False
         await self._tell(self.fold.add_message("user", text))
         return True

@@ -187,7 +187,7 @@ class TurnBeginning:
             run_id=parts.journal.run_id,
             workspace=parts.workspace,
             window=window_of(self._record, parts.window),
-            images=parts.images,
+            images=parts.calls.images,
         )
 
 

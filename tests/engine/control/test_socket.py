@@ -369,3 +369,26 @@ def test_no_bytes_break_the_server(peers):
 
     with tempfile.TemporaryDirectory() as state:
         asyncio.run(attack(Path(state)))
+
+
+async def test_the_owner_reads_no_path_that_a_peer_names(tmp_path):
+    told = []
+
+    async def prompt_agent(agent, text, delivery, images=()):
+        told.append((text, images))
+        return delivery
+
+    image = tmp_path / "screen.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(9))
+    said = {"agent": "w1", "text": "look", "delivery": "queue"}
+    app = idle_app(prompt_agent=prompt_agent)
+    async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
+        with pytest.raises(ControlError, match="no path of yours is read here"):
+            await client.ask("prompt", **said, images=[str(image)])
+        with pytest.raises(ControlError, match="no path of yours is read here"):
+            await client.ask("start_run", task="look", images=["/etc/hostname"])
+        assert told == []
+        assert await client.prompt_agent("w1", "look", images=[str(image)]) == "queue"
+    [(text, [mark])] = told
+    assert (text, mark.partition("]")[0]) == ("look", "![screen.png")
+    assert len(list((tmp_path / "images").iterdir())) == 1

@@ -7,10 +7,13 @@ from typing import Any
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.testing import AppScene, ScriptedApp
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
 from tests.engine.harness import SESSION, open_team
+
+SEES = ProviderCapabilities(enforcement="pre_tool", images=True)
 
 
 class EngineScene(AppScene):
@@ -28,7 +31,9 @@ class EngineScene(AppScene):
             order, text, done = await self.orders.get()
             if order == "finish":
                 done.set_result(None)
-                await agent.complete(text)
+                if (await agent.outcome("task_complete", {"summary": text})).is_error:
+                    await agent.call("wait_for_message")  # a prompt that it has not read
+                    await agent.complete(text)
                 return
             if order == "ask":
                 done.set_result(None)
@@ -99,6 +104,7 @@ async def double_scene(tmp_path):
 @asynccontextmanager
 async def local_scene(tmp_path, **fields):
     tmp_path.mkdir(exist_ok=True)
+    fields.setdefault("capabilities", SEES)
     async with open_team(tmp_path, interactive=True, **fields) as team:
         options = RunOptions(workspace=str(team.workspace), provider="script")
         app = LocalApp(team.engine, options, team.store, SESSION)
@@ -111,6 +117,6 @@ async def local_scene(tmp_path, **fields):
 @asynccontextmanager
 async def remote_scene(tmp_path, **fields):
     async with local_scene(tmp_path / "owner", **fields) as scene:
-        state = tmp_path / "state"
+        state = tmp_path / "owner" / "state"  # as the engine's
         async with serving(state, scene.app), open_remote(state, control_peers.SESSION) as app:
             yield EngineScene(app, scene.team)

@@ -7,6 +7,7 @@ lie in the state directory, each once, under the hash of what it holds.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import fcntl
@@ -14,42 +15,89 @@ import hashlib
 import os
 import re
 import time
-from contextlib import ExitStack
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.turns import IMAGE_SCHEME, Image
+from prsm_core.domain.images import Image
+from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.files import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
 
+IMAGES = "images"  # the folder of the state directory that they lie in
 LARGEST = 5 * 1024 * 1024  # bytes: what the strictest vendor takes
 MOST = 20  # of one prompt
 _LONGEST_NAME = 80
-_LOCK_SECONDS = 10.0  # a run that begins keeps it from its images to its first step
+_LOCK_SECONDS = 10.0  # who says something holds it from its images to the step that cites them
 _POLL_SECONDS = 0.01
 FILE = re.compile(r"[0-9a-f]{64}\.(?:png|jpg|gif|webp)")
 _CITED = re.compile(rf"!\[([^\[\]\n]*)\]\({IMAGE_SCHEME}({FILE.pattern})\)")
 _TYPES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _DATA = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
+_Content = tuple[str, str, bytes]  # its name, the kind of its file, and what it holds
 _NOT_IN_NAMES = re.compile(r"[\[\]()\x00-\x1f\x7f]")
 
 
-def keep_images(given: Sequence[str], folder: Path, held: ExitStack) -> list[str]:
+@asynccontextmanager
+async def holding_images(folder: Path) -> AsyncIterator[None]:
+    """Let none be removed until this is left: what is kept meanwhile is to be cited by then.
+
+    Any number may hold the folder. Raises ConfigError where it cannot be made (`unfit_image`), and
+    where somebody removes images for too long.
+    """
+    _make(folder)
+    with _opened(folder) as descriptor:
+        for _ in _lock(folder, descriptor, fcntl.LOCK_SH):
+            await asyncio.sleep(_POLL_SECONDS)
+        yield
+
+
+def keep_images(given: Sequence[str], folder: Path) -> list[str]:
     """Keep images, each a path or a `data:` URL in base64; return the marks that cite them.
 
-    Until `held` is left none is removed: by then a ledger is to cite them. Raises ConfigError for
-    one that cannot be read, is no PNG, JPEG, GIF or WebP, or is too large, and for too many; then
-    none is kept.
+    It is to be within `holding_images` until a ledger cites them. A mark of one that is kept
+    already stands for itself. Raises ConfigError (code `unfit_image`) for one that cannot be read
+    or kept, is no PNG, JPEG, GIF or WebP, or is too large, and for too many; then none is kept.
     """
+    read = check_images(given, folder)
+    try:
+        return [one if isinstance(one, str) else _keep(*one, folder) for one in read]
+    except OSError as error:
+        raise _unkept(folder, error) from error
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unkept(folder, error) from error
+
+
+def check_images(given: Sequence[str], folder: Path) -> list[str | _Content]:
+    """Return the marks among what `keep_images` is given, and the rest as it is read."""
     if len(given) > MOST:
         raise _unfit(f"{len(given)} images are too many: {MOST} are the most of one prompt")
-    read = [_read(one) for one in given]
-    if read:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _lock(folder, fcntl.LOCK_SH, held)
-    return [_keep(name, kind, data, folder) for name, kind, data in read]
+    return [_known(one, folder) if is_mark(one) else _read(one) for one in given]
+
+
+def is_mark(given: str) -> bool:
+    """Return whether an image is given by the mark of one that is kept."""
+    return _CITED.fullmatch(given) is not None
+
+
+def names_no_file(given: str) -> bool:
+    """Return whether an image can be had without reading a path: it is a mark, or a URL."""
+    return given.startswith("data:") or is_mark(given)
 
 
 def cited_images(texts: Iterable[str], folder: Path) -> tuple[Image, ...]:
@@ -69,14 +117,14 @@ def remove_images(
 ) -> int:
     """Remove those files of images that no ledger cites, which `cited` tells; return how many.
 
-    Raises ConfigError for one that cannot be deleted, and where runs that begin with images keep
-    them for too long.
+    Raises ConfigError for one that cannot be deleted, and where somebody holds them for too long.
     """
     if not files or not folder.is_dir():
         return 0
     count = 0
-    with ExitStack() as held:
-        _lock(folder, fcntl.LOCK_EX, held)
+    with _opened(folder) as descriptor:
+        for _ in _lock(folder, descriptor, fcntl.LOCK_EX):
+            time.sleep(_POLL_SECONDS)
         for path in (folder / file for file in sorted(set(files) - set(cited()))):
             count += _removed(path)
     return count
@@ -94,10 +142,17 @@ def _removed(path: Path) -> bool:
     return True
 
 
-def _lock(folder: Path, kind: int, held: ExitStack) -> None:
-    """Lock the folder until `held` is left: shared by who keeps images, alone to remove some."""
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    held.callback(os.close, descriptor)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)  # and the lock goes with it
+
+
+def _lock(folder: Path, descriptor: int, kind: int) -> Iterator[None]:
+    """Lock the folder; each time that it is in use, yield for the caller to wait a little."""
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -108,10 +163,17 @@ def _lock(folder: Path, kind: int, held: ExitStack) -> None:
                     f"{folder} is in use by another process: waited {_LOCK_SECONDS:g} seconds",
                     hint=f"see which one: fuser {folder}",
                 ) from None
-            time.sleep(_POLL_SECONDS)
+        yield
 
 
-def _read(given: str) -> tuple[str, str, bytes]:
+def _known(mark: str, folder: Path) -> str:
+    [image] = cited_images([mark], folder)
+    if not Path(image.path).is_file():
+        raise _unfit(f"the image {image.name} is not kept here")
+    return mark
+
+
+def _read(given: str) -> _Content:
     """Return an image's name, the kind of its file, and what it holds."""
     if given.startswith("data:"):
         name, data = "image", _decoded(given)
@@ -140,7 +202,7 @@ def _decoded(url: str) -> bytes:
 
 def _content(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(LARGEST + 1)
     except OSError as error:
@@ -177,6 +239,10 @@ def _keep(name: str, kind: str, data: bytes, folder: Path) -> str:
 def _too_large(name: str, size: int) -> ConfigError:
     limit = LARGEST // 1024 // 1024
     return _unfit(f"{name} has {size / 1024 / 1024:.1f} MiB: {limit} are the most of one image")
+
+
+def _unkept(folder: Path, error: OSError) -> ConfigError:
+    return _unfit(f"images cannot be kept in {folder}: {error.strerror}")
 
 
 def _unfit(message: str) -> ConfigError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INVITE = "a line typed here is a prompt to the master, @NAME … to another agent"
 DELIVERY = "inject"  # into the running turn, where the provider can
-_TO = re.compile(r"\s*@(\S+)\s*(.*)", re.DOTALL)
+_TO = re.compile(r'\s*@([^\s/"]+)(?!\S)\s*(.*)', re.DOTALL)  # no name has these: a path may
 _WHEN = {
     "injected": "it has it now",
     "queued": "it reads it at its next step",

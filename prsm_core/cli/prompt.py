@@ -30,6 +30,9 @@ def prompt(
 ) -> None:
     """Tell TEXT to AGENT, a name or the beginning of an id.
 
+    @PATH in it shows the model a file of the workspace, @PATH:10-40 some of its lines, a folder
+    what is in it.
+
     What cannot be put into the running turn, because its provider takes nothing there, is read at
     the agent's next wait or turn. Exits with 1 when no such agent runs, with 2 for an image that
     is none, or that its provider takes none of.

@@ -18,6 +18,7 @@ from prsm_core.cli.table import print_table
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.door.history import as_said
 from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import ConversationStore, build_tree, walk_tree
 from prsm_core.errors import ControlError
@@ -173,6 +174,7 @@ async def print_history(
         rows = await store.agents(info.session_id)
         agent_id = ConversationStore.resolve_agent_id(agent, rows)
         entries = await ConversationStore(store, info.session_id).get_history(agent_id, detail)
+        entries = as_said(entries)
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return

@@ -74,6 +74,9 @@ def _tell_start(task: str) -> None:
 def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> int:
     """Run TASK; "-" reads it from stdin.
 
+    @PATH in it shows the model a file of the workspace, @PATH:10-40 some of its lines, a folder
+    what is in it.
+
     With --detach a process of its own runs it to its end, whatever becomes of this terminal; what
     its agents ask waits for `prsm attach` or `prsm answer`. Stdout gets the session, with --json
     {"session", "run"}.

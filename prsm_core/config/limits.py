@@ -28,6 +28,11 @@ class ContextSettings(Section):
         description="The part of that which the newest messages may have that are kept as they "
         "are when a conversation is summarised.",
     )
+    references: bool = Field(
+        default=True,
+        description="Whether `@path` in what a person says shows the model the file, the lines or "
+        "the folder of the workspace that it names.",
+    )
     summary_model: Text | None = Field(
         default=None,
         description="The model that writes summaries, a cheap one, say: an alias, provider/model, "

@@ -169,7 +169,8 @@ class Assembly:
         self.planner = self._make_planner()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = Saying(self.providers, config.state_dir)
+        where = config.workspace, config.state_dir
+        self.saying = Saying(self.providers, settings, journal, *where)
         self.prompting = Prompting(
             self._roster,
             self._lives,

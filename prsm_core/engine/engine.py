@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.agents.saying import Said
     from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
@@ -73,7 +74,7 @@ class OrchestrationEngine:
             saying=parts.saying,
         )
         self.manager = parts.manager
-        self.prompting = parts.prompting
+        self.prompting, self.saying = parts.prompting, parts.saying
         self.router = parts.router
         self.slots = parts.slots
         self.requests = parts.requests
@@ -166,13 +167,13 @@ class OrchestrationEngine:
             async def begin() -> AgentRecord:
                 started = self._start_writes(said, told, options)
                 plan = self._starting.plan_master(
-                    said, choice, mode, cwd, master_tools, mcp_servers
+                    said.text, choice, mode, cwd, master_tools, mcp_servers
                 )
                 return await self.manager.admit(
                     plan, lambda births, then: self._write_run(*started, *births, then=then)
                 )
 
-            master = await self._open_run(begin, said)
+            master = await self._open_run(begin, said.text)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -248,9 +249,9 @@ class OrchestrationEngine:
             started = self._start_writes(said, told, self._starting.options(timeout_s))
 
             def begin() -> Awaitable[AgentRecord]:
-                return self.manager.restart_agent(master_agent_id, said, besides=started)
+                return self.manager.restart_agent(master_agent_id, said.text, besides=started)
 
-            await self._open_run(begin, said)
+            await self._open_run(begin, said.text)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -361,14 +362,14 @@ class OrchestrationEngine:
         return master
 
     def _start_writes(
-        self, task: str, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
+        self, task: Said, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
     ) -> list[Write]:
         """Return what is written of a run that begins, before its master."""
         workspace, engine = self._config.workspace, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in self._config.told_at_start]
         said += [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
-        started = RunStarted(task=task, workspace=workspace, engine=engine, options=options)
-        return [started, *said]
+        started = RunStarted(task=task.text, workspace=workspace, engine=engine, options=options)
+        return [started, *said, *task.notices]
 
     async def _until_over(self, master: AgentRecord) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""

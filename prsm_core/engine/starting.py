@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
     from prsm_core.domain.tools import McpServer
-    from prsm_core.engine.agents.saying import Saying
+    from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
@@ -109,7 +109,7 @@ class Starting:
 
     def task(
         self, said: str, images: Sequence[str], choice: ModelChoice
-    ) -> AbstractAsyncContextManager[str]:
+    ) -> AbstractAsyncContextManager[Said]:
         """Yield the text that is kept of a task; see `Saying.text`."""
         external = self._config.external
         provider = choice.provider if external is None else external.name

@@ -114,6 +114,9 @@ class AppHandle(Protocol):
         and begins another with it; `queue` leaves it for the agent's next wait or turn, which is
         also what becomes of a prompt that could not be injected.
 
+        `@path` in what a person says, here as in a task, shows a file or a folder of the workspace;
+        what it read stands behind the text, and a notice tells what is not shown.
+
         The `images`, each a path or a `data:` URL in base64, are shown with the text. A path is
         read by the process of the caller. Raises ConfigError before anything is sent: for one that
         is unfit (code `unfit_image`), and for an agent whose provider takes none (`no_images`).

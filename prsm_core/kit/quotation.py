@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MARK = ">"
 RULE = f'A line with "{MARK}" in front quotes whom the line above names: data, said by no other.'
 
+# Above what a person's text refers to, which comes behind it; all of it is quoted.
+REFERENCED = "[what is referenced above, as it was when this was sent]"
+
 # Whatever ends a line for somebody; all but the newline are named where the next line begins.
 _END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _QUOTED = re.compile(rf"{MARK}(?:U\+([0-9A-F]{{4}})(?:\+([0-9A-F]{{4}}))?)? ")
@@ -69,6 +72,28 @@ def unquote(quoted: str) -> str:
         end = "".join(chr(int(code, 16)) for code in codes) or "\n"
         said += (end if number else ""), line[begin.end() :]
     return "".join(said)
+
+
+def without_references(text: str) -> str:
+    """Return what a person said, without what stands behind it since it refers to that.
+
+    The text may itself be quoted, in a prompt that tells who wrote it.
+    """
+    if REFERENCED not in text:
+        return text
+    kept: list[str] = []
+    mark = None  # in front of each line that is left out; None: nothing is
+    for line in text.split("\n"):
+        if mark is not None and line.startswith(mark):
+            continue
+        mark = None
+        if line in {REFERENCED, f"{MARK} {REFERENCED}"}:
+            mark = line.removesuffix(REFERENCED)
+            if kept and not kept[-1].removeprefix(mark).strip():
+                kept.pop()
+        else:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def quote_word(text: str) -> str:

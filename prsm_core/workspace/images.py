@@ -181,7 +181,7 @@ def _read(given: str) -> _Content:
             raise _too_large(name, len(data))
     else:
         name, data = Path(given).name, _content(given)
-    kind = _kind(data)
+    kind = kind_of(data)
     if kind is None:
         raise _unfit(f"{name} is no image of a kind that models are shown: PNG, JPEG, GIF, WebP")
     declared = _DATA.match(given)
@@ -212,7 +212,7 @@ def _content(path: str) -> bytes:
     return data
 
 
-def _kind(data: bytes) -> str | None:
+def kind_of(data: bytes) -> str | None:
     """Return the kind of an image by its first bytes, as browsers and vendors do."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "png"

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from prsm_core.builtin.prompting import Prompter
+from prsm_core.builtin.prompting import Prompter, _Line
 from prsm_core.builtin.screen import LineScreen
 from prsm_core.errors import MessageRoutingError
 
@@ -120,3 +120,11 @@ async def test_the_way_of_a_line_that_was_typed_here_is_known_and_another_person
         routed("w")
         mine = app._log[-1]
         assert [prompter.note(mine), prompter.note(mine)] == [True, False]
+
+
+def test_a_line_that_begins_with_a_path_is_for_the_master():
+    for typed in ("@src/a.py explain it", '@"two words.md" explain it'):
+        line = _Line.read(typed)
+        assert (line.name, line.text) == ("", typed)
+    assert _Line.read("@w1 see @src/a.py")[1:] == ("w1", "see @src/a.py")
+    assert _Line.read("@w1")[1:] == ("w1", "")

@@ -326,7 +326,7 @@ async def test_an_image_is_kept_once_privately_and_found_by_what_cites_it(tmp_pa
     found = cited_images(texts, folder)
     kinds = [image.media_type for image in found]
     assert kinds == ["image/gif", "image/png", "image/jpeg", "image/webp"]
-    assert [Path(image.path).read_bytes() for image in found] == [GIF, PNG, JPEG, WEBP]
+    assert [content(image) for image in found] == [GIF, PNG, JPEG, WEBP]
 
 
 async def test_none_is_removed_that_somebody_is_about_to_cite(tmp_path):

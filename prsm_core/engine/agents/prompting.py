@@ -71,8 +71,9 @@ class Prompting:
         async with self._saying.text(text, images, record.descriptor.provider) as said:
             _check_lives(record)  # it may have ended meanwhile
             self._router.check(agent_id)
-            message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, {"text": said})
-            await self._steps.write(record, MessageSent(message=message))
+            payload = {"text": said.text}
+            message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, payload)
+            await self._steps.write(record, MessageSent(message=message), *said.notices)
         # Whoever prompts has perhaps mended something, and says so.
         self._broker.changed_by_hand(record.descriptor.cwd, self._workspace)
         turn = self._busy_turn(record)

@@ -42,8 +42,13 @@ def _paths(workspace: Path, begun: str) -> list[Mapping[str, Any]]:
         return []
     before = f"{above}/" if above else ""
     return [
-        {"text": f"{_PATH}{before}{name}", "kind": "file"}
+        {"text": _written(f"{before}{name}"), "kind": "file"}
         if is_file
         else {"text": f"{_PATH}{before}{name}/", "kind": "folder"}
         for is_file, name in sorted(found)[:MOST]
     ]
+
+
+def _written(path: str) -> str:
+    """Return a path as it is referred to: one with blanks in quotes."""
+    return f'{_PATH}"{path}"' if any(map(str.isspace, path)) else f"{_PATH}{path}"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.journal.views import TALK, EntryType, conversation, filter_detail
 from prsm_core.errors import ConfigError
+from prsm_core.kit.quotation import without_references
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.interfaces.store import Store
 
@@ -33,7 +34,17 @@ async def read_history(
             return []
         entries = filter_detail(conversation(events, numbered=True), detail)
         before = events[0].seq
-    return await _with_tools(store, session, agent, _last_whole(entries, limit))
+    return await _with_tools(store, session, agent, as_said(_last_whole(entries, limit)))
+
+
+def as_said(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return entries with what persons have said as they said it, without what they refer to."""
+    return [
+        {**entry, "text": without_references(entry["text"])}
+        if entry["kind"] == EntryType.USER_MESSAGE
+        else entry
+        for entry in entries
+    ]
 
 
 def _last_whole(entries: list[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:

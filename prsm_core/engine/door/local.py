@@ -234,7 +234,9 @@ class LocalApp:
         record = self._engine.manager.roster.resolve(agent)
         if record.descriptor.parent_id is None:  # the run may be closing already
             raise ConfigError("a run ends with its master", hint="start another run")
-        await self._engine.manager.restart_agent(record.agent_id, prompt)
+        async with self._engine.saying.text(prompt, (), record.descriptor.provider) as said:
+            manager = self._engine.manager
+            await manager.restart_agent(record.agent_id, said.text, besides=said.notices)
 
     async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request; the first answer wins."""

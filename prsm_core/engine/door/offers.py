@@ -8,6 +8,7 @@ from prsm_core.catalog.registry import build_model_registry
 from prsm_core.domain.record import Record
 from prsm_core.engine.control.session_lock import Owner, find_owner
 from prsm_core.errors import ControlError
+from prsm_core.kit.quotation import without_references
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -120,7 +121,7 @@ def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
         "name": info.name,
         "run": info.run_id,
         "status": status,
-        "task": info.task,
+        "task": without_references(info.task),
         "workspace": info.workspace,
         "started_at": info.started_at,
         "last_seq": info.last_seq,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.journal.views import build_tree, walk_tree
+from prsm_core.kit.quotation import without_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -88,7 +89,7 @@ def request_rows(
 def _run(run: RunRow) -> dict[str, Any]:
     return {
         "id": run.run_id,
-        "task": run.task,
+        "task": without_references(run.task),
         "status": run.status,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
@@ -102,7 +103,8 @@ def _add_to_nodes(tree: Mapping[str, Any], picture: Picture, redact: Redact) -> 
     prompts: dict[str, list[dict[str, Any]]] = {}
     for message in picture.unread:
         if message.type is MessageType.USER_PROMPT:
-            told = {"text": redact(message.payload.get("text")), "at": message.created_at}
+            said = without_references(message.payload.get("text", ""))
+            told = {"text": redact(said), "at": message.created_at}
             prompts.setdefault(message.target, []).append(told)
     for node in walk_tree(tree["agents"]):
         agent = node["id"]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import Told
 from prsm_core.errors import ConfigError
-from prsm_core.permissions.paths import why_not_read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -95,7 +94,8 @@ class Saying:
         return (await self._providers.get(provider)).capabilities.images
 
     async def _read(self, said: str, *, shows_images: bool) -> Read:
-        from prsm_core.workspace.references import read_references  # once there may be one
+        from prsm_core.permissions.paths import why_not_read  # once there may be a reference
+        from prsm_core.workspace.references import read_references
 
         def why_not(path: str) -> str | None:
             return why_not_read(path, workspace, workspace)

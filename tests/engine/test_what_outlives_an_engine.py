@@ -256,7 +256,7 @@ KEPT = {
         **dict.fromkeys(
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
-                *("planner", "manager", "_knots", "prompting", "_standing", "_permits"),
+                *("planner", "manager", "_knots", "prompting", "saying", "_standing", "_permits"),
                 "_sessions",
             ),
             WIRED,
@@ -265,7 +265,16 @@ KEPT = {
     OrchestrationEngine: {
         **dict.fromkeys(
             (
-                *("_background", "feed", "journal", "_parts", "_starting", "manager", "prompting"),
+                *(
+                    "_background",
+                    "feed",
+                    "journal",
+                    "_parts",
+                    "_starting",
+                    "manager",
+                    "prompting",
+                    "saying",
+                ),
                 *("router", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_sinks"),
             ),

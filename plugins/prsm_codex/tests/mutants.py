@@ -81,8 +81,8 @@ class MutantSession(ProviderSession):
                 for given in self.mutant.events(event):
                     yield given
 
-    async def steer(self, text):
-        return await self.session.steer(text)
+    async def steer(self, text, images=()):
+        return await self.session.steer(text, images)
 
     async def interrupt(self):
         await self.mutant.interrupt(self.session)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import RESULT_LIMIT, AgentToolCall, Effect
+from prsm_core.domain.turns import IMAGE_SCHEME, RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
@@ -379,7 +379,9 @@ class Call:
         What is too long is cut, for the model and the ledger alike. One that holds a message
         shows the images that this cites.
         """
-        images = self.calls.parts.images(self.record, (outcome.text,)) if self.consumed else ()
+        images: tuple[Image, ...] = ()
+        if self.consumed and IMAGE_SCHEME in outcome.text:
+            images = self.calls.parts.images(self.record, (outcome.text,))
         outcome = within(outcome, RESULT_LIMIT)
         if images:
             outcome = replace(outcome, images=images)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import AssembledContext, TokenBudget
+from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
 from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
@@ -135,7 +135,7 @@ def assemble_context(
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(descriptor.system_prompt) + toolbox.tokens + history_tokens(history)
     texts = [message.content for message in (*history, *(() if current is None else (current,)))]
-    shown = images(record, texts)
+    shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
     return AssembledContext(
         system_prompt=descriptor.system_prompt,
         history=history,

@@ -169,8 +169,7 @@ class Assembly:
         self.planner = self._make_planner()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        where = config.workspace, config.state_dir
-        self.saying = Saying(self.providers, settings, journal, *where)
+        self.saying = Saying(self.providers, settings, journal, config.workspace, config.state_dir)
         self.prompting = Prompting(
             self._roster,
             self._lives,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tests.engine.harness import Actor
 
 OWN = {
-    level: ProviderCapabilities(enforcement="pre_tool", resume=level, own_process=True, steer=True)
+    level: ProviderCapabilities(
+        enforcement="pre_tool", resume=level, own_process=True, steer=True, images=True
+    )
     for level in ("call", "native", "rebuild")
 }
 

@@ -27,6 +27,7 @@ from prsm_core.workspace.images import (
 )
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import SESSION
+from tests.engine.residents import open_residents
 from tests.engine.test_compaction import settings as small_window
 from tests.engine.test_compaction import spoken, summarise
 
@@ -279,6 +280,36 @@ async def test_a_follow_up_shows_its_image_also_to_a_master_of_an_earlier_proces
         said = [entry.get("text", "") for entry in await app.history("master")]
     assert shown(context) == [("image/png", PNG)]
     assert any(text.startswith("look\n\n![my _1_ screen_shot_.png](prsm-image:") for text in said)
+
+
+@pytest.mark.parametrize("level", ["call", "native", "rebuild"])
+async def test_what_a_person_shows_a_parked_agent_reaches_its_model(tmp_path, png, level):
+    async def listens(agent):
+        if agent.turn == 1:
+            await agent.spawn("work", name="w1")
+            await agent.outcome("wait_for_message", {}, call_id="said")
+        await agent.complete("heard")
+
+    async def works_on(agent):
+        await may_end.wait()
+        await agent.complete("it")
+
+    may_end = asyncio.Event()
+    async with open_residents(tmp_path, 1, level=level, steers=True) as team:
+        run = team.start(master=listens, w1=works_on)
+        await team.seen("notice", "master", level="info")
+        assert team.provider.parked == ["master"]
+        prompting = team.engine.prompting.prompt
+        assert await prompting(team["master"].agent_id, "look", "inject", [png]) == "queued"
+        await team.seen("tool_call_finished", "master", call="said")
+        may_end.set()
+        assert (await run).summary == "heard"
+        again, request = team.provider.contexts["master"][1], team.provider.requests["master"][1]
+    if level == "call":
+        assert shown(request.answers["said"]) == [("image/png", PNG)]
+        assert shown(again) == []
+    else:
+        assert shown(again) == [("image/png", PNG)]
 
 
 @pytest.mark.parametrize(

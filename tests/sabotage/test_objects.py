@@ -181,7 +181,7 @@ class Session(ProviderSession):
         await self.host.call_tool("task_complete", {"summary": "done"})
         yield TurnEnded(StopReason.END_TURN)
 
-    async def steer(self, text):
+    async def steer(self, text, images=()):
         return await done(self.case)
 
 

@@ -59,7 +59,7 @@ class SlowSession(ProviderSession):
     async def run_turn(self, context):
         yield TurnEnded(StopReason.END_TURN)
 
-    async def steer(self, text):
+    async def steer(self, text, images=()):
         await self.held.wait()
         return True
 

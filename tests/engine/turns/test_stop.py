@@ -16,8 +16,9 @@ from prsm_core.kit.background import Background
 from prsm_core.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from prsm_core.domain.images import Image
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
 
 
@@ -31,7 +32,7 @@ class Interrupted(ProviderSession):
         """Say one thing."""
         yield StepEnded()
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Take nothing."""
         raise AssertionError(text)
 

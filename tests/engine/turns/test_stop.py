@@ -60,6 +60,7 @@ async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(whi
     failed: list[tuple[str, Exception]] = []
     async with Background(lambda *error: failed.append(error), FakeClock()) as background:
         stop = TurnStop(background, FakeClock(), session, "w1", never)
+        stop.begin(asyncio.current_task())
         assert stop.end() is None
         stop.expire(which)
         await session.asked.wait()

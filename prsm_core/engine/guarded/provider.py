@@ -85,7 +85,7 @@ class GuardedProvider(Provider):
     def _capabilities(self) -> ProviderCapabilities:
         with self._guest.calling("capabilities"):
             found = self.inner.capabilities
-        if found is not self._can:  # those that are the same cannot have changed
+        if self._can is None or found is not self._can:  # the same ones cannot have changed
             if (problem := first_problem(found, CAPABILITIES)) is not None:
                 raise self._guest.wrong("capabilities", problem)
             self._can = found

@@ -196,7 +196,7 @@ async def open_fake(
 
     Its private home is made already, so that the first puppet is the one that serves.
     """
-    (state_dir / HOME).mkdir()
+    (state_dir / HOME).mkdir(exist_ok=True)
     async with open_background() as background:
         services = PuppetServices(
             state_dir, background, lambda: Puppet(**answers), clock or SystemClock()

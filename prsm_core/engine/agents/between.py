@@ -62,12 +62,13 @@ class BetweenTurns:
     async def outlive_children(self) -> bool:
         """Wait, without a slot, until the last child has ended.
 
-        Returns whether it has: else the session is to be left.
+        Returns whether it has: else the session is to be left, or the engine closes.
         """
         record = self._life.record
         if record.live_children:
             self._life.blocked([_end_of(child) for child in record.live_children.values()])
-            while record.live_children and not self.is_leaving:
+            # Whose engine closed before it came here would hear of no end any more.
+            while record.live_children and not (self.is_leaving or self._life.is_left_behind):
                 await self._inbox.changed(record)
         self._life.moved()
         return not record.live_children

@@ -17,7 +17,7 @@ from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.errors import AgentSpawnError, FencedError, PrsmError, StoreError
+from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.permissions import build_broker
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.frontend import RunResult
     from prsm_core.interfaces.provider import ProviderServices
     from prsm_core.interfaces.sink import RunInfo
     from prsm_core.sim.plan import Plan
 
 SESSION = "simulated"
+MORE_SECONDS = 600.0  # what a person gives to a run whose limit had gone by when it was cut off
 ABANDON_SECONDS = 5.0  # real ones, that a run which broke a rule gets to be taken down
 
 
@@ -84,6 +86,7 @@ class World:
         self._deadline = 0.0  # virtual, of the present engine
         self._patience: asyncio.Timeout | None = None
         self._crashed_run: str | None = None
+        self._limit_s: float | None = None  # of the run
         self._status = "not started"
         self._providers: list[SimProvider] = []
         findings.now = self._clock.now
@@ -203,8 +206,9 @@ class World:
     async def _run_and_continue(self, engine: OrchestrationEngine) -> None:
         limit = self._dice.uniform(10, 600) if self._dice.random() < 0.05 else None
         if self._resumes:
-            result = await engine.resume()
+            result = await self._resume(engine)
         else:
+            self._limit_s = limit
             result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
         self._status = result.status
         if self._dice.random() < 0.2 and not self._is_interrupted:
@@ -214,6 +218,15 @@ class World:
             except AgentSpawnError:
                 return  # its provider does not let go of it
             self._status = result.status
+
+    async def _resume(self, engine: OrchestrationEngine) -> RunResult:
+        """Go on with the run; the person gives more time where its limit has gone by."""
+        try:
+            return await engine.resume()
+        except ConfigError as error:
+            if error.code != "no_time_left" or self._limit_s is None:
+                raise
+            return await engine.resume(timeout_s=MORE_SECONDS)
 
     def _config(self, store: SimStore) -> EngineConfig:
         settings = Settings.model_validate(self._shape.settings)

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from prsm_core.engine.agents.slots import SlotLease
 from prsm_core.engine.providers.residents import PATIENCE_SECONDS
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.testing.fake_clock import FakeClock
@@ -326,6 +327,27 @@ async def test_an_agent_is_killed_while_its_session_is_closed(parked):
 
     async with parked(1, on_park=kills) as team:
         assert (await team.run(master=leads, w1=hangs)).status == "killed"
+
+
+async def test_who_is_killed_while_it_waits_for_a_slot_leaves_no_call_open(parked):
+    """Its calls were let go of, and are not yet made again: who goes on needs a slot first."""
+
+    async def takes_the_slot(name):
+        if name == "master":
+            team.engine.start_soon(other.acquire(), name="another agent")
+
+    slots = {"max_concurrent_agents": 2}
+    async with parked(1, interactive=True, on_park=takes_the_slot, engine=slots) as team:
+        other = SlotLease(team.engine.slots)
+        run = team.start(master=asks_a_person, w1=hangs)
+        await team.seen("notice", "master", level="info")
+        await team.settled()
+        assert (other.held, team.session("master").turn.calls.open) == (True, {})
+        await team.manager.kill_agent(team["master"].agent_id)
+        assert (await run).status == "killed"
+        other.close()
+    [call] = [one for one in team.ledger.events("tool_call_finished") if one["call"] == "ask"]
+    assert call["status"] == "failed"
 
 
 @pytest.mark.parametrize("meanwhile", [True, False], ids=["while-it-closes", "later"])

@@ -191,10 +191,8 @@ class TurnRun:
             try:
                 if self._record.claimed_result is not None:  # with that all other calls ended
                     self.fold.end = TurnEnded(StopReason.END_TURN)
-                if self.fold.end or self.stop.end():  # or it was asked to while it was parked
-                    self.calls.leave(going_on.open_calls)
-                else:
-                    going_on.outcomes = await self.calls.settle(going_on.open_calls)
+                if not (self.fold.end or self.stop.end()):  # asked to end while it was parked
+                    going_on.outcomes = await self.calls.settle()
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise
@@ -212,7 +210,6 @@ class TurnRun:
     async def drop(self) -> None:
         """Close a turn that goes on no further, and was not even settled."""
         self._enter(TurnPhase.SETTLING)
-        self.calls.leave(self._earlier_state().open_calls)
         await self.abandon()
 
     def _earlier_state(self) -> GoingOn:

@@ -99,6 +99,35 @@ async def test_a_question_that_is_ignored_twice_costs_the_asker_its_life(team):
     assert actions == ["reminder", "victim"]
 
 
+async def test_who_also_waits_for_a_member_of_the_knot_is_reminded_once_that_has_ended(team):
+    """Its model goes on when both calls are answered: a reminder alone would untie nothing."""
+
+    async def master(agent):
+        await agent.spawn(name="asks")
+        await agent.call("wait_for_message")
+        told, _ = await asyncio.gather(
+            agent.outcome("wait_for_message", {}, step=False),
+            agent.outcome("spawn_child", {"prompt": "work", "name": "stuck", "wait": True}),
+        )
+        assert told.data["error"].startswith("deadlock")
+        again = await agent.call("wait_for_message")
+        assert again["reminder"]
+        answer = {"child_id": "asks", "correlation_id": again["correlation_id"]}
+        await agent.call("respond_to_child", response="blue", **answer)
+        await agent.collect()
+        await agent.complete()
+
+    async def asks(agent):
+        await agent.complete((await agent.call("ask_parent", question="which?"))["answer"])
+
+    result = await team.run("do it", master=master, asks=asks, stuck=wait_for_message)
+    assert result.status == "completed"
+    knots = team.ledger.events("deadlock_detected")
+    assert [knot["action"] for knot in knots] == ["victim", "reminder"]
+    assert knots[0]["victim"] == team["stuck"].agent_id
+    assert team["asks"].result.summary == "blue"
+
+
 async def test_a_child_that_waits_for_a_finishing_parent_is_let_go(team):
     async def master(agent):
         await agent.spawn(name="a")

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
+from prsm_core.engine.turns.waits import any_message
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from prsm_core.engine.ports import Acts, Steps
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
     from prsm_core.messaging.deadlock import DeadlockDetector
     from prsm_core.messaging.router import MessageRouter
+    from prsm_core.messaging.waits import WaitFor
 
 _log = logging.getLogger("prsm.engine")
 
@@ -62,7 +66,7 @@ class KnotResolver:
         """Return a member that waits for any message and holds a member's question."""
         inside = {record.agent_id for record in members}
         for record in sorted(members, key=_depth_and_age):
-            if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
+            if not self._only_lacks_a_message(record, inside):
                 continue
             for question in record.questions.values():
                 about = question.message.correlation_id
@@ -70,6 +74,22 @@ class KnotResolver:
                 if is_new and question.message.source in inside:
                     return record, question
         return None, None
+
+    def _only_lacks_a_message(self, record: AgentRecord, inside: Container[str]) -> bool:
+        """Whether any message moves an agent: all that it waits for besides can still come.
+
+        Its model goes on when every call of the response is answered. One that also waits for a
+        member of the knot stays in it, whatever it is told.
+        """
+        if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
+            return False
+
+        def is_stuck(wait: WaitFor) -> bool:
+            lost = (t in inside or self._roster.get(t).has_ended for t in wait.targets)
+            return not wait.key() and all(lost)
+
+        stuck = [wait for wait in self._detector.graph.waits_of(record.agent_id) if is_stuck(wait)]
+        return len(stuck) == 1 and is_stuck(any_message(record, self._router).edge())
 
     def _remind(
         self,

@@ -134,7 +134,7 @@ def told(state: SessionState) -> Iterator[str]:
     for now in state.agents:
         if not now.agent.state.is_terminal:
             yield f"{now.agent.name} ({now.agent.provider}) was {_doing(now)}; {_how(now)}"
-            yield from _unknown(now)
+            yield from _unknown(now, state.withheld(now.agent.agent_id))
 
 
 def _doing(now: AgentNow) -> str:
@@ -151,10 +151,12 @@ def _how(now: AgentNow) -> str:
     return "its vendor's thread goes on where it can, else it is rebuilt"
 
 
-def _unknown(now: AgentNow) -> Iterator[str]:
-    """Yield what nobody saw the end of."""
+def _unknown(now: AgentNow, withheld: frozenset[str]) -> Iterator[str]:
+    """Yield what nobody saw the end of, but for what never ran."""
     for one in () if now.open_turn is None else now.open_turn.calls:
         started = any(effect.name == "started" for effect in one.effects)
         is_open = one.call.completed_at is None
-        if is_open and (started or not one.call.orchestration):
+        if one.call.id in withheld:
+            yield f"  not begun: {one.call.tool_name} of {now.agent.name} still waited for leave"
+        elif is_open and (started or not one.call.orchestration):
             yield f"  unknown: {one.call.tool_name} of {now.agent.name} may have run"

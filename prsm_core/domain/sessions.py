@@ -42,6 +42,7 @@ class TurnState(Record, frozen=True, kw_only=True):
     calls: tuple[CallState, ...] = ()  # the engine's and the vendor's, in the order they began
     spent: Spent | None = None  # as far as it was told; None: nothing was
     last_heard: int = 0  # number of the last event by which its model showed that it goes on
+    withheld: frozenset[str] = frozenset()  # the vendor's calls that never ran; a resume knows them
 
 
 class TurnEnd(Record, frozen=True, gc=False, kw_only=True):
@@ -129,3 +130,14 @@ class SessionState(Record, frozen=True, kw_only=True):
     grants: tuple[Mapping[str, Any], ...]  # oldest first: agent_id, data, created_at
     origins: tuple[Origin, ...] = ()  # of a fork, those whose past it shares, oldest first
     aliases: Mapping[str, str] = field(default_factory=dict)  # its ids, by what they were there
+
+    def withheld(self, agent_id: str) -> frozenset[str]:
+        """Return the calls of an agent that a person was asked about and had not allowed.
+
+        A permission is in the ledger before its call begins, so that none of them has run.
+        """
+        return frozenset(
+            str(row.payload["call"])
+            for row in self.requests
+            if row.agent_id == agent_id and row.kind == "permission" and row.payload.get("call")
+        )

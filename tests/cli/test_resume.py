@@ -13,6 +13,7 @@ from contextlib import closing
 import pytest
 
 from prsm_core.cli.attaching import KILLED
+from prsm_core.engine.turns.going_on import WITHHELD
 from tests.toolserver.leader import Place
 
 ASKS = [
@@ -47,12 +48,12 @@ def worktree(repository, tmp_path):
     return tree
 
 
-async def begun(place):
+async def begun(place, asks="question_asked"):
     """Begin a run that asks a person; return its session."""
     given = ("--provider", "script", "--set", f"providers.script.scenario={place.scenario}")
     code, out, err = await place.run("run", "say it", "--detach", "--json", *given)
     assert code == 0, err
-    while not await place.events("question_asked"):
+    while not await place.events(asks):
         pass
     return json.loads(out)["session"]
 
@@ -108,6 +109,23 @@ async def test_a_question_that_is_asked_again_and_answered_did_not_wait_in_vain(
     assert code == 0
     assert "is answered with red" in err
     assert "waited for YOU" not in err
+
+
+async def test_a_command_that_nobody_had_allowed_is_not_said_to_have_run(place):
+    done = {"call": {"tool": "task_complete", "arguments": {"summary": "it"}}}
+    spawned = {"prompt": "make it", "name": "w1", "wait": True}
+    spawns = {"call": {"tool": "spawn_child", "arguments": spawned}}
+    place.script(master=[spawns, done], w1=[{"shell": {"id": "x", "cmd": "make it"}}, done])
+    await begun(place, "permission_requested")
+    for process in place.processes():
+        os.kill(process, signal.SIGKILL)
+    await place.until_gone()
+    _, _, err = await place.run("resume", "--on-ask", "allow")
+    assert "not begun: Bash of w1 still waited for leave" in err
+    assert "may have run" not in err
+    [asked] = await place.events("permission_requested")
+    [end] = await place.events("tool_call_finished", call=asked["call"])
+    assert end["error"] == WITHHELD
 
 
 async def test_a_run_whose_folder_is_gone_says_where_it_was(place, repository, worktree):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from prsm_core.domain.permissions import PermissionRequest
 from prsm_core.domain.writes import AgentEnded
-from prsm_core.engine.turns.going_on import CUT_OFF
+from prsm_core.engine.turns.going_on import CUT_OFF, WITHHELD
 from prsm_core.errors import StoreError
 from tests.engine.deaths import DIED, die, dies_after, go_on, run_to_death
 from tests.engine.harness import Actor
+from tests.engine.test_going_on import THREADS
 
 
 def ends(team, agent):
@@ -40,6 +42,34 @@ async def test_a_vendors_call_that_nobody_saw_the_end_of_is_told_as_cut_off(open
         assert (await go_on(again, master=mastered)).status == "completed"
     told = ends(again, "master")
     assert (told["v1"], told["v2"]) == (("completed", None), ("failed", CUT_OFF))
+
+
+async def test_a_vendors_call_that_a_person_had_not_allowed_is_told_never_to_have_run(opened):
+    """A permission is durable before its call begins; the model need not look what it did."""
+    told = []
+
+    async def master(agent):
+        await agent.use(input_tokens=1)  # the thread is in the ledger with the next step
+        await agent.start_tool("v1", "Bash", command="make")
+        await agent.start_tool("v2", "Bash", command="make it")
+        asked = PermissionRequest(agent_id=agent.id, tool="Bash", command="make it", call_id="v2")
+        agent.session.provider.services.start_soon(agent.host.authorize, asked, name="asks")
+        await team.seen("permission_requested")
+        await die(team)
+
+    async def mastered(agent):
+        told.append(agent.text)
+        await agent.complete()
+
+    threads = {"gives_tokens": True, "capabilities": THREADS, "interactive": True}
+    async with opened(check=False, **threads) as team:
+        await run_to_death(team, master=master)
+    async with opened(**threads) as again:
+        assert (await go_on(again, master=mastered)).status == "completed"
+    found = ends(again, "master")
+    assert (found["v1"], found["v2"]) == (("failed", CUT_OFF), ("failed", WITHHELD))
+    assert "It may have run: look" in told[0]
+    assert WITHHELD in told[0]
 
 
 async def test_calls_of_an_agent_whose_end_was_decided_end_with_it(opened):

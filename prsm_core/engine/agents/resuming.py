@@ -25,7 +25,7 @@ from prsm_core.domain.writes import AgentRestarted, RequestResolved, Told, TurnC
 from prsm_core.engine.outcome import FINISHED
 from prsm_core.engine.providers.team import told_of_team
 from prsm_core.engine.state import AgentRecord, OpenQuestion
-from prsm_core.engine.turns.going_on import CUT_OFF, cut_short
+from prsm_core.engine.turns.going_on import cut_short, why_cut_off
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -258,11 +258,19 @@ def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> Se
             )
     return replace(
         state,
-        agents=tuple(family.values()),
+        agents=tuple(_with_withheld(state, now) for now in family.values()),
         unread=tuple(one for one in state.unread if one.target in family),
         questions=tuple(one for one in state.questions if one.message.source in family),
         requests=tuple(one for one in state.requests if one.agent_id in family),
     )
+
+
+def _with_withheld(state: SessionState, now: AgentNow) -> AgentNow:
+    """Return an agent whose open turn knows which of its calls never ran."""
+    if now.open_turn is None:
+        return now
+    calls = state.withheld(now.agent.agent_id)
+    return replace(now, open_turn=replace(now.open_turn, withheld=calls))
 
 
 def _master(agents: Sequence[AgentNow], run: RunNow) -> AgentNow:
@@ -323,5 +331,6 @@ def _ended(turn: TurnState | None, *, all_open: bool = False) -> Iterator[Told]:
     """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
     for one in () if turn is None else turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
-            data = {"call": one.call.id, "status": "failed", "error": CUT_OFF}
+            why = why_cut_off(turn, one.call.id)
+            data = {"call": one.call.id, "status": "failed", "error": why}
             yield Told(kind="tool_call_finished", data=data)

@@ -174,10 +174,10 @@ class TurnFold:
         if spent.cost_usd is not None:
             self.cost_provenance = spent.cost_from
 
-    def end_calls(self, why: str) -> list[AgentToolCall]:
+    def end_calls(self, why: Callable[[AgentToolCall], str]) -> list[AgentToolCall]:
         """End the vendor's calls that nobody saw the end of, and return them."""
         ended = [
-            replace(call, status="failed", error=why, completed_at=self.now_ms())
+            replace(call, status="failed", error=why(call), completed_at=self.now_ms())
             for call in self.open_calls()
         ]
         self.calls.update((call.id, call) for call in ended)

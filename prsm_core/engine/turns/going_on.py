@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LAG = 16  # responses that a vendor may go on before it has written the first of them down
 _HOLD_MESSAGES = frozenset({"ask_parent", "wait_for_message"})  # in their answers
 CUT_OFF = "cut off with its engine: it may have run"
+WITHHELD = "cut off with its engine while a person was asked whether it may run: it did not"
 
 
 class NoSession(ProviderSession):
@@ -70,7 +71,7 @@ class GoingOn:
         for one in state.calls:
             if not one.call.orchestration:
                 fold.calls[one.call.id] = one.call
-        fold.end_calls(CUT_OFF)
+        fold.end_calls(lambda call: why_cut_off(state, call.id))
         fold.responses = max((one.response for one in state.calls), default=-1) + 1
         fold.count_calls(len(state.calls))
         if state.spent is not None:
@@ -139,7 +140,10 @@ class GoingOn:
         )
 
     def _outcome(self, call: AgentToolCall) -> ToolOutcome | None:
-        return self.outcomes.get(call.id) or stored_outcome(call)
+        given = self.outcomes.get(call.id) or stored_outcome(call)
+        if given is None and call.id in self.state.withheld and not call.orchestration:
+            return ToolOutcome(text=WITHHELD, is_error=True)
+        return given
 
     def _prompts(self) -> dict[str, str]:
         """Return what the model was sent since it last said something."""
@@ -225,7 +229,9 @@ def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
     calls = [
         one.call
         if one.call.completed_at is not None
-        else replace(one.call, status="failed", error=CUT_OFF, completed_at=now_ms)
+        else replace(
+            one.call, status="failed", error=why_cut_off(state, one.call.id), completed_at=now_ms
+        )
         for one in state.calls
     ]
     spent = state.spent or Spent()
@@ -239,6 +245,11 @@ def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
         usage_provenance=None if state.spent is None else spent.tokens_from,
         cost_provenance=None if spent.cost_usd is None else spent.cost_from,
     )
+
+
+def why_cut_off(state: TurnState, call_id: str) -> str:
+    """Return what is told of a call whose end nobody saw."""
+    return WITHHELD if call_id in state.withheld else CUT_OFF
 
 
 def stored_outcome(call: AgentToolCall) -> ToolOutcome | None:

@@ -329,7 +329,9 @@ def _resolved(row: HumanRequest) -> RequestResolved:
 
 def _ended(turn: TurnState | None, *, all_open: bool = False) -> Iterator[Told]:
     """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
-    for one in () if turn is None else turn.calls:
+    if turn is None:
+        return
+    for one in turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             why = why_cut_off(turn, one.call.id)
             data = {"call": one.call.id, "status": "failed", "error": why}

@@ -14,6 +14,7 @@ from prsm_core.shell.grammar import (
     RefusedError,
     parse,
 )
+from prsm_core.shell.lists import LISTS, REDIRECTS, WORDS, pipelines
 from prsm_core.shell.literals import BARE, Literals, Part, inner_of
 from prsm_core.shell.script import Assignment, Command, Reading
 from prsm_core.shell.words import Word, is_simple, word_set
@@ -25,15 +26,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _STATEMENTS = word_set("command declaration_command unset_command test_command")
-_REDIRECTS = word_set("file_redirect herestring_redirect heredoc_redirect")
 _EXPRESSIONS = word_set("unary_expression binary_expression parenthesized_expression")
-_NO_WORDS = _REDIRECTS | {"variable_assignment"}
-_LISTS = word_set("list pipeline redirected_statement negated_command")
-_WORDS = word_set(
-    "word number string raw_string ansi_c_string translated_string concatenation expansion"
-    " simple_expansion command_substitution arithmetic_expansion process_substitution"
-    " brace_expression"
-)
+_NO_WORDS = REDIRECTS | {"variable_assignment"}
 _EXPANSIONS = word_set("simple_expansion expansion")
 _COMMENTED = word_set(
     "program list pipeline redirected_statement subshell compound_statement do_group if_statement"
@@ -46,7 +40,6 @@ _LONGER = {
     kind: frozenset({b";", b"&", b"|", *([b">"] if kind == "&" else [])}) for kind in _OPERATORS
 }
 _META = frozenset("<>()&|;")
-_PIPED = frozenset({"pipeline", "process_substitution"})
 # The values of variables are expanded in numbers, in subscripts and in offsets.
 _COMPUTING = word_set("arithmetic_expansion (( [[ c_style_for_statement subscript :")
 _QUOTES = frozenset("'\\")
@@ -66,9 +59,8 @@ NOWHERE = "/dev/null"
 class _Draft:
     """A command that is being read.
 
-    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it,
-    `behind` that one stands before it. By the tree a list with a redirection at its end can be one
-    side of a pipeline as a whole.
+    `piped` says that it stands in a pipeline, or in what does, `beside` that a pipe stands beside
+    it, `behind` that one stands before it.
     """
 
     piped: bool = False
@@ -108,6 +100,9 @@ class _Reader:
         self._stack: list[tuple[Node, bool, int] | int] = [(root, False, 0)]
         self._drafts: dict[int, _Draft] = {}  # by node, in the order of the text
         self._taken: set[int] = set()  # assignments that belong to a command
+        self._grouped: set[int] = set()  # lists whose members are known
+        self._piped: set[int] = set()  # members of pipelines
+        self._owners: dict[int, int] = {}  # by redirection: what it belongs to
         self._kinds: set[str] = set()
         self._functions: set[str] = set()
         self._variables: set[str] = set()
@@ -149,6 +144,7 @@ class _Reader:
     def _visit(self, node: Node, piped: bool, owner: int) -> None:
         kind = node.type
         self._kinds.add(kind)
+        piped = piped or node.id in self._piped
         children = node.children
         if kind in {"string", "heredoc_body"}:
             self._text(node, is_heredoc=kind != "string")
@@ -156,18 +152,26 @@ class _Reader:
             self._leaf(node, kind)
         elif kind in _STATEMENTS:
             self._statement(node, kind, children, piped)
-        elif kind in _REDIRECTS:
-            self._redirect(kind, children, owner)
-        elif kind == "redirected_statement":
-            redirects = [child for child in children if child.type in _REDIRECTS]
-            body = [child for child in children if child.type not in _REDIRECTS]
-            self._push(redirects, piped, _last_command(body[0]) if body else node.id)
-            self._push(body, piped)
+        elif kind in REDIRECTS:
+            self._redirect(kind, children, self._owners.get(node.id, owner))
+        elif kind in LISTS:
+            self._list(node, children, piped)
         else:
             self._structure(node, kind, children, piped)
 
     def _push(self, nodes: Sequence[Node], piped: bool = False, owner: int = 0) -> None:
         self._stack += [(node, piped, owner) for node in nodes[::-1]]
+
+    def _list(self, node: Node, children: Sequence[Node], piped: bool) -> None:
+        if node.id not in self._grouped:
+            for pipeline in pipelines(node):
+                if len(pipeline) > 1:
+                    self._piped.update(member.node.id for member in pipeline)
+                for member in pipeline:
+                    for redirect in member.redirects:
+                        self._owners[redirect.id] = member.node.id
+        self._grouped.update(child.id for child in children)
+        self._push(children, piped)
 
     def _structure(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
         if kind == "variable_assignment" and node.id not in self._taken:
@@ -186,7 +190,7 @@ class _Reader:
             name = node.child_by_field_name("variable")
             if name is None or self._literals.text(name) in EVALUATED:
                 self._computes = True
-        self._push(children, piped or kind in _PIPED)
+        self._push(children, piped or kind == "process_substitution")
 
     def _expansion(self, children: Sequence[Node]) -> None:
         for child in children:
@@ -237,7 +241,7 @@ class _Reader:
             raise RefusedError("what stands between the brackets cannot be told")
         words = parts
         if kind != "test_command" and any(part.kind in _NO_WORDS for part in parts):
-            words = [part for part in parts if part.kind not in _REDIRECTS]
+            words = [part for part in parts if part.kind not in REDIRECTS]
             for part in words:
                 if part.kind == "variable_assignment":
                     self._taken.add(part.node.id)
@@ -278,9 +282,9 @@ class _Reader:
                 raise RefusedError("it cannot be told where a word ends")
 
     def _redirect(self, kind: str, children: Sequence[Node], owner: int) -> None:
-        draft = self._drafts.setdefault(owner, _Draft())
+        draft = self._drafts.setdefault(owner, _Draft(owner in self._piped))
         if kind == "heredoc_redirect":
-            self._heredoc(children, owner, draft)
+            self._heredoc(children, draft)
             return
         self._check_lines(list(map(Part.of, children)))
         if kind == "herestring_redirect":
@@ -327,11 +331,12 @@ class _Reader:
             self._plain = False
             draft.writes.append(target)
 
-    def _heredoc(self, children: Sequence[Node], owner: int, draft: _Draft) -> None:
+    def _heredoc(self, children: Sequence[Node], draft: _Draft) -> None:
         by_kind = {child.type: child for child in children}
         start, end = by_kind.get("heredoc_start"), by_kind.get("heredoc_end")
         body = by_kind.get("heredoc_body")
-        if start is None or end is None or len(by_kind) != len(children):
+        kinds = [child.type for child in children if child.type not in REDIRECTS]
+        if start is None or end is None or len(set(kinds)) != len(kinds):
             raise RefusedError("it cannot be told where a heredoc ends")
         is_literal = self._literals.check_heredoc(
             start,
@@ -345,24 +350,14 @@ class _Reader:
             )
             if is_literal and (parent := body.parent) is not None:
                 self._taken.add(parent.id)
-        draft.piped = draft.piped or "pipeline" in by_kind
-        draft.words += [self._literals.word(child) for child in children if child.type in _WORDS]
-        self._push(children, "pipeline" in by_kind, owner)
+        draft.words += [self._literals.word(child) for child in children if child.type in WORDS]
+        self._grouped.update(child.id for child in children)
+        self._push(children)
 
 
 def _is_literal(command: Command) -> bool:
     words = (*command.words, *command.reads, *(each.value for each in command.assigned))
     return bool(command.words) and all(word.exact for word in words)
-
-
-def _last_command(node: Node) -> int:
-    """Return the id of the command that a redirection behind a list belongs to."""
-    while node.type in _LISTS and node.children:
-        bodies = [child for child in node.children if child.type not in _REDIRECTS]
-        if not bodies:
-            break
-        node = bodies[-1]
-    return node.id
 
 
 def _is_operator(node: Node) -> bool:

@@ -22,6 +22,7 @@ from prsm_core.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tree_sitter import Node
 
@@ -46,6 +47,9 @@ _QUOTES = frozenset("'\\")
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 
 _BETWEEN_WORDS = re.compile(rb"(?:[ \t]|\\\n)*")
+_LINE_END = re.compile(rb"[ \t]*\n[ \t\n]*")
+_HEREDOC = re.compile(rb"(?<!<)<<(?!<)")
+_MAX_ENDS = 4
 _EDGE = re.compile(rb"[ \t\n;|]|$")
 _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BEFORE_COMMENT = b" \t\n;&|()"
@@ -84,12 +88,35 @@ class _Draft:
         )
 
 
+class _LineEndError(RefusedError):
+    """The tree takes what stands before and behind the end of a line for one command."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__("it cannot be told where a command ends")
+        self.at = at  # in bytes
+
+
 def read_tree(text: str, deadline: float) -> Reading:
     """Read a text until a moment in CPU seconds of this thread.
 
+    Behind some pipelines the grammar does not see the end of a line. A semicolon there means the
+    same to bash where it ends a command and no heredoc begins with the next line. So the text is
+    read with one, and refused unless it ends a command.
+
     Raises RefusedError when it cannot be told for sure what is in it.
     """
-    return _Reader(parse(text, deadline), text.encode("utf-8", "surrogatepass")).read()
+    data = text.encode("utf-8", "surrogatepass")
+    ends: set[int] = set()
+    while True:
+        try:
+            reading = _Reader(parse(text, deadline), data).read(ends)
+            return replace(reading, text=text) if ends else reading
+        except _LineEndError as error:
+            if len(ends) == _MAX_ENDS or _HEREDOC.search(data[: error.at]):
+                raise
+            ends.add(error.at)
+            data = data[: error.at] + b";" + data[error.at + 1 :]
+            text = data.decode("utf-8", "surrogatepass")
 
 
 class _Reader:
@@ -104,6 +131,7 @@ class _Reader:
         self._piped: set[int] = set()  # members of pipelines
         self._owners: dict[int, int] = {}  # by redirection: what it belongs to
         self._kinds: set[str] = set()
+        self._semicolons: set[int] = set()
         self._functions: set[str] = set()
         self._variables: set[str] = set()
         self._end = 0
@@ -113,7 +141,8 @@ class _Reader:
         self._evaluates = False
         self._computes = False
 
-    def read(self) -> Reading:
+    def read(self, ends: AbstractSet[int] = frozenset()) -> Reading:
+        """Read the tree; at `ends` there must be semicolons that end commands."""
         while self._stack:
             entry = self._stack.pop()
             if isinstance(entry, int):
@@ -124,6 +153,8 @@ class _Reader:
             raise RefusedError("a part of it belongs to nothing")
         if unknown := self._kinds - KNOWN_KINDS:
             raise RefusedError(f"it holds what is not understood: {' '.join(sorted(unknown))}")
+        if ends and (not ends <= self._semicolons or "c_style_for_statement" in self._kinds):
+            raise RefusedError("it cannot be told where a line ends")
         plain = self._plain and self._kinds <= PLAIN_KINDS
         commands = tuple(draft.done(plain=plain) for draft in self._drafts.values())
         for command in commands:
@@ -206,7 +237,9 @@ class _Reader:
         self._literals.check_leaf(node, kind)
         if kind in _OPERATORS and self._data[node.end_byte : node.end_byte + 1] in _LONGER[kind]:
             raise RefusedError("it cannot be told where an operator ends")
-        if kind == "|":
+        if kind == ";":
+            self._semicolons.add(node.start_byte)
+        elif kind == "|":
             self._last.beside = self._is_beside = True
         if kind == "comment" and node.start_byte:
             parent = node.parent
@@ -277,6 +310,8 @@ class _Reader:
         for before, after in pairwise(parts):
             gap = self._data[before.end : after.start]
             if gap != b" " and not _BETWEEN_WORDS.fullmatch(gap):
+                if _LINE_END.fullmatch(gap):
+                    raise _LineEndError(before.end + gap.index(b"\n"))
                 raise RefusedError("it cannot be told where a command ends")
             if not gap and before.kind in _NO_WORDS:
                 raise RefusedError("it cannot be told where a word ends")

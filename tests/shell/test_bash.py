@@ -30,7 +30,7 @@ def run_in_bash(text, folder, *, tell, status):
         "STATUS": str(status),
         "BASH_FUNC_command_not_found_handle%%": tell,
     }
-    starter = f'exec 9>&{writer}; exec /bin/bash --norc --noprofile -c -- "$1"'
+    starter = f'trap "" PIPE; exec 9>&{writer}; exec /bin/bash --norc --noprofile -c -- "$1"'
     with subprocess.Popen(
         ["/bin/bash", "--norc", "--noprofile", "-c", starter, "bash", text],
         env=environ,

@@ -292,7 +292,7 @@ def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSet
         return False
     if script.evaluates or script.opaque:
         return False
-    return is_safe_text(text, script.own, place, trusted=trusted)
+    return is_safe_text(script.text or text, script.own, place, trusted=trusted)
 
 
 def every_part(

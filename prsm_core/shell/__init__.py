@@ -5,6 +5,7 @@ words              what quotes and backslashes mean
 grammar            parsing, its limits, its differences
 plain              texts that need no grammar
 literals           the text of leaves and words
+lists              lists and pipelines as bash groups them
 reader             a syntax tree as simple commands
 script             what was read
 nested             what a command runs beside its own program

@@ -14,6 +14,7 @@ from prsm_core.shell.grammar import (
     RefusedError,
     parse,
 )
+from prsm_core.shell.lists import LISTS, REDIRECTS, WORDS, pipelines
 from prsm_core.shell.literals import BARE, Literals, Part, inner_of
 from prsm_core.shell.script import Assignment, Command, Reading
 from prsm_core.shell.words import Word, is_simple, word_set
@@ -21,19 +22,13 @@ from prsm_core.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tree_sitter import Node
 
 _STATEMENTS = word_set("command declaration_command unset_command test_command")
-_REDIRECTS = word_set("file_redirect herestring_redirect heredoc_redirect")
 _EXPRESSIONS = word_set("unary_expression binary_expression parenthesized_expression")
-_NO_WORDS = _REDIRECTS | {"variable_assignment"}
-_LISTS = word_set("list pipeline redirected_statement negated_command")
-_WORDS = word_set(
-    "word number string raw_string ansi_c_string translated_string concatenation expansion"
-    " simple_expansion command_substitution arithmetic_expansion process_substitution"
-    " brace_expression"
-)
+_NO_WORDS = REDIRECTS | {"variable_assignment"}
 _EXPANSIONS = word_set("simple_expansion expansion")
 _COMMENTED = word_set(
     "program list pipeline redirected_statement subshell compound_statement do_group if_statement"
@@ -46,13 +41,15 @@ _LONGER = {
     kind: frozenset({b";", b"&", b"|", *([b">"] if kind == "&" else [])}) for kind in _OPERATORS
 }
 _META = frozenset("<>()&|;")
-_PIPED = frozenset({"pipeline", "process_substitution"})
 # The values of variables are expanded in numbers, in subscripts and in offsets.
 _COMPUTING = word_set("arithmetic_expansion (( [[ c_style_for_statement subscript :")
 _QUOTES = frozenset("'\\")
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 
 _BETWEEN_WORDS = re.compile(rb"(?:[ \t]|\\\n)*")
+_LINE_END = re.compile(rb"[ \t]*\n[ \t\n]*")
+_HEREDOC = re.compile(rb"(?<!<)<<(?!<)")
+_MAX_ENDS = 4
 _EDGE = re.compile(rb"[ \t\n;|]|$")
 _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BEFORE_COMMENT = b" \t\n;&|()"
@@ -66,9 +63,8 @@ NOWHERE = "/dev/null"
 class _Draft:
     """A command that is being read.
 
-    `piped` says that it stands in a pipeline by the tree, `beside` that a pipe stands beside it,
-    `behind` that one stands before it. By the tree a list with a redirection at its end can be one
-    side of a pipeline as a whole.
+    `piped` says that it stands in a pipeline, or in what does, `beside` that a pipe stands beside
+    it, `behind` that one stands before it.
     """
 
     piped: bool = False
@@ -92,12 +88,35 @@ class _Draft:
         )
 
 
+class _LineEndError(RefusedError):
+    """The tree takes what stands before and behind the end of a line for one command."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__("it cannot be told where a command ends")
+        self.at = at  # in bytes
+
+
 def read_tree(text: str, deadline: float) -> Reading:
     """Read a text until a moment in CPU seconds of this thread.
 
+    Behind some pipelines the grammar does not see the end of a line. A semicolon there means the
+    same to bash where it ends a command and no heredoc begins with the next line. So the text is
+    read with one, and refused unless it ends a command.
+
     Raises RefusedError when it cannot be told for sure what is in it.
     """
-    return _Reader(parse(text, deadline), text.encode("utf-8", "surrogatepass")).read()
+    data = text.encode("utf-8", "surrogatepass")
+    ends: set[int] = set()
+    while True:
+        try:
+            reading = _Reader(parse(text, deadline), data).read(ends)
+            return replace(reading, text=text) if ends else reading
+        except _LineEndError as error:
+            if len(ends) == _MAX_ENDS or _HEREDOC.search(data[: error.at]):
+                raise
+            ends.add(error.at)
+            data = data[: error.at] + b";" + data[error.at + 1 :]
+            text = data.decode("utf-8", "surrogatepass")
 
 
 class _Reader:
@@ -108,7 +127,11 @@ class _Reader:
         self._stack: list[tuple[Node, bool, int] | int] = [(root, False, 0)]
         self._drafts: dict[int, _Draft] = {}  # by node, in the order of the text
         self._taken: set[int] = set()  # assignments that belong to a command
+        self._grouped: set[int] = set()  # lists whose members are known
+        self._piped: set[int] = set()  # members of pipelines
+        self._owners: dict[int, int] = {}  # by redirection: what it belongs to
         self._kinds: set[str] = set()
+        self._semicolons: set[int] = set()
         self._functions: set[str] = set()
         self._variables: set[str] = set()
         self._end = 0
@@ -118,7 +141,8 @@ class _Reader:
         self._evaluates = False
         self._computes = False
 
-    def read(self) -> Reading:
+    def read(self, ends: AbstractSet[int] = frozenset()) -> Reading:
+        """Read the tree; at `ends` there must be semicolons that end commands."""
         while self._stack:
             entry = self._stack.pop()
             if isinstance(entry, int):
@@ -129,6 +153,8 @@ class _Reader:
             raise RefusedError("a part of it belongs to nothing")
         if unknown := self._kinds - KNOWN_KINDS:
             raise RefusedError(f"it holds what is not understood: {' '.join(sorted(unknown))}")
+        if ends and (not ends <= self._semicolons or "c_style_for_statement" in self._kinds):
+            raise RefusedError("it cannot be told where a line ends")
         plain = self._plain and self._kinds <= PLAIN_KINDS
         commands = tuple(draft.done(plain=plain) for draft in self._drafts.values())
         for command in commands:
@@ -149,6 +175,7 @@ class _Reader:
     def _visit(self, node: Node, piped: bool, owner: int) -> None:
         kind = node.type
         self._kinds.add(kind)
+        piped = piped or node.id in self._piped
         children = node.children
         if kind in {"string", "heredoc_body"}:
             self._text(node, is_heredoc=kind != "string")
@@ -156,18 +183,26 @@ class _Reader:
             self._leaf(node, kind)
         elif kind in _STATEMENTS:
             self._statement(node, kind, children, piped)
-        elif kind in _REDIRECTS:
-            self._redirect(kind, children, owner)
-        elif kind == "redirected_statement":
-            redirects = [child for child in children if child.type in _REDIRECTS]
-            body = [child for child in children if child.type not in _REDIRECTS]
-            self._push(redirects, piped, _last_command(body[0]) if body else node.id)
-            self._push(body, piped)
+        elif kind in REDIRECTS:
+            self._redirect(kind, children, self._owners.get(node.id, owner))
+        elif kind in LISTS:
+            self._list(node, children, piped)
         else:
             self._structure(node, kind, children, piped)
 
     def _push(self, nodes: Sequence[Node], piped: bool = False, owner: int = 0) -> None:
         self._stack += [(node, piped, owner) for node in nodes[::-1]]
+
+    def _list(self, node: Node, children: Sequence[Node], piped: bool) -> None:
+        if node.id not in self._grouped:
+            for pipeline in pipelines(node):
+                if len(pipeline) > 1:
+                    self._piped.update(member.node.id for member in pipeline)
+                for member in pipeline:
+                    for redirect in member.redirects:
+                        self._owners[redirect.id] = member.node.id
+        self._grouped.update(child.id for child in children)
+        self._push(children, piped)
 
     def _structure(self, node: Node, kind: str, children: Sequence[Node], piped: bool) -> None:
         if kind == "variable_assignment" and node.id not in self._taken:
@@ -186,7 +221,7 @@ class _Reader:
             name = node.child_by_field_name("variable")
             if name is None or self._literals.text(name) in EVALUATED:
                 self._computes = True
-        self._push(children, piped or kind in _PIPED)
+        self._push(children, piped or kind == "process_substitution")
 
     def _expansion(self, children: Sequence[Node]) -> None:
         for child in children:
@@ -202,7 +237,9 @@ class _Reader:
         self._literals.check_leaf(node, kind)
         if kind in _OPERATORS and self._data[node.end_byte : node.end_byte + 1] in _LONGER[kind]:
             raise RefusedError("it cannot be told where an operator ends")
-        if kind == "|":
+        if kind == ";":
+            self._semicolons.add(node.start_byte)
+        elif kind == "|":
             self._last.beside = self._is_beside = True
         if kind == "comment" and node.start_byte:
             parent = node.parent
@@ -237,7 +274,7 @@ class _Reader:
             raise RefusedError("what stands between the brackets cannot be told")
         words = parts
         if kind != "test_command" and any(part.kind in _NO_WORDS for part in parts):
-            words = [part for part in parts if part.kind not in _REDIRECTS]
+            words = [part for part in parts if part.kind not in REDIRECTS]
             for part in words:
                 if part.kind == "variable_assignment":
                     self._taken.add(part.node.id)
@@ -273,14 +310,16 @@ class _Reader:
         for before, after in pairwise(parts):
             gap = self._data[before.end : after.start]
             if gap != b" " and not _BETWEEN_WORDS.fullmatch(gap):
+                if _LINE_END.fullmatch(gap):
+                    raise _LineEndError(before.end + gap.index(b"\n"))
                 raise RefusedError("it cannot be told where a command ends")
             if not gap and before.kind in _NO_WORDS:
                 raise RefusedError("it cannot be told where a word ends")
 
     def _redirect(self, kind: str, children: Sequence[Node], owner: int) -> None:
-        draft = self._drafts.setdefault(owner, _Draft())
+        draft = self._drafts.setdefault(owner, _Draft(owner in self._piped))
         if kind == "heredoc_redirect":
-            self._heredoc(children, owner, draft)
+            self._heredoc(children, draft)
             return
         self._check_lines(list(map(Part.of, children)))
         if kind == "herestring_redirect":
@@ -327,11 +366,12 @@ class _Reader:
             self._plain = False
             draft.writes.append(target)
 
-    def _heredoc(self, children: Sequence[Node], owner: int, draft: _Draft) -> None:
+    def _heredoc(self, children: Sequence[Node], draft: _Draft) -> None:
         by_kind = {child.type: child for child in children}
         start, end = by_kind.get("heredoc_start"), by_kind.get("heredoc_end")
         body = by_kind.get("heredoc_body")
-        if start is None or end is None or len(by_kind) != len(children):
+        kinds = [child.type for child in children if child.type not in REDIRECTS]
+        if start is None or end is None or len(set(kinds)) != len(kinds):
             raise RefusedError("it cannot be told where a heredoc ends")
         is_literal = self._literals.check_heredoc(
             start,
@@ -345,24 +385,14 @@ class _Reader:
             )
             if is_literal and (parent := body.parent) is not None:
                 self._taken.add(parent.id)
-        draft.piped = draft.piped or "pipeline" in by_kind
-        draft.words += [self._literals.word(child) for child in children if child.type in _WORDS]
-        self._push(children, "pipeline" in by_kind, owner)
+        draft.words += [self._literals.word(child) for child in children if child.type in WORDS]
+        self._grouped.update(child.id for child in children)
+        self._push(children)
 
 
 def _is_literal(command: Command) -> bool:
     words = (*command.words, *command.reads, *(each.value for each in command.assigned))
     return bool(command.words) and all(word.exact for word in words)
-
-
-def _last_command(node: Node) -> int:
-    """Return the id of the command that a redirection behind a list belongs to."""
-    while node.type in _LISTS and node.children:
-        bodies = [child for child in node.children if child.type not in _REDIRECTS]
-        if not bodies:
-            break
-        node = bodies[-1]
-    return node.id
 
 
 def _is_operator(node: Node) -> bool:

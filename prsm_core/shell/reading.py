@@ -84,6 +84,7 @@ class _Survey:
             variables=one.variables,
             evaluates=one.evaluates,
             doubtful=self._doubtful,
+            text=readings[0].text if is_read else None,
         )
 
     def _read(self, text: str) -> None:

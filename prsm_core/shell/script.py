@@ -54,7 +54,8 @@ class Reading:
     defines, `variables` those it expands; `evaluates` says that an expansion runs text or reads a
     variable by another's name. `latent` are literal texts that would run something if they were
     expanded, which a text that `computes` does with the values of variables. `substitutes` says
-    that what commands write stands for a file.
+    that what commands write stands for a file. `text` is what was read in place of the text, where
+    that means the same to bash and more to the grammar.
     """
 
     commands: tuple[Command, ...]
@@ -65,6 +66,7 @@ class Reading:
     latent: tuple[str, ...] = ()
     computes: bool = False
     substitutes: bool = False
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class Script:
     else happens in it. `unresolved` says why not all programs that it runs can be told, `doubtful`
     that an argument only known when it runs might name one where none is expected, `opaque` are
     texts that may run but could not be read. `functions` are the names that it defines,
-    `variables` those that it expands, `evaluates` says that an expansion may run text.
+    `variables` those that it expands, `evaluates` says that an expansion may run text. `text` is
+    what was read in place of the text, if anything.
     """
 
     commands: tuple[Command, ...] = ()
@@ -87,3 +90,4 @@ class Script:
     variables: frozenset[str] = frozenset()
     evaluates: bool = False
     doubtful: str | None = None
+    text: str | None = None

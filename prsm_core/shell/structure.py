@@ -11,8 +11,9 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.children import below, between, only, solid
+from prsm_core.shell.children import below, between, only
 from prsm_core.shell.grammar import MAX_SECONDS, RefusedError, parse
+from prsm_core.shell.lists import REDIRECTS, WORDS, pipelines
 from prsm_core.shell.literals import Literals, Part, inner_of
 from prsm_core.shell.tree import (
     Choice,
@@ -36,12 +37,11 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
+    from prsm_core.shell.lists import Member
     from prsm_core.shell.tree import Piece, Pieces, Step
 
 _MAX_DEPTH = 40
 _SEPARATORS = frozenset({";", "\n", ";;", ";&", ";;&"})
-_REDIRECTS = word_set("file_redirect herestring_redirect heredoc_redirect")
-_LISTS = word_set("list pipeline redirected_statement negated_command")
 _COUNTED = word_set("command test_command variable_assignment")
 _LITERAL = word_set("word number raw_string ansi_c_string extglob_pattern regex test_operator")
 _EXPANDED = word_set(
@@ -94,31 +94,20 @@ class _Builder:
         return step
 
     def _list(self, node: Node) -> Step:
-        first, operator, second = only(node, 3)
-        if operator.type not in {"&&", "||"}:
-            raise RefusedError("a list cannot be followed")
-        return Either(self._step(first), self._step(second))
+        steps = tuple(map(self._pipeline, pipelines(node)))
+        return steps[0] if len(steps) == 1 else Either(steps)
 
-    def _pipeline(self, node: Node) -> Step:
-        parts = [child for child in solid(node) if child.type != "|"]
-        if any(child.type == "|&" for child in parts):
+    def _pipeline(self, members: Listed[Member]) -> Step:
+        if any(member.operator == "|&" for member in members):
             raise RefusedError("a pipeline cannot be followed")
-        return self._piped(parts)
+        parts = tuple(map(self._member, members))
+        return parts[0] if len(parts) == 1 else Pipeline(parts)
 
-    def _piped(self, nodes: Listed[Node]) -> Step:
-        # By the tree a list that ends in a redirection may stand in a pipeline as a whole; the
-        # shell takes only its last command.
-        first = self._step(nodes[0])
-        rest = tuple(map(self._step, nodes[1:]))
-        if any(isinstance(step, Either) for step in rest):
-            raise RefusedError("a pipeline cannot be followed")
-        return _joined(first, rest)
-
-    def _negated(self, node: Node) -> Step:
-        mark, body = only(node, 2)
-        if mark.type != "!":
-            raise RefusedError("a negation cannot be followed")
-        return self._step(body)
+    def _member(self, member: Member) -> Step:
+        step = Simple(()) if member.is_bare else self._step(member.node)
+        if member.redirects:  # behind what is no command they are read as one
+            self._commands += member.node.type not in _COUNTED
+        return self._pointed(step, member.redirects)
 
     def _subshell(self, node: Node) -> Step:
         return Subshell(self._sequence(between(node, "(", ")")))
@@ -126,33 +115,17 @@ class _Builder:
     def _group(self, node: Node) -> Step:
         return self._sequence(between(node, "{", "}"))
 
-    def _redirected(self, node: Node) -> Step:
-        body = [child for child in node.children if child.type not in _REDIRECTS]
-        redirects = [child for child in node.children if child.type in _REDIRECTS]
-        if len(body) > 1:
-            raise RefusedError("a redirection cannot be followed")
-        if body:
-            step = self._step(body[0])
-            self._commands += _last_kind(body[0]) not in _COUNTED  # it is read as a command
-        else:
-            self._commands += 1
-            step = Simple(())
-        return self._pointed(step, redirects)
-
     def _pointed(self, step: Step, redirects: Iterable[Node]) -> Step:
         reads: list[Pieces] = []
         feeds: list[Pieces] = []
-        rest: list[Node] = []
         for node in redirects:
             if node.type == "file_redirect":
                 reads += self._file(node)
             elif node.type == "herestring_redirect":
                 feeds.append(self._one(only(node, 2)[1]))
             else:
-                feeds += self._heredoc(node, rest)
-        if reads or feeds:
-            step = _at_end(step, lambda last: Fed(last, tuple(reads), tuple(feeds)))
-        return _joined(step, tuple(map(self._step, rest)))
+                feeds += self._heredoc(node)
+        return Fed(step, tuple(reads), tuple(feeds)) if reads or feeds else step
 
     def _file(self, node: Node) -> list[Pieces]:
         children = [child for child in node.children if child.type != "file_descriptor"]
@@ -171,17 +144,15 @@ class _Builder:
             raise RefusedError("it writes")
         return []
 
-    def _heredoc(self, node: Node, rest: list[Node]) -> list[Pieces]:
+    def _heredoc(self, node: Node) -> list[Pieces]:
         found: list[Pieces] = []
         quoted = False
         for child in node.children:
-            if child.type == "pipeline":
-                rest += [part for part in child.children if part.type != "|"]
-            elif child.type == "heredoc_start":
+            if child.type == "heredoc_start":
                 quoted = not self._literals.text(child)[:1].isalnum()
             elif child.type == "heredoc_body":
                 found.append(self._text(child, quoted=quoted))
-            elif child.type not in {"<<", "<<-", "heredoc_end"}:
+            elif child.type in WORDS:
                 raise RefusedError("a heredoc cannot be followed")
         return found
 
@@ -274,7 +245,7 @@ class _Builder:
                 assigned.append(self._assignment(child))
             elif child.type == "command_name":
                 words += child.children or [child]
-            elif child.type in _REDIRECTS:
+            elif child.type in REDIRECTS:
                 redirects.append(child)
             else:
                 words.append(child)
@@ -432,11 +403,11 @@ class _Builder:
 _ENDS = frozenset({"elif_clause", "else_clause", "fi"})
 _STEPS: Mapping[str, Callable[[_Builder, Node], Step]] = {
     "list": _Builder._list,
-    "pipeline": _Builder._pipeline,
-    "negated_command": _Builder._negated,
+    "pipeline": _Builder._list,
+    "negated_command": _Builder._list,
+    "redirected_statement": _Builder._list,
     "subshell": _Builder._subshell,
     "compound_statement": _Builder._group,
-    "redirected_statement": _Builder._redirected,
     "if_statement": _Builder._if,
     "case_statement": _Builder._case,
     "for_statement": _Builder._for,
@@ -446,32 +417,6 @@ _STEPS: Mapping[str, Callable[[_Builder, Node], Step]] = {
     "variable_assignments": _Builder._assigned,
     "test_command": _Builder._test,
 }
-
-
-def _last_kind(node: Node) -> str:
-    """Return what a redirection behind a list belongs to."""
-    while node.type in _LISTS:
-        node = [child for child in solid(node) if child.type not in _REDIRECTS][-1]
-    return node.type
-
-
-def _at_end(step: Step, change: Callable[[Step], Step]) -> Step:
-    """Change the last command of a list, to which a redirection behind it belongs."""
-    if isinstance(step, Either):
-        return Either(step.first, _at_end(step.second, change))
-    if isinstance(step, Pipeline):
-        return Pipeline((*step.parts[:-1], _at_end(step.parts[-1], change)))
-    return change(step)
-
-
-def _joined(first: Step, rest: tuple[Step, ...]) -> Step:
-    """Return a pipeline that begins with the last command of a list."""
-    if not rest:
-        return first
-    if isinstance(first, Either):
-        return Either(first.first, _joined(first.second, rest))
-    parts = first.parts if isinstance(first, Pipeline) else (first,)
-    return Pipeline((*parts, *rest))
 
 
 def _is_odd(piece: Piece) -> bool:

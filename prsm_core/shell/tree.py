@@ -79,10 +79,9 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """A step, and one that runs or not, depending on the first."""
+    """Steps of which the first runs, and each other one or not, depending on those before it."""
 
-    first: Step
-    second: Step
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)

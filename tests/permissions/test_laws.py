@@ -80,6 +80,34 @@ def test_adding_a_command_to_a_chain_never_loosens_the_verdict(commands, more, s
         assert STRENGTH[decide(longer, policy=DENY, mode=mode)] >= STRENGTH[before]
 
 
+# Where a redirection stands changes what a grammar makes of the list before it.
+POINTED = [
+    "cat <<<x", "head -1 <<<'a b'", "cat <README.md", "ls 2>/dev/null", "ls >/dev/null 2>&1",
+    "(ls) 2>&1", "{ ls; pwd; } 2>/dev/null", "! ls", "(ls | head | tail)", "[ -f a ]", "wc -l",
+    "for f in a b; do echo $f; done", "while read -r l; do echo $l; done <README.md",
+]  # fmt: skip
+HEREDOC = " && cat <<'E'{}\na b\nE\n"
+
+
+@given(
+    st.lists(st.sampled_from(POINTED), min_size=1, max_size=5),
+    st.lists(st.sampled_from(SEPARATORS[:-1]), min_size=5, max_size=5),
+    st.sampled_from(["", HEREDOC.format(""), HEREDOC.format(" | wc | wc && ls 2>&1")]),
+)
+@example(["ls", "head", "tail", "cat <<<x"], [" | ", " | ", " && ", "", ""], "")
+@example(["ls", "head", "sort", "uniq", "wc", "ls", "cat <<<x"], [*[" | "] * 4, "\n", " && "], "")
+@example(["ls", "wc", "wc", "(ls) 2>&1"], [" | ", " | ", " || ", "", ""], "")
+@example(["ls", "wc", "wc", "ls"], [" | ", " | ", " || ", "", ""], HEREDOC.format(" | wc | wc"))
+def test_a_list_of_safe_commands_is_safe_wherever_redirections_stand(commands, separators, end):
+    text = commands[0]
+    for separator, command in zip(separators, commands[1:], strict=False):
+        # The grammar knows no negation behind a pipe, as bash knows none.
+        text += separator + (command.removeprefix("! ") if separator == " | " else command)
+    text += end
+    assert decide(text) == "allow"
+    assert decide(f"ls && {text}") == "allow"
+
+
 def still_runs(wrapper, command):
     """Tell whether the command is one in the wrapper too: some would make it another."""
     if any(quote in wrapper and quote in command for quote in "'\""):

@@ -22,15 +22,15 @@ _PIECES = [
 _NATIVE = {"[", "[[", ":", ".", "", "time", "{", "}", "!", "test"}
 
 
-def told_by_bash(text, folder, status):
-    """Return the words of each command that bash runs when all of them end with a status."""
+def run_in_bash(text, folder, *, tell, status):
+    """Return what a function tells on descriptor 9 that bash calls for each unknown program."""
     reader, writer = os.pipe()
     environ = {
         "PATH": "/nonexistent",
         "STATUS": str(status),
-        "BASH_FUNC_command_not_found_handle%%": _TELL,
+        "BASH_FUNC_command_not_found_handle%%": tell,
     }
-    starter = f'exec 9>&{writer}; exec /bin/bash --norc --noprofile -c -- "$1"'
+    starter = f'trap "" PIPE; exec 9>&{writer}; exec /bin/bash --norc --noprofile -c -- "$1"'
     with subprocess.Popen(
         ["/bin/bash", "--norc", "--noprofile", "-c", starter, "bash", text],
         env=environ,
@@ -42,7 +42,12 @@ def told_by_bash(text, folder, status):
     ):
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
-            told = pipe.read()
+            return pipe.read()
+
+
+def told_by_bash(text, folder, status):
+    """Return the words of each command that bash runs when all of them end with a status."""
+    told = run_in_bash(text, folder, tell=_TELL, status=status)
     return {tuple(words.split(b"\0")) for words in told.split(b"\0\1\0") if words}
 
 

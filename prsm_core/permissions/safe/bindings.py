@@ -108,10 +108,8 @@ def _inside(step: Step) -> list[Step | Pieces]:
             return [*words, *(value for _, value in assigned)]
         case Fed(body, reads, feeds):
             return [body, *reads, *feeds]
-        case Sequence(parts) | Pipeline(parts):
+        case Sequence(parts) | Pipeline(parts) | Either(parts):
             return list(parts)
-        case Either(first, second):
-            return [first, second]
         case Subshell(body):
             return [body]
         case Choice(branches, subject):

@@ -101,9 +101,8 @@ class _Walk:
                 return self._fed(step, state)
             case Sequence(steps):
                 return reduce(lambda now, each: self.walk(each, now, incoming), steps, state)
-            case Either(first, second):
-                state = self.walk(first, state, incoming)
-                return state.moved(self.walk(second, state, incoming).place)
+            case Either():
+                return self._either(step, state, incoming)
             case Pipeline(parts):
                 return self._pipeline(parts, state, incoming)
             case Subshell(body):
@@ -113,6 +112,12 @@ class _Walk:
                 return self._choice(step, state, incoming)
             case Loop():
                 return self._loop(step, state, incoming)
+
+    def _either(self, step: Either, state: _State, incoming: Output) -> _State:
+        state = self.walk(step.steps[0], state, incoming)
+        for each in step.steps[1:]:
+            state = state.moved(self.walk(each, state, incoming).place)
+        return state
 
     def _inside(self, body: Step, state: _State, incoming: Output = ANYTHING) -> _State:
         """Walk through what has a shell of its own, where a loop outside does not matter."""

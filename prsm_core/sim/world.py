@@ -211,8 +211,9 @@ class World:
             self._limit_s = limit
             result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
         self._status = result.status
-        if self._dice.random() < 0.2 and not self._is_interrupted:
-            master = next(iter(engine.manager.roster.records())).agent_id
+        there = engine.manager.roster.records()  # nobody, if the run had ended with the last engine
+        if self._dice.random() < 0.2 and not self._is_interrupted and there:
+            master = next(iter(there)).agent_id
             try:
                 result = await engine.run_continuation("one thing more", master)
             except AgentSpawnError:

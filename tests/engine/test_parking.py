@@ -350,6 +350,24 @@ async def test_who_is_killed_while_it_waits_for_a_slot_leaves_no_call_open(parke
     assert call["status"] == "failed"
 
 
+async def test_a_turn_that_is_given_up_just_before_its_calls_are_made_again_ends_them(parked):
+    """A task for each of them is on its way by then, and has not begun."""
+
+    async def given_up(*args):
+        state = await read(*args)
+        turn = team.session("master").turn
+        team.engine.start_soon(turn.abandon(), name="give up")  # before those tasks
+        team.engine.start_soon(team.manager.kill_agent(team["master"].agent_id), name="kill")
+        return state
+
+    async with parked(1) as team:
+        read = team.store.state
+        vars(team.store)["state"] = given_up
+        assert (await team.run(master=leads, w1=hangs)).status == "killed"
+    [call] = [one for one in team.ledger.events("tool_call_finished") if one["call"] == "wait"]
+    assert call["status"] == "failed"
+
+
 @pytest.mark.parametrize("meanwhile", [True, False], ids=["while-it-closes", "later"])
 async def test_an_interrupt_ends_a_parked_turn_at_once(parked, meanwhile):
     """No provider is there that could be given time to end it."""

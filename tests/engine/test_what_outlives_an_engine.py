@@ -167,7 +167,7 @@ KEPT = {
         "open": "derived: calls of TurnState without an answer are made again",
         "rows": "derived: calls of TurnState with one",
         "cut_off": "derived: open calls of a turn that goes on no further",
-        "_unsettled": "derived: open calls of TurnState, until they are made again",
+        "_unbegun": "derived: open calls of TurnState, until they are made again",
         "has_completed": "stored: AgentNow.result, in the step of the call",
         "_going_on": "derived: TurnState itself",
         "_is_over": "derived: from the phase of the turn",

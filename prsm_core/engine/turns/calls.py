@@ -44,7 +44,7 @@ class TurnCalls:
         "_let_go",
         "_taken_up",
         "_tasks",
-        "_unsettled",
+        "_unbegun",
         "asking",
         "cut_off",
         "has_completed",
@@ -75,7 +75,9 @@ class TurnCalls:
         self.is_left = False  # all are let go of to be made again: nothing that they did is undone
         self._left: tuple[Call, ...] = ()  # those
         self._taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
-        self._unsettled: Sequence[CallState] = ()  # that an earlier session has left open
+        self._unbegun: dict[
+            str, Call
+        ] = {}  # left open by an earlier session, and not yet made again
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -124,7 +126,8 @@ class TurnCalls:
 
     def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
         """Be as far as a turn that an earlier engine has left open, and fill what it produced."""
-        self._going_on, self._unsettled = going_on, going_on.open_calls
+        self._going_on = going_on
+        self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
         going_on.fill(fold)
         self.rows.update((call.id, call) for call in going_on.answered)
 
@@ -142,7 +145,7 @@ class TurnCalls:
         It can make no other: what still comes has no effect until `begin_anew`.
         """
         self._going_on, self._cut, self._left = going_on, _NONE, ()
-        self._unsettled = going_on.open_calls
+        self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
         self._let_callers_go()
 
     def begin_anew(self) -> None:
@@ -164,15 +167,16 @@ class TurnCalls:
         The same handlers run again, and recall what they have done. Each has a task of its own,
         for there is no provider that waits for it. Those of a turn that ends first have no answer.
         """
-        calls = [self._again(one) for one in self._unsettled]
-        self._unsettled = ()
-        try:
-            outcomes = await asyncio.gather(*(self._run(call) for call in calls))
-        finally:  # a task that is cancelled before it begins runs nothing of its call
-            for call in calls:
-                if call.id not in self.rows and call.id not in self.open:
-                    self._finish_row(call)
+        calls = list(self._unbegun.values())
+        outcomes = await asyncio.gather(*(self._make_again(call) for call in calls))
         return {call.id: outcome for call, outcome in zip(calls, outcomes, strict=True)}
+
+    async def _make_again(self, call: Call) -> ToolOutcome:
+        if (
+            self._unbegun.pop(call.id, None) is None
+        ):  # its turn has ended first, and the call with it
+            return turn_over()
+        return await self._run(call)
 
     def _again(self, left: CallState) -> Call:
         row = left.call
@@ -261,8 +265,11 @@ class TurnCalls:
     async def end(self) -> None:
         """End every open call and wait until each has let go of what it claimed.
 
-        Those that an earlier session has left open, and that came to no `settle`, end with them.
+        Those that an earlier session has left open, and that nobody has made again, end first.
         """
+        unbegun, self._unbegun = self._unbegun, {}
+        for call in unbegun.values():
+            self._finish_row(call)
         self._cancel()
         if self._tasks:
             await self.let_go()
@@ -270,9 +277,6 @@ class TurnCalls:
             for call in self._left:
                 self._finish_row(call)
             self._let_callers_go()
-        left_open, self._unsettled = self._unsettled, ()
-        for one in left_open:
-            self._finish_row(self._again(one))
 
     async def let_go(self) -> None:
         """Wait until every call that was ended has let go of what it claimed."""

@@ -19,7 +19,7 @@ from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping
 
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.turns import AgentToolCall

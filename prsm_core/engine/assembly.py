@@ -35,6 +35,7 @@ from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.providers.team import WorkforceNow
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
+from prsm_core.engine.session_names import SessionNames
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
-
 
 WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
 
@@ -182,6 +182,7 @@ class Assembly:
         self._standing = self._make_standing()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
+        self.names = SessionNames(settings, background, self._context_parts)
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(

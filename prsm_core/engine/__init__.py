@@ -4,7 +4,6 @@ engine      one session's runs; `assembly` puts the parts together, each given w
 forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
-session_names  whether a model names the session
 state       what is held of each agent beside the ledger
 outcome     how a run ends
 time_limit  how long it may take, over all its engines

@@ -35,7 +35,6 @@ from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.providers.team import WorkforceNow
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
-from prsm_core.engine.session_names import SessionNames
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
+
 
 WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
 
@@ -182,7 +182,6 @@ class Assembly:
         self._standing = self._make_standing()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
-        self.names = SessionNames(settings, background, self._context_parts)
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(
@@ -309,7 +308,7 @@ class Assembly:
             turns=self._turn_parts(),
             failover=self._failover_parts(),
             opening=Opening(self.providers, self.enforcement, settings, config.workspace),
-            contexts=Contexts(self._context_parts()),
+            contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
@@ -323,7 +322,8 @@ class Assembly:
             background=self._background,
         )
 
-    def _context_parts(self) -> ContextParts:
+    def context_parts(self) -> ContextParts:
+        """Return what the contexts of agents are made with, and what is asked beside them."""
         config = self._config
         return ContextParts(
             providers=self.providers,

@@ -72,11 +72,11 @@ class OrchestrationEngine:
             planner=parts.planner,
             workforce=parts.workforce,
             saying=parts.saying,
+            contexts=parts.context_parts,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
-        self.router = parts.router
-        self.slots = parts.slots
+        self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
         self.budgets = parts.budgets
         self.providers = parts.providers
@@ -174,7 +174,7 @@ class OrchestrationEngine:
                 )
 
             master = await self._open_run(begin, said.text)
-        self._parts.names.begin(master, choice, self._write_run, is_first=known == 0)
+        self._starting.begin_naming(master, choice, self._write_run, is_first=known == 0)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -406,7 +406,7 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
-                self._parts.names.leave()
+                self._starting.leave_naming()
                 await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))

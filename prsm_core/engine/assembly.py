@@ -154,8 +154,7 @@ class Assembly:
             lambda: self.enforcement.usable_now & self.providers.names,
             self.providers.summaries,
         )
-        self.router = MessageRouter()
-        self._roster = Roster()
+        self.router, self._roster = MessageRouter(), Roster()
         self._leases = LeaseTable(self._roster)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)

@@ -54,6 +54,13 @@ def _tell_start(task: str) -> None:
     "--detach", is_flag=True, help="Return once the run has begun, and print its session."
 )
 @click.option("--session", metavar="ID", help="Run in this session.")
+@click.option(
+    "--continue",
+    "continues",
+    is_flag=True,
+    help="Give the task to the last master of the session, of the newest one if --session is not"
+    " given. It remembers what was said, and keeps its model and mode.",
+)
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
 @on_ask_option
 @trust_option
@@ -106,6 +113,10 @@ def _checked(
     """Return the task and the frontend; raises UsageError for what does not go together."""
     if options["new"] and options["session"] is not None:
         raise click.UsageError("--new and --session exclude each other")
+    if options["continues"]:
+        for name in ("new", "provider", "model"):
+            if options[name]:
+                raise click.UsageError(f"--continue and --{name} exclude each other")
     if detach and ui is not None:
         raise click.UsageError(
             f"--detach and --ui {ui} exclude each other: `prsm attach --ui {ui}` shows it"

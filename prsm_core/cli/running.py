@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
     from prsm_core.interfaces.frontend import AppHandle, Hub
+    from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
 
     Build = Callable[[Setup], tuple[FrontendSpec, Frontend]]
@@ -75,6 +76,7 @@ class Request(Record, frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     resumes: bool = False  # go on with the session's newest run
+    continues: bool = False  # give the task to the session's last master
 
 
 def run_task(launch: Launch, request: Request) -> int:
@@ -332,21 +334,32 @@ async def _run(setup: Setup, request: Request, build: Build) -> int:
 
 
 async def _options(setup: Setup, request: Request) -> RunOptions:
-    session = None
-    if request.session is not None:
-        async with open_session(request.workspace, request.session) as (_, info):
+    session, mode = None, request.mode
+    if request.session is not None or request.continues:
+        async with open_session(request.workspace, request.session) as (store, info):
             session = info.session_id
+            if request.continues and mode is None:
+                mode = await _mode_of_master(store, session)
     return RunOptions(
         task=request.task,
         workspace=str(setup.paths.workspace),
         provider=request.provider,
         model=request.model,
-        mode=PermissionMode(request.mode or setup.settings.defaults.mode),
+        mode=PermissionMode(mode or setup.settings.defaults.mode),
         session=session,
         on_ask=request.on_ask or "deny",
         timeout_s=request.timeout_s,
         unattended_s=request.unattended_s,
         images=request.images,
         resumes=request.resumes,
+        continues=request.continues,
         command_line=to_keep(asdict(request), _redactor(setup).text),
     )
+
+
+async def _mode_of_master(store: Store, session: str) -> str | None:
+    """Return the mode of a session's last master, which it keeps; None where there was none."""
+    from prsm_core.engine.agents.adoption import last_master  # once a session goes on
+
+    master = last_master(await store.agents(session))
+    return None if master is None else master.descriptor.grant.mode.value

@@ -191,6 +191,21 @@ class DefaultSettings(Section):
         return tuple(dict.fromkeys((*first, *self.peer_models)))
 
 
+class SessionSettings(Section):
+    """What sessions are called that nobody has named."""
+
+    auto_name: Literal["task", "model"] = Field(
+        default="task",
+        description="task: by the first words of its task; model: a model is asked once for a few "
+        "words, which costs tokens, and the task is what it is called by until then.",
+    )
+    name_model: Text | None = Field(
+        default=None,
+        description="The model that is asked, a cheap one, say: an alias, provider/model, or an "
+        "id; that of the run if it is left out.",
+    )
+
+
 class McpServerSettings(Section):
     """An MCP server that agents may use: a command over stdio, or a URL."""
 
@@ -399,6 +414,9 @@ class Settings(Section):
     )
     context: ContextSettings = Field(
         default=ContextSettings.unset(), description="How much of a model's window is filled."
+    )
+    sessions: SessionSettings = Field(
+        default=SessionSettings.unset(), description="What sessions are called."
     )
     gates: Mapping[Text, GateSettings] = Field(
         default_factory=dict, description="Commands that results have to pass, by name."

@@ -154,8 +154,7 @@ class Assembly:
             lambda: self.enforcement.usable_now & self.providers.names,
             self.providers.summaries,
         )
-        self.router = MessageRouter()
-        self._roster = Roster()
+        self.router, self._roster = MessageRouter(), Roster()
         self._leases = LeaseTable(self._roster)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)
@@ -308,7 +307,7 @@ class Assembly:
             turns=self._turn_parts(),
             failover=self._failover_parts(),
             opening=Opening(self.providers, self.enforcement, settings, config.workspace),
-            contexts=Contexts(self._context_parts()),
+            contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
@@ -322,7 +321,8 @@ class Assembly:
             background=self._background,
         )
 
-    def _context_parts(self) -> ContextParts:
+    def context_parts(self) -> ContextParts:
+        """Return what the contexts of agents are made with, and what is asked beside them."""
         config = self._config
         return ContextParts(
             providers=self.providers,

@@ -72,11 +72,11 @@ class OrchestrationEngine:
             planner=parts.planner,
             workforce=parts.workforce,
             saying=parts.saying,
+            contexts=parts.context_parts,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
-        self.router = parts.router
-        self.slots = parts.slots
+        self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
         self.budgets = parts.budgets
         self.providers = parts.providers
@@ -161,7 +161,7 @@ class OrchestrationEngine:
             choice = replace(choice, reasoning_effort=effort)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(mode, choice)
-            await self._reserve_names()
+            known = await self._reserve_names()
             options = self._starting.options(timeout_s)
 
             async def begin() -> AgentRecord:
@@ -174,6 +174,7 @@ class OrchestrationEngine:
                 )
 
             master = await self._open_run(begin, said.text)
+        self._starting.begin_naming(master, choice, self._write_run, is_first=known == 0)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -319,11 +320,12 @@ class OrchestrationEngine:
             await self.manager.kill_tree(master, INTERRUPTED.error or "")
         return await self._close_run(master)
 
-    async def _reserve_names(self) -> None:
-        """Keep aliases of the session's earlier runs, and ids, from being given again."""
+    async def _reserve_names(self) -> int:
+        """Keep aliases and ids of earlier agents from being given again; return their number."""
         rows = await self._config.store.agents(self._config.session_id)
         self._config.ids.not_before(max((row.last_event_at or 0.0 for row in rows), default=0.0))
         self.manager.roster.taken_names.update(row.descriptor.name for row in rows)
+        return len(rows)
 
     async def _open_run(
         self, begin: Callable[[], Awaitable[AgentRecord]], task: str, again: RunNow | None = None
@@ -404,6 +406,7 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
+                self._starting.leave_naming()
                 await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))

@@ -1,4 +1,4 @@
-"""How a run begins: on which model, with what said beforehand, led by whom."""
+"""How a run begins: on which model, with what said beforehand, led by whom, named by whom."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from prsm_core.engine.spawn.plan import describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import asyncio
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
     from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.writes import SessionNamed
+    from prsm_core.engine.agents.naming import Naming
+    from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.providers.enforcement import Enforcement
@@ -31,11 +35,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.kit.background import Background
 
 
 class Starting:
-    """Says what runs begin with; it writes nothing."""
+    """Says what runs begin with, and owns the one question about the session's name."""
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class Starting:
         planner: Planner,
         workforce: Callable[[], Workforce],
         saying: Saying,
+        contexts: Callable[[], ContextParts],
     ) -> None:
         self._config = config
         self._background = background
@@ -57,6 +63,8 @@ class Starting:
         self._planner = planner
         self._workforce = workforce
         self._saying = saying
+        self._contexts = contexts
+        self._naming: tuple[Naming, asyncio.Task[None]] | None = None
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
@@ -106,6 +114,33 @@ class Starting:
             self._background,
         )
         return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    def begin_naming(
+        self,
+        master: AgentRecord,
+        own: ModelChoice,
+        write: Callable[[SessionNamed], Awaitable[None]],
+        *,
+        is_first: bool,
+    ) -> None:
+        """Have a model name the session, if this is its first run and the settings want it.
+
+        So it is asked once, whatever becomes of the engine; a resume does not ask again.
+        """
+        if self._config.settings.sessions.auto_name != "model" or not is_first:
+            return
+        from prsm_core.engine.agents.naming import Naming  # few sessions
+
+        naming = Naming(master, own, self._contexts(), write)
+        task = self._background.start(naming.run(), name="naming the session")
+        self._naming = naming, task
+
+    def leave_naming(self) -> None:
+        """Let the name be: the run ends, and does not wait."""
+        if self._naming is not None:
+            naming, task = self._naming
+            naming.leave()
+            task.cancel()
 
     def task(
         self, said: str, images: Sequence[str], choice: ModelChoice

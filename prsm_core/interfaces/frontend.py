@@ -38,6 +38,7 @@ class RunOptions:
     # are configured; None: those of the configuration whose tags fit
     images: tuple[str, ...] = ()  # that the task is about: paths, or `data:` URLs in base64
     resumes: bool = False  # the first `start_run` goes on with the session's newest run
+    continues: bool = False  # the first `start_run` gives its task to the session's last master
     command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, for whoever
     # goes on with it: options by name, JSON values without secrets
 

@@ -24,7 +24,13 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
-from prsm_core.domain.writes import ModelSwitched, ResultClaimed, RunFinished, RunStarted
+from prsm_core.domain.writes import (
+    ModelSwitched,
+    ResultClaimed,
+    RunFinished,
+    RunStarted,
+    SessionNamed,
+)
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.fork_rules import ForkRules
 from prsm_core.testing.state_rules import StateRules
@@ -439,6 +445,17 @@ class StoreContract(StateRules, ForkRules, ABC):
         await store.commit(second.step(None, RunFinished(status="completed", used={})))
         listed = [(s.session_id, s.task, s.status, s.last_seq) for s in await store.sessions()]
         assert listed == [("s2", "b", "completed", 2), ("s1", "a task", "running", 3)]
+
+    async def test_a_name_of_a_model_leaves_that_of_a_person(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One that keeps another is the session's only where that has none."""
+        names = []
+        for name, keeps in (("m", True), ("p", False), ("n", True), (None, False), ("o", True)):
+            await store.commit(team.step(None, SessionNamed(name=name, keeps_other=keeps)))
+            [info] = await store.sessions()
+            names.append(info.name)
+        assert names == ["m", "p", "p", None, "o"]
 
     async def test_a_cancelled_commit_is_whole_or_absent(self, store: Store, team: Steps) -> None:
         """Its caller may go; the step is applied completely and once."""

@@ -46,6 +46,34 @@ def begin(start_prsm, tmp_path, *more):
     raise AssertionError(process.stderr.read())
 
 
+def test_the_list_shows_the_name_that_a_model_gave(prsm, start_prsm, workspace, tmp_path):
+    gate, scenario = workspace / "gate", tmp_path / "named.json"
+    os.mkfifo(gate)
+    spawn = {"tool": "spawn_child", "arguments": {"prompt": "read", "name": "w1", "wait": True}}
+    reads = {"tool": "run_bash", "arguments": {"command": "cat gate"}}
+    lanes = {
+        "master": {"steps": [{"call": spawn}, {"say": "counted"}]},
+        "w1": {"steps": [{"call": reads}, {"say": "read"}]},
+        "master-name": {"steps": [{"say": '"A count of files"'}]},
+    }
+    scenario.write_text(json.dumps({"lanes": lanes}))
+    process = start_prsm(
+        *("run", "count the files", "--json", "--provider", "script", "--on-ask", "allow"),
+        *("--set", f"providers.script.scenario={scenario}"),
+        *("--set", "sessions.auto_name=model"),
+    )
+    first = json.loads(process.stdout.readline())
+    while listed(prsm)[0]["name"] is None:
+        assert process.poll() is None, process.stderr.read()
+    gate.write_text("go")  # once the command reads it
+    assert process.wait() == 0
+    [row] = listed(prsm)
+    assert (row["session"], row["name"]) == (first["session"], "A count of files")
+    assert prsm("sessions", "list").out.splitlines()[1].startswith("A count of files  ")
+    prsm("sessions", "rename", "A count of files", "mine")
+    assert listed(prsm)[0]["name"] == "mine"
+
+
 def test_sessions_are_listed_with_what_they_used(prsm, prsm_process, tmp_path):
     first, events = play(prsm_process, tmp_path)
     second, _ = play(prsm_process, tmp_path, task="count again, but slower than before")

@@ -29,6 +29,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "keep": 0.5,
         "summary_model": "m",
     },
+    "sessions": {"auto_name": "model", "name_model": "m"},
     "stuck": {
         "enabled": "false",
         "repeats": 5,

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from prsm_core.shell import read_script
 from prsm_core.shell.structure import read_structure
-from prsm_core.shell.tree import Either, Fed, Pipeline, Sequence, Simple, Subshell
+from prsm_core.shell.tree import Either, Fed, Literal, Pipeline, Sequence, Simple, Subshell
 from tests.shell.test_bash import run_in_bash
 
 # Every name is a program that does not exist. It tells its name and the first line that comes in,
-# takes in the rest of it, and says its name.
+# takes in the rest of it, and says its name. Nobody need hear it: then no error is said, either.
 _TELL = """() {
     local first= more
     IFS= read -r first
     while IFS= read -r more; do :; done
     printf '%s\\0%s\\0\\1\\0' "$1" "$first" >&9
-    printf '%s\\n' "$1"
+    printf '%s\\n' "$1" 2>/dev/null
     return $STATUS
 }"""
 IN_FILE = "of a file"
@@ -95,10 +95,12 @@ def told_by_structure(step, incoming=""):
     match step:
         case Simple(words):
             (piece,) = words[0]
+            assert isinstance(piece, Literal)
             return {(piece.word.text, incoming)}, piece.word.text
         case Fed(body, reads, feeds):
             assert len(reads) + len(feeds) == 1
             ((piece,),) = reads or feeds
+            assert isinstance(piece, Literal)
             first = IN_FILE if reads else piece.word.text.partition("\n")[0]
             return told_by_structure(body, first)
         case Subshell(body):

@@ -260,9 +260,9 @@ class Ledgers(RuleBasedStateMachine):
             finished = RunFinished(status=status, summary="done", used={"duration_s": 1.0})
             self.commit(self.steps.step(None, finished, run_id=run))
 
-    @rule(name=st.sampled_from([None, "a name", "another"]))
-    def call_it(self, name):
-        self.commit(self.steps.step(None, SessionNamed(name=name)))
+    @rule(name=st.sampled_from([None, "a name", "another"]), keeps=st.booleans())
+    def call_it(self, name, keeps):
+        self.commit(self.steps.step(None, SessionNamed(name=name, keeps_other=keeps)))
 
     @rule(data=st.data(), name=NAMES, to=st.sampled_from([*ENDS, AgentState.RUNNING]))
     def end(self, data, name, to):

@@ -208,9 +208,10 @@ class _Act:
 
     def SessionNamed(self, write: Any) -> None:  # noqa: N802
         """Name the session, of which nothing is told."""
-        if not self.state.runs:
+        if not self.state.runs and not write.keeps_other:
             self.wrong.add("StoreError unknown_session")
-        self.state.name = write.name
+        if not write.keeps_other or self.state.name is None:
+            self.state.name = write.name
 
     def Told(self, write: Any) -> None:  # noqa: N802
         """Tell what stands for itself."""

@@ -127,22 +127,27 @@ class RunResumed(Write, frozen=True, kw_only=True):
 
 
 class SessionNamed(Write, frozen=True, kw_only=True):
-    """The name that a person gives a session; None takes it away. Nothing is told of it."""
+    """The name that a session is given; None takes it away. Nothing is told of it.
+
+    One that `keeps_other` is of a model: where the session has a name already that one stays.
+    """
 
     texts = ("name",)
     is_of_run = True
 
     name: str | None
+    keeps_other: bool = False
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the session's name. Raises StoreError where there is no such session."""
+        own, named = {"session_id": step.session_id}, {"name": self.name}
+        if self.keeps_other:
+            return (Update("meta", {**own, "name": None}, named),)
 
         def refuse(_: Ledger) -> StoreError:
             return StoreError(f"there is no session {step.session_id}", code="unknown_session")
 
-        return (
-            Update("meta", {"session_id": step.session_id}, {"name": self.name}, refusal=refuse),
-        )
+        return (Update("meta", own, named, refusal=refuse),)
 
 
 def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of | Count]]:

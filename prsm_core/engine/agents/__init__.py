@@ -9,6 +9,7 @@ between    what an agent waits for between two turns
 life       one incarnation: is it over, its slot, what it waits for
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 compacting a conversation that is too long is summarised, and goes on from the summary
+naming     a model is asked for a session's name
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.guarded.provider import GuardedProvider
     from prsm_core.engine.state import AgentRecord
 
-_NO_TOOLS = "a summary is written without tools"
+_NO_TOOLS = "no tools are here: answer with a text"
 
 
 class NoTools:

@@ -99,6 +99,9 @@ class LocalApp:
             self.options = replace(self.options, resumes=False)
             return await self.resume_run()
         options = replace(self.options, task=task, **overrides)
+        if options.continues:
+            self.options = replace(self.options, continues=False)
+            return await self.continue_run(task, options.images)
 
         def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
             return self._engine.run(

@@ -107,13 +107,20 @@ def _models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for key in ("peer_models", "fallbacks"):
         for index, text in enumerate(getattr(defaults, key)):
             yield ("defaults", key, index), text
-    if settings.context.summary_model is not None:
-        yield ("context", "summary_model"), settings.context.summary_model
+    yield from _of_helpers(settings)
     for name, expert in settings.experts.items():
         if expert.model is not None:
             yield ("experts", name, "model"), expert.model
     for alias in settings.models:
         yield ("models", alias), alias
+
+
+def _of_helpers(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the models that are asked for a text and nothing else."""
+    if settings.context.summary_model is not None:
+        yield ("context", "summary_model"), settings.context.summary_model
+    if settings.sessions.name_model is not None:
+        yield ("sessions", "name_model"), settings.sessions.name_model
 
 
 async def ask_for(

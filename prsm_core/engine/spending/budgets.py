@@ -150,12 +150,24 @@ class BudgetLedger:
             for each in scope.counting(kind):
                 each.used[kind] += count
         scope.add_spent(spent or Spent())
-        for kind, told, source in () if spent is None else _told(spent):
+        self._count_spent(scope, () if spent is None else _told(spent))
+        with self._as_told():
+            self._warn_of_all(scope)
+
+    def charge(self, agent_id: str, spent: Spent) -> None:
+        """Charge what was used for an agent beside its turns."""
+        scope, all_told = self._scope(agent_id), _told(spent)
+        scope.add_spent(spent)
+        self._count_spent(scope, all_told)
+        for kind, told, _ in all_told:
+            if told is not None:
+                self._charged(scope, kind)
+
+    def _count_spent(self, scope: BudgetScope, all_told: _Told) -> None:
+        for kind, told, source in all_told:
             for each in scope.counting(kind) if told is not None else ():
                 each.used[kind] += told or 0
                 each.comes_from(kind, source)
-        with self._as_told():
-            self._warn_of_all(scope)
 
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
         """Return the request with a budget that is not more than its parent has left."""

@@ -36,10 +36,7 @@ JSON = {
 }
 _NONE: frozenset[str] = frozenset()
 _HASH = "arguments_hash"
-_COUNT = (  # of those that the ledger knows, and of these
-    "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
-    " AND c.id NOT IN (SELECT value FROM json_each(?)))"
-)
+_COUNT = "(SELECT count(*) FROM tool_calls WHERE turn_id = ?)"
 _ROOT = (
     "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
     " VALUES (?, NULL, 0, ?, 0)"
@@ -256,7 +253,7 @@ def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
             wanted.extend(values)
         else:
             columns.append((column, _COUNT))
-            wanted.extend((len(value.calls), value.turn_id, encode(value.calls)))
+            wanted.append(value.turn_id)
     return tuple(columns), wanted
 
 

@@ -1,8 +1,13 @@
-"""Applies a step: its rows and events, inside one savepoint."""
+"""Applies a step: its rows and events, inside one savepoint.
+
+What of it needs no ledger is done before, by whom the step is: its rows as statements. Then the
+writer goes from one call of SQLite to the next: Python and SQLite, in turns, would push each other
+out of the processor's caches. The lock of the ledger is held for less, too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
@@ -10,20 +15,42 @@ from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.store import event_log
-from prsm_core.store.tables import look_up, write_rows
+from prsm_core.store.tables import look_up, run, statements_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.domain.rows import Values
     from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
+    from prsm_core.store.tables import Statement
 
 
-def apply_step(conn: WritingConnection, step: Step) -> Committed:
+class Prepared(NamedTuple):
+    """A step, and how its rows are written; None where they cannot be."""
+
+    step: Step
+    statements: Sequence[Statement] | None
+
+
+def prepare(step: Step) -> Prepared:
+    """Return a step as the writer wants it, at any time and in any thread.
+
+    One that holds what cannot be written is refused for that in its turn, if not for another reason.
+    """
+    try:
+        return Prepared(step, statements_of(rows_of(step)))
+    except Exception:  # noqa: BLE001 - the writer comes to it again
+        return Prepared(step, None)
+
+
+def apply_step(conn: WritingConnection, prepared: Prepared) -> Committed:
     """Apply a step, or return its first result when it was applied before."""
-    fork = fork_of(step)
+    step, statements = prepared
+    kinds = made_of(step)
+    fork = fork_of(step) if kinds.forks else None
     last = event_log.last_seq(conn, step.session_id) if fork is None else fork.seq
     events = events_of(step, last)
-    kinds = made_of(step)
     position = event_log.record(conn, step, kinds.names, events, last)
     if position is None:
         return event_log.read_committed(conn, step)
@@ -33,7 +60,7 @@ def apply_step(conn: WritingConnection, step: Step) -> Committed:
     except ClosedBeforeError as closed:
         event_log.unrecord(conn, step)
         return event_log.committed_by(conn, step, closed.step_id)
-    write_rows(conn, rows_of(step), ledger)
+    run(conn, statements_of(rows_of(step)) if statements is None else statements, ledger)
     event_log.insert(conn, events, position)
     conn.known.fences.update(ledger.changed)
     return Committed(step_id=step.step_id, events=events)

@@ -10,7 +10,7 @@ from prsm_core.config import private_dir
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
-from prsm_core.store.apply import apply_step
+from prsm_core.store.apply import apply_step, prepare
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
@@ -93,7 +93,11 @@ class SqliteStore(Store):
 
         A caller that is cancelled while it waits does not undo the step.
         """
-        return await (await self._writer()).submit(apply_step, step)
+        # Of an open ledger without a coroutine between: every step of every run comes by.
+        threads = self._threads
+        is_open = threads is not None and threads.writer is not None and not self._in_line
+        writer = threads.writer if is_open else await self._writer()
+        return await writer.submit(apply_step, prepare(step))
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes, numbered and durable."""

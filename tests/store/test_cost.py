@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.store.apply import apply_step
+from prsm_core.store.apply import apply_step, prepare
 from prsm_core.store.connection import LedgerLock, open_writer
 from prsm_core.testing.steps import Steps
 from tests.counting import calls_of
@@ -56,7 +56,7 @@ def conn(path: Path, team: Steps) -> Iterator[WritingConnection]:
         conn = open_writer(path, lock)
         conn.begin()
         for step in (team.run_started(), team.spawn("w1"), *turn_of(team, 1, FEW)):
-            apply_step(conn, step)
+            apply_step(conn, prepare(step))
         conn.execute("COMMIT")
         yield conn
         conn.close()
@@ -64,7 +64,7 @@ def conn(path: Path, team: Steps) -> Iterator[WritingConnection]:
 
 def apply(conn: WritingConnection, steps: tuple[Step, Step]) -> None:
     for step in steps:
-        apply_step(conn, step)
+        apply_step(conn, prepare(step))
 
 
 def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str]:
@@ -73,7 +73,7 @@ def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str
     conn.set_trace_callback(seen.append)
     for step in steps:
         conn.begin()
-        apply_step(conn, step)
+        apply_step(conn, prepare(step))
         conn.execute("COMMIT")
     conn.set_trace_callback(None)
     return seen

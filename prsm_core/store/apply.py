@@ -36,7 +36,7 @@ class Prepared(NamedTuple):
 def prepare(step: Step) -> Prepared:
     """Return a step as the writer wants it, at any time and in any thread.
 
-    One that holds what cannot be written is refused for that in its turn, if not for another reason.
+    One that cannot be written is refused for that in its turn, if not for another reason.
     """
     try:
         return Prepared(step, statements_of(rows_of(step)))

@@ -93,10 +93,10 @@ class SqliteStore(Store):
 
         A caller that is cancelled while it waits does not undo the step.
         """
-        # Of an open ledger without a coroutine between: every step of every run comes by.
         threads = self._threads
-        is_open = threads is not None and threads.writer is not None and not self._in_line
-        writer = threads.writer if is_open else await self._writer()
+        writer = None if threads is None or self._in_line else threads.writer
+        if writer is None:
+            writer = await self._writer()
         return await writer.submit(apply_step, prepare(step))
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:

@@ -81,9 +81,10 @@ class Resumption(Record, frozen=True, kw_only=True):
         left, run_id = [], state.runs[-1].run_id
         spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
         granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
+        begins = [f"{one.system_prompt}\n" for one in self.settings.expert_profiles().values()]
         self.roster.know(state.aliases)
         for now in state.agents:
-            record = self._record(now, granted)
+            record = self._record(now, granted, tuple(begins))
             self.roster.adopt(record)
             self.leases.enter(record)
             left.append(Left(record, now))
@@ -105,12 +106,15 @@ class Resumption(Record, frozen=True, kw_only=True):
             if known.reports > parent.notes.heard.get(record.agent_id, 0):
                 parent.progress[record.agent_id] = known.progress
 
-    def _record(self, now: AgentNow, granted: Mapping[str, Budget]) -> AgentRecord:
+    def _record(
+        self, now: AgentNow, granted: Mapping[str, Budget], begins: tuple[str, ...]
+    ) -> AgentRecord:
         agent = now.agent
         servers = {name: self.servers[name] for name in agent.mcp_servers if name in self.servers}
         grant = replace(agent.grant, budget=self._limits(agent, granted))
         record = AgentRecord(
-            replace(agent, mcp_servers=servers, grant=grant), has_profile=self._has_profile(agent)
+            replace(agent, mcp_servers=servers, grant=grant),
+            has_profile=_has_profile(agent, begins),
         )
         record.resume_token = now.resume_token
         record.next_turn = now.next_turn
@@ -123,12 +127,6 @@ class Resumption(Record, frozen=True, kw_only=True):
         else:
             record.claimed_result, record.waiting_on = now.result, now.waiting_on
         return record
-
-    def _has_profile(self, agent: AgentDescriptor) -> bool:
-        profiles = self.settings.expert_profiles().values()
-        begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
-        _, _, own = agent.system_prompt.partition("\n")
-        return agent.role is AgentRole.EXPERT or own.startswith(begins)
 
     def _limits(self, agent: AgentDescriptor, granted: Mapping[str, Budget]) -> Budget:
         """Return the budget of an agent under the run's present one; its parent is there."""
@@ -292,6 +290,12 @@ def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentN
         if now.agent.parent_id in family:
             family[now.agent.agent_id] = now
     return family
+
+
+def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
+    """Return whether an agent is an expert, or its prompt begins as that of one does."""
+    _, _, own = agent.system_prompt.partition("\n")
+    return agent.role is AgentRole.EXPERT or own.startswith(begins)
 
 
 def _without(

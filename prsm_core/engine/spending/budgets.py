@@ -154,8 +154,9 @@ class BudgetLedger:
             for each in scope.counting(kind) if told is not None else ():
                 each.used[kind] += told or 0
                 each.comes_from(kind, source)
-        with self._as_told():
-            self._warn_of_all(scope)
+        if scope.is_limited:
+            with self._as_told():
+                self._warn_of_all(scope)
 
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
         """Return the request with a budget that is not more than its parent has left."""

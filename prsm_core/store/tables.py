@@ -205,11 +205,10 @@ def _all_hashed(row: Several | Merge) -> tuple[tuple[str, ...], Many]:
     if row.table != "tool_calls" or "params" not in names:
         return names, row.rows
     place = names.index("params")
-    hashed = []
-    for values in map(list, row.rows):
+    hashed = [[*values, None] for values in row.rows]
+    for values in hashed:
         values[place] = params = encode_canonical(values[place])
-        values.append(hash_text(params))
-        hashed.append(values)
+        values[-1] = hash_text(params)
     return (*names, _HASH), hashed
 
 

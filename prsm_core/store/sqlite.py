@@ -10,7 +10,7 @@ from prsm_core.config import private_dir
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
-from prsm_core.store.apply import apply_step, prepare
+from prsm_core.store.apply import Applied, apply_step, prepare
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
@@ -97,7 +97,8 @@ class SqliteStore(Store):
         writer = None if threads is None or self._in_line else threads.writer
         if writer is None:
             writer = await self._writer()
-        return await writer.submit(apply_step, prepare(step))
+        done = await writer.submit(apply_step, prepare(step))
+        return done.committed() if isinstance(done, Applied) else done
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes, numbered and durable."""

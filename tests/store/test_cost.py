@@ -101,7 +101,7 @@ def test_the_writer_makes_nothing_that_can_be_made_before(conn: WritingConnectio
     conn.begin()
     costs = [calls_of(partial(write, conn, turn)) for turn in (few, many)]
     conn.execute("COMMIT")
-    assert costs[0] <= 130
+    assert costs[0] <= 90
     assert costs[1] <= costs[0]  # whatever a turn holds, it is statements by then
 
 

@@ -162,9 +162,9 @@ async def _by_hand(path: Path, copy: Path) -> float:
 
 
 def _rows(state: SessionState) -> list[Write]:
-    """Return what the new lives of a session's agents write."""
+    """Return what the new lives of a session's agents write, in the one step that they are."""
     lives = [(now.agent.agent_id, now.agent.incarnation) for now in state.agents]
-    steps = [(f"{id_}:{life + 1}:1", SESSION, "restart", state.seq + 1, 0) for id_, life in lives]
+    steps = [(f"{state.runs[-1].run_id}:2:1", SESSION, "AgentsResumed", state.seq + 1, 0)]
     anew = [(life + 1, id_) for id_, life in lives]
     return [
         (

@@ -12,8 +12,8 @@ from prsm_core.domain.events import LIVE_TYPES, Event
 from prsm_core.domain.record import Record
 from prsm_core.domain.rows import Update
 from prsm_core.domain.writes import AgentEnded, AgentRestarted, AgentSpawned, Told
-from prsm_core.domain.writes.agents import has_ended, own_fence
-from prsm_core.errors import FencedError, StoreError
+from prsm_core.domain.writes.agents import check_incarnation, has_ended, own_fence
+from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from prsm_core.domain.rows import Ledger, Row
@@ -145,17 +145,7 @@ def _is_birth(step: Step) -> bool:
 def _check_fence(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
     fence = own_fence(step, ledger)
     expected = fence.incarnation + kinds.restarts
-    if step.incarnation < expected:
-        raise FencedError(
-            f"step {step.step_id} is of incarnation {step.incarnation};"
-            f" agent {step.agent_id} is at {fence.incarnation}"
-        )
-    if step.incarnation > expected:
-        raise StoreError(
-            f"step {step.step_id} is of incarnation {step.incarnation}, but agent"
-            f" {step.agent_id} is only at {fence.incarnation}",
-            code="bad_incarnation",
-        )
+    check_incarnation(step, fence, step.incarnation, expected)
     if kinds.is_of_life and fence.state.is_terminal:
         raise has_ended(fence)
 

@@ -101,10 +101,9 @@ class Total(Record, frozen=True, gc=False):
 
 
 class Count(Record, frozen=True, gc=False):
-    """As a value: how many calls a turn has, these and those the ledger knows."""
+    """As a value: how many calls a turn has, with those that the step has written before."""
 
     turn_id: str
-    calls: Sequence[str]
 
 
 class Of(Record, frozen=True, gc=False):

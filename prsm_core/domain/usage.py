@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class TokenUsage(Record, frozen=True, gc=False, kw_only=True):
 
     def to_dict(self) -> dict[str, int | None]:
         """Return the counts by name, unknown ones as None."""
-        return {name: getattr(self, name) for name in _NAMES}
+        return asdict(self)
 
 
 NO_TOKENS = TokenUsage()
@@ -174,7 +176,7 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
     @property
     def provenance(self) -> dict[str, str]:
         """Where the tokens and the cost come from, as JSON values."""
-        return {"tokens": self.tokens_from.value, "cost": self.cost_from.value}
+        return {"tokens": str(self.tokens_from), "cost": str(self.cost_from)}
 
     @property
     def unknown_turns(self) -> dict[str, int]:

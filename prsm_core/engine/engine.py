@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import RunFinished, RunResumed, RunStarted, Told
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -438,15 +437,7 @@ class OrchestrationEngine:
         await self._write_run(finished)
 
     async def _write_run(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
-        step = Step(
-            step_id=self.journal.run_step_id(),
-            session_id=self._config.session_id,
-            run_id=self.journal.run_id,
-            agent_id=None,
-            at=self._config.clock.time(),
-            writes=writes,
-        )
-        await self.journal.commit(step, then)
+        await self.journal.commit(self.manager.steps.build_of_run(*writes), then)
 
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
 from prsm_core.domain.projection import kind_of
-from prsm_core.domain.writes import AgentEnded, AgentRestarted, AgentSpawned, MessageSent
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    AgentsResumed,
+    MessageSent,
+)
 from prsm_core.errors import FencedError, PrsmError
 
 if TYPE_CHECKING:
@@ -90,6 +96,10 @@ class StaleLives:
 
         An end may be followed by a new life, and that by what is stale.
         """
+        resumed = step.find(AgentsResumed)
+        for each, life in () if resumed is None else resumed.lives.items():
+            if self._faults.strikes("stale", 0.7):
+                self._works.put_nowait(partial(self._come_late, each, life))
         agent_id = step.agent_id
         if agent_id is None or step.find(AgentSpawned) is not None:
             return

@@ -13,6 +13,7 @@ from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
     AgentSpawned,
+    AgentsResumed,
     CallClosed,
     CallOpened,
     MessagesConsumed,
@@ -162,8 +163,10 @@ class Watch:
                 self._ended(step, write)
             case MessagesConsumed():
                 self._consume(step, write.messages)
-            case RunStarted() | RunFinished() | RunResumed() | AgentRestarted():
-                self._began_or_ended(step, write)
+            case RunStarted() | RunFinished() | RunResumed():
+                self._began_or_ended(write)
+            case AgentRestarted() | AgentsResumed():
+                self._live_again(step, write)
 
     def _is_past(self, step: Step) -> bool:
         """Return whether a step is of a life after which another one has begun."""
@@ -217,7 +220,7 @@ class Watch:
             f"the end of {self._name(step.agent_id)} was told {len(told)} times",
         )
 
-    def _began_or_ended(self, step: Step, write: Write) -> None:
+    def _began_or_ended(self, write: Write) -> None:
         facts = self.facts
         if isinstance(write, RunFinished):
             facts.is_finished = True
@@ -227,19 +230,26 @@ class Watch:
             self._spending.begin()
         elif isinstance(write, RunResumed):
             facts.is_finished = False
+
+    def _live_again(self, step: Step, write: AgentRestarted | AgentsResumed) -> None:
+        if isinstance(write, AgentsResumed):
+            for agent_id, incarnation in write.lives.items():
+                self._lives_again(agent_id, incarnation, is_resume=True)
         elif step.agent_id is not None:
-            before = (step.agent_id, step.incarnation - 1)
-            facts.present[step.agent_id] = step.incarnation
-            is_resume = isinstance(write, AgentRestarted) and write.is_resume
-            if is_resume:
-                facts.inboxes[step.agent_id, step.incarnation] = facts.inboxes.pop(before, {})
-            else:
-                facts.lives[step.agent_id] = len(facts.numbers)
-            self._findings.check(
-                "results",
-                (before in facts.results) is not is_resume,
-                f"{self._name(step.agent_id)} lives again and had no result",
-            )
+            self._lives_again(step.agent_id, step.incarnation, is_resume=write.is_resume)
+
+    def _lives_again(self, agent_id: str, incarnation: int, *, is_resume: bool) -> None:
+        facts, before = self.facts, (agent_id, incarnation - 1)
+        facts.present[agent_id] = incarnation
+        if is_resume:
+            facts.inboxes[agent_id, incarnation] = facts.inboxes.pop(before, {})
+        else:
+            facts.lives[agent_id] = len(facts.numbers)
+        self._findings.check(
+            "results",
+            (before in facts.results) is not is_resume,
+            f"{self._name(agent_id)} lives again and had no result",
+        )
 
     def _consume(self, step: Step, message_ids: tuple[str, ...], call: str = "") -> None:
         facts, life = self.facts, (step.agent_id or "", step.incarnation)

@@ -1,8 +1,13 @@
-"""Applies a step: its rows and events, inside one savepoint."""
+"""Applies a step: its rows and events, inside one savepoint.
+
+What of it needs no ledger is done before, by whom the step is: its rows become statements, its
+events texts. Then the writer goes from one call of SQLite to the next: Python and SQLite, in turns,
+would push each other out of the processor's caches. The lock of the ledger is held for less, too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
@@ -10,21 +15,61 @@ from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.store import event_log
-from prsm_core.store.tables import look_up, write_rows
+from prsm_core.store.tables import look_up, run, statements_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Values
     from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
+    from prsm_core.store.tables import Statement
 
 
-def apply_step(conn: WritingConnection, step: Step) -> Committed:
+class Prepared(NamedTuple):
+    """A step, and how it is written."""
+
+    step: Step
+    events: Sequence[Event] = ()  # numbered from 1
+    texts: Sequence[str] = ()  # what they tell, as JSON
+    statements: Sequence[Statement] = ()  # of its rows
+    error: Exception | None = None  # why it cannot be written
+
+
+class Applied(NamedTuple):
+    """A step that has been applied."""
+
+    step_id: str
+    events: Sequence[Event]  # numbered from 1
+    last: int  # number of the event before the first one
+
+    def committed(self) -> Committed:
+        """Return the result, with the numbers that the events have got."""
+        events = tuple([event.at(self.last + n) for n, event in enumerate(self.events, 1)])
+        return Committed(step_id=self.step_id, events=events)
+
+
+def prepare(step: Step) -> Prepared:
+    """Return a step as the writer wants it, at any time and in any thread.
+
+    One that cannot be written is refused for that in its turn, if not for another reason.
+    """
+    try:
+        events = events_of(step, 0)
+        texts = [event_log.text_of(event) for event in events]
+        return Prepared(step, events, texts, statements_of(rows_of(step)))
+    except Exception as error:  # noqa: BLE001 - it is raised when the step is applied
+        return Prepared(step, error=error)
+
+
+def apply_step(conn: WritingConnection, prepared: Prepared) -> Applied | Committed:
     """Apply a step, or return its first result when it was applied before."""
-    fork = fork_of(step)
-    last = event_log.last_seq(conn, step.session_id) if fork is None else fork.seq
-    events = events_of(step, last)
+    step, events, texts, statements, error = prepared
     kinds = made_of(step)
-    position = event_log.record(conn, step, kinds.names, events, last)
+    fork = fork_of(step) if kinds.forks else None
+    last = event_log.last_seq(conn, step.session_id) if fork is None else fork.seq
+    position = event_log.record(conn, step, kinds.names, len(events), last)
     if position is None:
         return event_log.read_committed(conn, step)
     ledger = _Ledger(conn, step.session_id)
@@ -33,10 +78,12 @@ def apply_step(conn: WritingConnection, step: Step) -> Committed:
     except ClosedBeforeError as closed:
         event_log.unrecord(conn, step)
         return event_log.committed_by(conn, step, closed.step_id)
-    write_rows(conn, rows_of(step), ledger)
-    event_log.insert(conn, events, position)
+    if error is not None:
+        raise error
+    run(conn, statements, ledger)
+    event_log.insert_told(conn, events, texts, last, position)
     conn.known.fences.update(ledger.changed)
-    return Committed(step_id=step.step_id, events=events)
+    return Applied(step.step_id, events, last)
 
 
 class _Ledger:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import json.encoder
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ def arguments_hash(params: Mapping[str, Any]) -> str:
 
 def hash_text(canonical: str) -> str:
     """Return the SHA-256 (hex) of JSON that is canonical already."""
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return sha256(canonical.encode()).hexdigest()

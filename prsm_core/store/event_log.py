@@ -170,14 +170,25 @@ def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> list[tup
     return [(owner, at or 0) for owner, at in conn.execute(sql, (part.session_id, seq))]
 
 
-def record(
-    conn: WritingConnection, step: Step, kind: str, events: Sequence[Event], last: int
-) -> int | None:
+def insert_told(
+    conn: WritingConnection, events: Sequence[Event], texts: Sequence[str], last: int, position: int
+) -> None:
+    """Insert events of one session that come after `last`, with their texts."""
+    if events:
+        rows = [
+            (told.session, seq, told.ts, told.run, told.agent, told.type, text, position)
+            for seq, (told, text) in enumerate(zip(events, texts, strict=True), last + 1)
+        ]
+        conn.own_cursor.executemany(_INSERT, rows)
+        conn.known.last_seqs[events[0].session] = last + len(events)
+
+
+def record(conn: WritingConnection, step: Step, kind: str, count: int, last: int) -> int | None:
     """Remember the step, whose events come after `last`; None when it was remembered before.
 
     Returns its position: the number of the commit.
     """
-    told = (step.step_id, step.session_id, kind, last + 1, len(events))
+    told = (step.step_id, step.session_id, kind, last + 1, count)
     done = conn.own_cursor.execute(_RECORD, told)
     return done.lastrowid if done.rowcount else None
 
@@ -222,8 +233,13 @@ def _stretch(
     return tuple(_to_event(row) for row in rows)
 
 
+def text_of(event: Event) -> str:
+    """Return what an event tells as JSON."""
+    return encode(event.data) if event.data else "{}"
+
+
 def _to_row(event: Event, position: int | None) -> tuple[object, ...]:
-    data = encode(event.data) if event.data else "{}"
+    data = text_of(event)
     return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data, position)
 
 

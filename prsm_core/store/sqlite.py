@@ -10,7 +10,7 @@ from prsm_core.config import private_dir
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
-from prsm_core.store.apply import apply_step
+from prsm_core.store.apply import Applied, apply_step, prepare
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
@@ -93,7 +93,12 @@ class SqliteStore(Store):
 
         A caller that is cancelled while it waits does not undo the step.
         """
-        return await (await self._writer()).submit(apply_step, step)
+        threads = self._threads
+        writer = None if threads is None or self._in_line else threads.writer
+        if writer is None:
+            writer = await self._writer()
+        done = await writer.submit(apply_step, prepare(step))
+        return done.committed() if isinstance(done, Applied) else done
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Append events that no step causes, numbered and durable."""

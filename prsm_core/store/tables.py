@@ -10,7 +10,7 @@ from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_t
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prsm_core.domain.rows import Computed, Given, Ledger, Row, Values
     from prsm_core.store.known import WritingConnection
@@ -36,10 +36,7 @@ JSON = {
 }
 _NONE: frozenset[str] = frozenset()
 _HASH = "arguments_hash"
-_COUNT = (  # of those that the ledger knows, and of these
-    "(SELECT ? + count(*) FROM tool_calls AS c WHERE c.turn_id = ?"
-    " AND c.id NOT IN (SELECT value FROM json_each(?)))"
-)
+_COUNT = "(SELECT count(*) FROM tool_calls WHERE turn_id = ?)"
 _ROOT = (
     "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
     " VALUES (?, NULL, 0, ?, 0)"
@@ -67,12 +64,10 @@ Many: TypeAlias = "Sequence[Sequence[Any]]"  # the values of each row
 Statement: TypeAlias = "tuple[str, Many, Insert | Update | None]"
 
 
-def write_rows(conn: WritingConnection, rows: Iterable[Row], ledger: Ledger) -> None:
-    """Write rows in order. Raises what a row's refusal says."""
+def run(conn: WritingConnection, statements: Iterable[Statement], ledger: Ledger) -> None:
+    """Run statements in order. Raises what a row's refusal says."""
     cursor = conn.own_cursor
-    # All statements are made before the first is run: Python and SQLite, in turns, would push each
-    # other out of the processor's caches.
-    for sql, values, row in _statements(rows):
+    for sql, values, row in statements:
         if row is None:
             cursor.executemany(sql, values)
             continue
@@ -82,13 +77,17 @@ def write_rows(conn: WritingConnection, rows: Iterable[Row], ledger: Ledger) -> 
             raise error
 
 
-def _statements(rows: Iterable[Row]) -> list[Statement]:
-    """Return how rows are written, in order; those alike that follow each other by one."""
+def statements_of(rows: Iterable[Row]) -> list[Statement]:
+    """Return how rows are written, in order; those alike that follow each other by one.
+
+    No ledger is asked. Raises TypeError or ValueError for a value that is no JSON.
+    """
     made: list[Statement] = []
     last = ""
     alike: list[Sequence[Any]] = []
     for row in rows:
-        sql, many = _written(row)
+        written: Callable[[Any], tuple[str, Many]] = _WRITTEN[type(row)]
+        sql, many = written(row)
         if (type(row) is Insert or type(row) is Update) and row.refusal is not None:
             made.append((sql, many, row))
             last = ""
@@ -98,26 +97,6 @@ def _statements(rows: Iterable[Row]) -> list[Statement]:
             last, alike = sql, list(many)
             made.append((sql, alike, None))
     return made
-
-
-def _written(row: Row) -> tuple[str, Many]:
-    """Return the statement of a row, or of several, and the values of each."""
-    match row:
-        case Insert():
-            sql, values = _insert(row)
-            return sql, (values,)
-        case Update():
-            sql, values = _update(row)
-            return sql, (values,)
-        case Several():
-            return _several(row)
-        case Merge():
-            return _merge(row)
-        case Place():
-            sql, values = _place(row)
-            return sql, (values,)
-        case Total():
-            return _TOTAL, ((row.tokens, row.parent_turn_id, row.turn_id),)
 
 
 def look_up(
@@ -133,7 +112,7 @@ def look_up(
     return found
 
 
-def _update(row: Update) -> tuple[str, Sequence[Any]]:
+def _update(row: Update) -> tuple[str, Many]:
     wanted = row.where.values()
     last: Columns = ()
     by = ENDS.get(row.table)
@@ -143,27 +122,27 @@ def _update(row: Update) -> tuple[str, Sequence[Any]]:
         new = _hashed(row.table, row.values)
         if row.computed is None:
             sql, json = _update_plan(row.table, tuple(new), last, tuple(row.where))
-            return sql, (*_kept(new, json), *wanted)
+            return sql, ((*_kept(new, json), *wanted),)
         more, asked = _computed(row.computed)
         sql, json = _update_plan(row.table, tuple(new), more + last, tuple(row.where))
-        return sql, (*_kept(new, json), *asked, *wanted)
+        return sql, ((*_kept(new, json), *asked, *wanted),)
     columns, values = _columns(row.table, row.values, row.computed)
     where, asked = _conditions(row.where)
     given, needed = _given(row.given)
     sql = _update_sql(row.table, columns + last, where, given)
-    return sql, (*values, *asked, *needed)
+    return sql, ((*values, *asked, *needed),)
 
 
-def _insert(row: Insert) -> tuple[str, Sequence[Any]]:
+def _insert(row: Insert) -> tuple[str, Many]:
     if row.given is None and row.computed is None:
         new = _hashed(row.table, row.row)
         sql, json = _insert_plan(row.table, tuple(new), row.keep)
-        return sql, _kept(new, json)
+        return sql, (_kept(new, json),)
     columns, values = _columns(row.table, row.row, row.computed)
     if row.given is None:
-        return _insert_sql(row.table, columns, None, keep=row.keep), values
+        return _insert_sql(row.table, columns, None, keep=row.keep), (values,)
     given, needed = _given(row.given)
-    return _insert_sql(row.table, columns, given, keep=row.keep), (*values, *needed)
+    return _insert_sql(row.table, columns, given, keep=row.keep), ((*values, *needed),)
 
 
 def _several(row: Several) -> tuple[str, Many]:
@@ -178,10 +157,25 @@ def _merge(row: Merge) -> tuple[str, Many]:
     return sql, _all_kept(rows, json)
 
 
-def _place(row: Place) -> tuple[str, Sequence[Any]]:
+def _place(row: Place) -> tuple[str, Many]:
     if row.parent_turn_id is None:
-        return _ROOT, (row.turn_id, row.turn_id)
-    return _PLACE, (row.turn_id, row.parent_turn_id)
+        return _ROOT, ((row.turn_id, row.turn_id),)
+    return _PLACE, ((row.turn_id, row.parent_turn_id),)
+
+
+def _total(row: Total) -> tuple[str, Many]:
+    return _TOTAL, ((row.tokens, row.parent_turn_id, row.turn_id),)
+
+
+# How a row, or several, become a statement and the values of each.
+_WRITTEN: Mapping[type[Row], Callable[[Any], tuple[str, Many]]] = {
+    Insert: _insert,
+    Update: _update,
+    Several: _several,
+    Merge: _merge,
+    Place: _place,
+    Total: _total,
+}
 
 
 def _columns(
@@ -211,10 +205,10 @@ def _all_hashed(row: Several | Merge) -> tuple[tuple[str, ...], Many]:
     if row.table != "tool_calls" or "params" not in names:
         return names, row.rows
     place = names.index("params")
-    hashed = []
-    for values in row.rows:
-        params = encode_canonical(values[place])
-        hashed.append((*values[:place], params, *values[place + 1 :], hash_text(params)))
+    hashed = [[*values, None] for values in row.rows]
+    for values in hashed:
+        values[place] = params = encode_canonical(values[place])
+        values[-1] = hash_text(params)
     return (*names, _HASH), hashed
 
 
@@ -256,7 +250,7 @@ def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
             wanted.extend(values)
         else:
             columns.append((column, _COUNT))
-            wanted.extend((len(value.calls), value.turn_id, encode(value.calls)))
+            wanted.append(value.turn_id)
     return tuple(columns), wanted
 
 

@@ -18,7 +18,7 @@ class Tail:
     def __init__(self, version: Callable[[], Awaitable[int]], poll_s: float) -> None:
         self._version = version
         self._poll_s = poll_s
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None  # what followers wait for, once one does
         self._seen = NEVER  # version of the ledger; the first poll of one always differs
         self._polling = False
         self.count = 0
@@ -27,8 +27,9 @@ class Tail:
     def bump(self) -> None:
         """Wake all followers."""
         self.count += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def close(self) -> None:
         """Wake all followers for the last time."""
@@ -39,6 +40,8 @@ class Tail:
         """Return once there have been more than `count` changes, or the store closes."""
         while self.count == count and not self.closed:
             try:
+                if self._changed is None:
+                    self._changed = asyncio.Event()
                 async with asyncio.timeout(self._poll_s):
                     await self._changed.wait()
             except TimeoutError:

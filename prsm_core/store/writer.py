@@ -166,12 +166,9 @@ class Writer:
         job = self._queue.get()
         while job is not None:
             jobs.append(job)
-            if len(jobs) == self._limits.max_group:
+            if len(jobs) == self._limits.max_group or self._queue.empty():
                 break
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                break
+            job = self._queue.get()  # nobody else takes from it
         return jobs
 
     def _write(self, conn: WritingConnection, lock: LedgerLock, jobs: Sequence[_Job]) -> None:

@@ -223,8 +223,7 @@ class Tables:
 
     def _value(self, value: Of | Count) -> Any:
         if isinstance(value, Count):
-            calls = self.find("tool_calls", {"turn_id": value.turn_id})
-            return len({one["id"] for one in calls}.union(value.calls))
+            return len(self.find("tool_calls", {"turn_id": value.turn_id}))
         found = self.find(value.table, value.where)
         return found[0].get(value.column) if found else None
 

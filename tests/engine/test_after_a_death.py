@@ -276,6 +276,32 @@ async def test_an_end_that_was_cut_off_in_its_cascade_ends_the_whole_subtree(ope
     assert states == {"master": "completed", "a": root, "b": "killed", "c": "killed"}
 
 
+async def test_all_agents_are_taken_over_in_one_step(opened):
+    names = ("a", "b", "c")
+
+    async def master(agent):
+        for name in names:
+            await agent.spawn(name=name)
+            await team.seen("agent_state_changed", name, to="running")
+        await die(team)
+
+    async def mastered(agent):
+        await agent.collect(len(names))
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=master, **dict.fromkeys(names, Actor.hang))
+    async with opened() as again:
+        ends = dict.fromkeys(names, Actor.complete)
+        assert (await go_on(again, master=mastered, **ends)).status == "completed"
+    lives = again.ledger.rows("SELECT name, incarnation FROM agents")
+    assert dict(lives) == dict.fromkeys(("master", *names), 2)
+    anew = (
+        "SELECT kind FROM steps WHERE kind LIKE '%AgentRestarted%' OR kind LIKE '%AgentsResumed%'"
+    )
+    assert again.ledger.rows(anew) == [("AgentsResumed",)]
+
+
 def count_ends(team, most):
     """Let the engine die before it writes one end more than so many."""
     ends: list[Any] = []

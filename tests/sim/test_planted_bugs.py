@@ -59,8 +59,8 @@ BUGS = {
         frozenset({"incarnations"}),
     ),
     "the ledger takes what an ended life writes": Bug(
-        "domain/projection.py",
-        "    if step.incarnation < expected:\n",
+        "domain/writes/agents.py",
+        "    if incarnation < expected:\n",
         "    if False:\n",
         frozenset({"incarnations"}),
     ),

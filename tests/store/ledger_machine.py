@@ -26,6 +26,7 @@ from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentNoted,
     AgentRestarted,
+    AgentsResumed,
     EffectNoted,
     MessagesConsumed,
     ModelSwitched,
@@ -131,6 +132,11 @@ class Ledgers(RuleBasedStateMachine):
         anew = [AgentRestarted(prompt=prompt, is_resume=is_resume)] * restarts
         change = self.steps.change(state, data.draw(STATES))
         self.commit(self.steps.step(name, *anew, change, incarnation=incarnation + restarts))
+
+    @rule(data=st.data(), names=st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    def resume(self, data, names):
+        lives = {self.steps.agent(name): self.likely(data, name)[1] + 1 for name in names}
+        self.commit(self.steps.step(None, AgentsResumed(lives=lives), self.steps.told()))
 
     @rule(data=st.data(), name=NAMES)
     def finishing(self, data, name):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OF_RUN = {
     *("AgentSpawned", "MessageSent", "Granted", "SessionNamed", "Told"),
-    *("RunStarted", "RunResumed", "RunFinished"),
+    *("RunStarted", "RunResumed", "RunFinished", "AgentsResumed"),
 }
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
 TO_THE_ENDED = {"task_result", "kill_signal"}
@@ -270,16 +270,37 @@ class _Act:
     def AgentRestarted(self, write: Any) -> None:  # noqa: N802
         """Begin the next life; one that was cut off hands its mail on."""
         if not self.own.is_over:
-            for letter in self.state.letters.values():
-                is_unread = not letter.is_read and letter.life == self.own.life
-                if letter.target == self.step.agent_id and is_unread:
-                    letter.life = self.step.incarnation
+            self._hand_on(str(self.step.agent_id), self.step.incarnation)
         self.own.life = self.step.incarnation
         if not write.is_resume:
             self.own.result = self.own.waiting_on = None
             self.own.notes = None
         if write.prompt is not None:
             self.own.prompt = write.prompt
+
+    def AgentsResumed(self, write: Any) -> None:  # noqa: N802
+        """Begin the next lives of agents that were cut off, which hand their mail on."""
+        for agent_id, life in write.lives.items():
+            agent = self.state.agents.get(agent_id)
+            if agent is None:
+                self.wrong.add("StoreError unknown_agent")
+            elif life <= agent.life:
+                self.wrong.add(FENCED)
+            elif life > agent.life + 1:
+                self.wrong.add("StoreError bad_incarnation")
+            elif agent.is_over:
+                self.wrong.add("StoreError has_ended")
+            else:
+                self._hand_on(agent_id, life)
+                agent.life = life
+
+    def _hand_on(self, agent_id: str, life: int) -> None:
+        """Let what the present life of an agent has not read be the next one's."""
+        present = self.state.agents[agent_id].life
+        for letter in self.state.letters.values():
+            is_unread = not letter.is_read and letter.life == present
+            if letter.target == agent_id and is_unread:
+                letter.life = life
 
     def ModelSwitched(self, write: Any) -> None:  # noqa: N802
         """Take another model, to which the old one's thread means nothing."""

@@ -14,6 +14,7 @@ from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentNoted,
     AgentRestarted,
+    AgentsResumed,
     EffectNoted,
     Granted,
     MessagesConsumed,
@@ -254,6 +255,11 @@ class Walk:
     async def cut_off(self, of: Walker) -> None:
         """Go on in a next life, which a resume hands on what is unread."""
         if of.is_over:
+            return
+        if self.chance.random() < 0.5:
+            of.life += 1
+            lives = {self.steps.agent(of.name): of.life}
+            await self.commit(self.steps.step(None, AgentsResumed(lives=lives)))
             return
         state, of.state, of.life = of.state, AgentState.STARTING, of.life + 1
         prompt = self.chance.choice([None, "go on"])

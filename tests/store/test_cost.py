@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.store.apply import apply_step
+from prsm_core.errors import FencedError
+from prsm_core.store.apply import apply_step, prepare
 from prsm_core.store.connection import LedgerLock, open_writer
 from prsm_core.testing.steps import Steps
 from tests.counting import calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from prsm_core.domain.steps import Step
+    from prsm_core.store.apply import Prepared
     from prsm_core.store.known import WritingConnection
 
 FEW, MANY = 5, 50  # messages and calls of a turn
@@ -56,13 +58,17 @@ def conn(path: Path, team: Steps) -> Iterator[WritingConnection]:
         conn = open_writer(path, lock)
         conn.begin()
         for step in (team.run_started(), team.spawn("w1"), *turn_of(team, 1, FEW)):
-            apply_step(conn, step)
+            apply_step(conn, prepare(step))
         conn.execute("COMMIT")
         yield conn
         conn.close()
 
 
 def apply(conn: WritingConnection, steps: tuple[Step, Step]) -> None:
+    write(conn, [prepare(step) for step in steps])
+
+
+def write(conn: WritingConnection, steps: Iterable[Prepared]) -> None:
     for step in steps:
         apply_step(conn, step)
 
@@ -73,7 +79,7 @@ def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str
     conn.set_trace_callback(seen.append)
     for step in steps:
         conn.begin()
-        apply_step(conn, step)
+        apply_step(conn, prepare(step))
         conn.execute("COMMIT")
     conn.set_trace_callback(None)
     return seen
@@ -82,10 +88,38 @@ def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str
 def test_a_turn_takes_no_look_at_what_the_writer_has_written(conn: WritingConnection, team: Steps):
     seen = statements_of(conn, turn_of(team, 2, FEW))
     assert [sql for sql in seen if sql.startswith("SELECT")] == []
+    assert not any("json_each" in sql for sql in seen)  # its calls are counted as they lie there
     # Begin, how new the ledger is, the step, its rows, its event, commit; the rows are turn, thread
-    # and agent, then turn, a look whether it has told before what it used, parent, thread, session,
-    # history and the content.
+    # and agent, then the content, turn, a look whether it has told before what it used, parent,
+    # thread, session and history.
     assert len(seen) == (3 + 3 + 2) + (3 + 6 + 2 * FEW + 2)
+
+
+def test_the_writer_makes_nothing_that_can_be_made_before(conn: WritingConnection, team: Steps):
+    few = [prepare(step) for step in turn_of(team, 2, FEW)]
+    many = [prepare(step) for step in turn_of(team, 3, MANY)]
+    conn.begin()
+    costs = [calls_of(partial(write, conn, turn)) for turn in (few, many)]
+    conn.execute("COMMIT")
+    assert costs[0] <= 90
+    assert costs[1] <= costs[0]  # whatever a turn holds, it is statements by then
+
+
+def test_a_step_that_cannot_be_written_is_refused_for_what_comes_first(
+    conn: WritingConnection, team: Steps
+):
+    unwritable = replace(team.call("c1", orchestration=False), params={"n": object()})
+    turn = team.turn("w1", 2, turn_id="t2", parent_turn_id="t1")
+    closing = team.close(turn, result=team.result(tool_calls=(unwritable,)))
+    conn.begin()
+    with pytest.raises(FencedError):
+        apply_step(conn, prepare(team.step("w1", closing, incarnation=0)))
+    conn.take_back()
+    conn.begin()
+    apply_step(conn, prepare(team.step("w1", turn)))
+    with pytest.raises(TypeError, match="object is not a JSON value"):
+        apply_step(conn, prepare(team.step("w1", closing)))
+    conn.take_back()
 
 
 def test_a_turn_is_applied_by_few_calls(conn: WritingConnection, team: Steps):

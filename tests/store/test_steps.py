@@ -18,6 +18,7 @@ from prsm_core.domain.writes import (
     AgentNoted,
     AgentRestarted,
     AgentSpawned,
+    AgentsResumed,
     CallOpened,
     EffectNoted,
     Granted,
@@ -82,6 +83,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentEnded": AgentEnded(result=result),
         "ResultClaimed": ResultClaimed(result=result),
         "AgentRestarted": AgentRestarted(prompt="again"),
+        "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
         "ThreadKept": ThreadKept(thread="thread"),
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),
@@ -102,7 +104,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     match kind:
         case "RunStarted":
             return team.step(None, team.told("one"), write, run_id="r2")
-        case "RunFinished" | "RunResumed":
+        case "RunFinished" | "RunResumed" | "AgentsResumed":
             return team.step(None, team.told("one"), write)
         case "AgentEnded":
             over = team.change(AgentState.PENDING, AgentState.KILLED)

@@ -11,7 +11,7 @@ from prsm_core.domain.steps import Write
 from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant
     from prsm_core.domain.notes import Notes
@@ -216,10 +216,38 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
         change = step.find(StateChanged)
         if change is None or not change.source.is_terminal:
-            before = step.incarnation - 1
-            unread = {"target": step.agent_id, "incarnation": before, "consumed_by": None}
-            rows.append(Update("inbox", unread, {"incarnation": step.incarnation}))
+            rows.append(_mail_of(step.agent_id, step.incarnation))
         return rows
+
+
+class AgentsResumed(Write, frozen=True, kw_only=True):
+    """New incarnations of agents that were cut off with their engine, all of them at once.
+
+    Nothing else of them changes: their state, what they wait for, a result that they have claimed.
+    They read what the lives before have left unread.
+    """
+
+    is_of_run = True
+
+    lives: Mapping[str, int]  # the new incarnation, by agent
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a life that is not the next one of an agent that had not ended."""
+        for agent_id, incarnation in self.lives.items():
+            fence = ledger.agent(agent_id)
+            if fence is None:
+                raise no_agent(agent_id, step)
+            check_incarnation(step, fence, incarnation, fence.incarnation + 1)
+            if fence.state.is_terminal:
+                raise StoreError(f"agent {agent_id} has ended ({fence.state})", code="has_ended")
+            ledger.change(replace(fence, incarnation=incarnation))
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agents in their new lives, then their mail."""
+        for agent_id, incarnation in self.lives.items():
+            yield Update("agents", {"agent_id": agent_id}, {"incarnation": incarnation})
+        for agent_id, incarnation in self.lives.items():
+            yield _mail_of(agent_id, incarnation)
 
 
 class ModelSwitched(Write, frozen=True, kw_only=True):
@@ -278,10 +306,27 @@ def own_fence(step: Step, ledger: Ledger) -> Fence:
     """Return the step's own agent. Raises StoreError where there is none."""
     fence = None if step.agent_id is None else ledger.agent(step.agent_id)
     if fence is None:
-        raise StoreError(
-            f"there is no agent {step.agent_id} in session {step.session_id}", code="unknown_agent"
-        )
+        raise no_agent(step.agent_id, step)
     return fence
+
+
+def no_agent(agent_id: str | None, step: Step) -> StoreError:
+    """Return the error of what names an agent that is not there."""
+    return StoreError(
+        f"there is no agent {agent_id} in session {step.session_id}", code="unknown_agent"
+    )
+
+
+def check_incarnation(step: Step, fence: Fence, incarnation: int, expected: int) -> None:
+    """Raise FencedError for an older incarnation, StoreError for one that is yet to come."""
+    about = f"step {step.step_id} is of incarnation {incarnation}"
+    if incarnation < expected:
+        raise FencedError(f"{about}; agent {fence.agent_id} is at {fence.incarnation}")
+    if incarnation > expected:
+        raise StoreError(
+            f"{about}, but agent {fence.agent_id} is only at {fence.incarnation}",
+            code="bad_incarnation",
+        )
 
 
 def has_ended(fence: Fence) -> FencedError:
@@ -289,6 +334,12 @@ def has_ended(fence: Fence) -> FencedError:
     return FencedError(
         f"agent {fence.agent_id} has ended ({fence.state})", hint="restart it to go on"
     )
+
+
+def _mail_of(agent_id: str | None, incarnation: int) -> Row:
+    """Return what the life before an agent's new one has left unread, as that one's."""
+    unread = {"target": agent_id, "incarnation": incarnation - 1, "consumed_by": None}
+    return Update("inbox", unread, {"incarnation": incarnation})
 
 
 def _result(step: Step, result: AgentResult) -> Row:

@@ -170,15 +170,14 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             ledger.change(replace(fence, closed_by=step.step_id))
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the eight writes of the specification, in its order."""
+        """Return the eight writes of the specification; the turn comes when its calls are there."""
         result, session = self.result, {"label": self.session_label, "agent_id": step.agent_id}
-        calls = Count(self.turn_id, list({call.id for call in result.tool_calls}))
-        computed = {"tool_call_count": calls}
-        yield Update("turns", {"id": self.turn_id}, self._turn(step), computed=computed)
         if result.messages:
             yield self._messages(step)
         if result.tool_calls:
             yield self._calls()
+        counted = {"tool_call_count": Count(self.turn_id)}
+        yield Update("turns", {"id": self.turn_id}, self._turn(step), computed=counted)
         if self.parent_turn_id is not None:
             yield Update("turns", {"id": self.parent_turn_id}, {"has_children": 1})
         yield Total(self.turn_id, self.parent_turn_id, result.usage.known_total)

@@ -1,13 +1,13 @@
 """A session that goes on after its engine died: its agents are taken over as it has left them.
 
 Everything is in the ledger, and nothing that a provider held. So first all agents are there again,
-in memory, with their mail and their questions. Then each one that had not ended has a new
-incarnation, which fences what the dead engine might still write; its state is the one it had, for
-nothing has happened to it. Requests that only the dead processes waited for are ended. Only then
-lives begin: those at work first, so that the slots are theirs again.
+in memory, with their mail and their questions. Then those that had not ended have a new
+incarnation, all in one step, which fences what the dead engine might still write; their states are
+those they had, for nothing has happened to them. Requests that only the dead processes waited for
+are ended. Only then lives begin: those at work first, so that the slots are theirs again.
 
-A crash in the midst of this leaves some agents an incarnation further than others, and nothing
-else: the next resume begins anew.
+A crash in the midst of this leaves agents an incarnation further, and some requests open that
+nobody waits for: the next resume begins anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
-from prsm_core.domain.writes import AgentRestarted, RequestResolved, Told, TurnClosed
+from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
 from prsm_core.engine.providers.team import told_of_team
 from prsm_core.engine.state import AgentRecord, OpenQuestion
@@ -81,9 +81,10 @@ class Resumption(Record, frozen=True, kw_only=True):
         left, run_id = [], state.runs[-1].run_id
         spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
         granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
+        begins = [f"{one.system_prompt}\n" for one in self.settings.expert_profiles().values()]
         self.roster.know(state.aliases)
         for now in state.agents:
-            record = self._record(now, granted)
+            record = self._record(now, granted, tuple(begins))
             self.roster.adopt(record)
             self.leases.enter(record)
             left.append(Left(record, now))
@@ -105,12 +106,15 @@ class Resumption(Record, frozen=True, kw_only=True):
             if known.reports > parent.notes.heard.get(record.agent_id, 0):
                 parent.progress[record.agent_id] = known.progress
 
-    def _record(self, now: AgentNow, granted: Mapping[str, Budget]) -> AgentRecord:
+    def _record(
+        self, now: AgentNow, granted: Mapping[str, Budget], begins: tuple[str, ...]
+    ) -> AgentRecord:
         agent = now.agent
         servers = {name: self.servers[name] for name in agent.mcp_servers if name in self.servers}
         grant = replace(agent.grant, budget=self._limits(agent, granted))
         record = AgentRecord(
-            replace(agent, mcp_servers=servers, grant=grant), has_profile=self._has_profile(agent)
+            replace(agent, mcp_servers=servers, grant=grant),
+            has_profile=_has_profile(agent, begins),
         )
         record.resume_token = now.resume_token
         record.next_turn = now.next_turn
@@ -123,12 +127,6 @@ class Resumption(Record, frozen=True, kw_only=True):
         else:
             record.claimed_result, record.waiting_on = now.result, now.waiting_on
         return record
-
-    def _has_profile(self, agent: AgentDescriptor) -> bool:
-        profiles = self.settings.expert_profiles().values()
-        begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
-        _, _, own = agent.system_prompt.partition("\n")
-        return agent.role is AgentRole.EXPERT or own.startswith(begins)
 
     def _limits(self, agent: AgentDescriptor, granted: Mapping[str, Budget]) -> Budget:
         """Return the budget of an agent under the run's present one; its parent is there."""
@@ -152,7 +150,7 @@ class Resumption(Record, frozen=True, kw_only=True):
             open_requests.setdefault(request.agent_id, []).append(request)
         living = [one for one in left if not one.record.has_ended]
         doomed = _doomed(living)
-        steps = [
+        anew = [
             self._anew(
                 one,
                 open_requests.get(one.record.agent_id, []),
@@ -160,6 +158,10 @@ class Resumption(Record, frozen=True, kw_only=True):
             )
             for one in living
         ]
+        lives = {one.record.agent_id: one.record.incarnation for one in living}
+        if lives:
+            await self.steps.commit(self.steps.build_of_run(AgentsResumed(lives=lives)))
+        steps = [step for step in anew if step is not None]
         steps += [
             self._closing(
                 one.record, one.now.open_turn, open_requests.get(one.record.agent_id, []), epoch
@@ -189,18 +191,18 @@ class Resumption(Record, frozen=True, kw_only=True):
             else:
                 await self.acts.fail_agent(record, ending.reason, ending.kind)
 
-    def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step:
+    def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step | None:
+        """Begin an agent's next life in memory; return what ends with the one before, if any."""
         record, turn = one.record, one.now.open_turn
         waits = not is_doomed and record.claimed_result is None
         waited = set(_waited(one.now)) if waits else set()
         self.requests.take_over([row for row in requests if row.request_id in waited])
         lost = [_resolved(row) for row in requests if row.request_id not in waited]
         record.live_on()
-        writes: list[Write] = [AgentRestarted(is_resume=True), *lost]
-        writes += _ended(turn, all_open=is_doomed)
+        writes: list[Write] = [*lost, *_ended(turn, all_open=is_doomed)]
         if is_doomed and turn is not None:
             writes.append(self._closed(record, turn, StopReason.ABORTED))
-        return self.steps.build(record, *writes)
+        return self.steps.build(record, *writes) if writes else None
 
     def _closing(
         self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
@@ -296,6 +298,12 @@ def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentN
         if now.agent.parent_id in family:
             family[now.agent.agent_id] = now
     return family
+
+
+def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
+    """Return whether an agent is an expert, or its prompt begins as that of one does."""
+    _, _, own = agent.system_prompt.partition("\n")
+    return agent.role is AgentRole.EXPERT or own.startswith(begins)
 
 
 def _without(

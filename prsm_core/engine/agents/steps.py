@@ -63,6 +63,17 @@ class AgentSteps:
             writes=(*writes, *record.take_riders()) if record.riders else writes,
         )
 
+    def build_of_run(self, *writes: Write) -> Step:
+        """Build a step of the run itself, with a new step id."""
+        return Step(
+            step_id=self._journal.run_step_id(),
+            session_id=self._journal.session_id,
+            run_id=self._journal.run_id,
+            agent_id=None,
+            at=self._clock.time(),
+            writes=writes,
+        )
+
     async def commit(
         self,
         step: Step,

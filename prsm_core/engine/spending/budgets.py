@@ -151,8 +151,9 @@ class BudgetLedger:
                 each.used[kind] += count
         scope.add_spent(spent or Spent())
         self._count_spent(scope, () if spent is None else _told(spent))
-        with self._as_told():
-            self._warn_of_all(scope)
+        if scope.is_limited:
+            with self._as_told():
+                self._warn_of_all(scope)
 
     def charge(self, agent_id: str, spent: Spent) -> None:
         """Charge what was used for an agent beside its turns."""

@@ -87,12 +87,7 @@ class LedgerModel:
                 [_told_call(turn, call) for turn in agent.turns for call in _in_order(turn)]
                 for agent in state.agents.values()
             ],
-            "session": (
-                list(state.runs)[-1],
-                list(state.runs.values())[-1],
-                len(self.events),
-                state.name,
-            )
+            "session": (*list(state.runs.items())[-1], len(self.events), state.name)
             if state.runs
             else None,
         }
@@ -249,9 +244,8 @@ class _Act:
         """Go from the state there is to another one; only a restart leads out of an end."""
         if write.source.value != self.own.state:
             self.wrong.add(BAD_CHANGE)
-        is_restart = any(name_of(each) == "AgentRestarted" for each in self.step.writes)
         leaves = self.own.is_over and write.target.value not in OVER
-        if leaves and not is_restart:
+        if leaves and not any(name_of(one) == "AgentRestarted" for one in self.step.writes):
             self.wrong.add(FENCED)
         if write.target.value not in OVER:
             self.own.ended_at = None
@@ -273,8 +267,7 @@ class _Act:
             self._hand_on(str(self.step.agent_id), self.step.incarnation)
         self.own.life = self.step.incarnation
         if not write.is_resume:
-            self.own.result = self.own.waiting_on = None
-            self.own.notes = None
+            self.own.result = self.own.waiting_on = self.own.notes = None
         if write.prompt is not None:
             self.own.prompt = write.prompt
 
@@ -284,23 +277,20 @@ class _Act:
             agent = self.state.agents.get(agent_id)
             if agent is None:
                 self.wrong.add("StoreError unknown_agent")
-            elif life <= agent.life:
-                self.wrong.add(FENCED)
-            elif life > agent.life + 1:
-                self.wrong.add("StoreError bad_incarnation")
+            elif life != agent.life + 1:
+                self.wrong.add(FENCED if life <= agent.life else "StoreError bad_incarnation")
             elif agent.is_over:
                 self.wrong.add("StoreError has_ended")
             else:
                 self._hand_on(agent_id, life)
-                agent.life = life
 
     def _hand_on(self, agent_id: str, life: int) -> None:
         """Let what the present life of an agent has not read be the next one's."""
-        present = self.state.agents[agent_id].life
+        agent = self.state.agents[agent_id]
         for letter in self.state.letters.values():
-            is_unread = not letter.is_read and letter.life == present
-            if letter.target == agent_id and is_unread:
+            if (letter.target, letter.life, letter.is_read) == (agent_id, agent.life, False):
                 letter.life = life
+        agent.life = life
 
     def ModelSwitched(self, write: Any) -> None:  # noqa: N802
         """Take another model, to which the old one's thread means nothing."""
@@ -327,15 +317,9 @@ class _Act:
             self.wrong.add(CONFLICT)
         letter = Letter(message, message.target, message.incarnation)
         self.state.letters[message.message_id] = letter
-        self.tell(
-            "message_routed",
-            about=message.source,
-            **{"from": message.source},
-            to=message.target,
-            mid=message.message_id,
-            kind=message.type.value,
-            correlation_id=message.correlation_id,
-        )
+        said = {"from": message.source, "to": message.target, "mid": message.message_id}
+        kind, about = message.type.value, message.correlation_id
+        self.tell("message_routed", about=message.source, kind=kind, correlation_id=about, **said)
 
     def MessagesConsumed(self, write: Any) -> None:  # noqa: N802
         """Read messages."""

@@ -68,7 +68,6 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     closing = team.result(tool_calls=calls, permissions_used=("Bash",))
     result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
     starting = team.change(AgentState.PENDING, AgentState.STARTING)
-    used = {"duration_s": 1.0, "cost_usd": None}
     effect = Effect(turn_id=turn.turn_id, call_id="c1", name="child", ref="w9", data={"n": 1})
     spent = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
     write: Write = {
@@ -76,7 +75,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
             task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}
         ),
         "RunResumed": RunResumed(epoch=2, engine=("boot", 3, 4), options={"mode": "plan"}),
-        "RunFinished": RunFinished(status="failed", summary="s", error="e", used=used),
+        "RunFinished": RunFinished(status="failed", summary="s", error="e", used={"cost_usd": 1.0}),
         "Told": team.told("three"),
         "AgentSpawned": AgentSpawned(agent=team.descriptor("w3", "w1")),
         "StateChanged": starting,

@@ -1,7 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
 engine      one session's runs; `assembly` puts the parts together, each given what it uses
-config      what an engine is made of
+config      what an engine is made of; `making` those parts that are made of it
 forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them

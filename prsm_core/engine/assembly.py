@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.config import resolve_paths
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
@@ -22,15 +19,18 @@ from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
-from prsm_core.engine.evidence.gates import GateRunner
-from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
-from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.making import (
+    make_files,
+    make_gates,
+    make_providers,
+    make_sandbox,
+    make_snapshots,
+)
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.providers.team import WorkforceNow
 from prsm_core.engine.requests.human import HumanRequests
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
+    from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.turns.call import Handler
     from prsm_core.kit.background import Background
@@ -88,17 +88,24 @@ async def _compact(*of: Any, **more: Any) -> None:
 class Assembly:
     """Puts an engine together: each part is given what it uses, and none is given this."""
 
-    def __init__(self, config: EngineConfig, background: Background, journal: Journal) -> None:
-        """Make all parts; `background` runs what outlives a call, `journal` writes to the store."""
+    def __init__(
+        self, config: EngineConfig, background: Background, journal: Journal, feed: Feed
+    ) -> None:
+        """Make all parts.
+
+        `background` runs what outlives a call, `journal` writes to the store, `feed` tells what was
+        written.
+        """
         self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
-        self.sandbox = _sandbox(config)
+        self.sandbox = make_sandbox(config)
         self.quiet = QuietMoment(clock)
-        self.files = _files(config, background, journal)
+        self.files = make_files(config, background, journal)
+        self._snapshots = make_snapshots(config, self.files, self.quiet, background, journal, feed)
         self.slots = Slots(settings.engine.max_concurrent_agents)
         self.conversations = ConversationStore(config.store, config.session_id)
         self.budgets = BudgetLedger(on_alert=partial(_alert, journal))
-        self.providers = _providers(config, background)
+        self.providers = make_providers(config, background)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
             self.providers, settings, journal, background, clock, self.budgets.parts_of
@@ -123,7 +130,14 @@ class Assembly:
         self.planner = self._make_planner()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = Saying(self.providers, settings, journal, config.workspace, config.state_dir)
+        self.saying = Saying(
+            self.providers,
+            settings,
+            journal,
+            config.workspace,
+            config.state_dir,
+            self._snapshots,
+        )
         self.prompting = Prompting(
             self._roster,
             self._lives,
@@ -136,6 +150,11 @@ class Assembly:
         self._standing = self._make_standing()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
+
+    async def settle(self) -> None:
+        """Have done what belongs to a run that is about to end."""
+        if self._snapshots is not None:
+            await self._snapshots.settle()
 
     async def aclose(self) -> None:
         """Close what has processes of its own."""
@@ -320,7 +339,7 @@ class Assembly:
         return Sources(
             roster=self._roster,
             conversations=self.conversations,
-            gates=_gates(config, self.sandbox),
+            gates=make_gates(config, self.sandbox),
             launcher=config.launcher,
             journal=self._journal,
             clock=config.clock,
@@ -428,45 +447,3 @@ class Assembly:
             env=config.shell_env,
             limit_s=config.settings.engine.tool_timeout_seconds,
         )
-
-
-def _providers(config: EngineConfig, background: Background) -> ProviderRegistry:
-    return build_provider_registry(
-        config.providers,
-        config.settings,
-        launcher=config.launcher,
-        background=background,
-        clock=config.clock,
-        state_dir=config.state_dir,
-        external=config.external,
-        plugins_off=config.plugins_off,
-        redactor=config.redactor,
-    )
-
-
-def _sandbox(config: EngineConfig) -> Sandbox:
-    paths = resolve_paths(Path(config.workspace), os.environ)
-    return Sandbox(
-        config.settings.sandbox,
-        workspace=config.workspace,
-        launcher=config.launcher,
-        state_dir=config.state_dir,
-        private=(paths.user_config.parent, paths.data, paths.state),
-    )
-
-
-def _files(config: EngineConfig, background: Background, journal: Journal) -> FilesKeeper | None:
-    if config.shadows is None:
-        return None
-    return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
-
-
-def _gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
-    return GateRunner(
-        config.settings.gates,
-        workspace=config.workspace,
-        launcher=config.launcher,
-        clock=config.clock,
-        env=config.shell_env,
-        sandbox=sandbox,
-    )

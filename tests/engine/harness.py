@@ -461,6 +461,7 @@ async def open_team(
     others=(),
     broker=None,
     own_rules=None,
+    shadows=None,
     redactor=None,
     store=None,
     make_provider=ScriptedProvider,
@@ -490,6 +491,7 @@ async def open_team(
             scorers=scorers,
             sinks=sinks,
             own_rules=own_rules,
+            shadows=shadows,
             redactor=redactor or Redactor(()),
         )
         async with OrchestrationEngine(config) as running:

@@ -20,7 +20,7 @@ from prsm_core.domain.record import Record
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.permissions import PermissionRequest
@@ -56,25 +56,36 @@ class Hold:
         self._clock = clock
         self._timer = clock.call_later(GATE_SECONDS, self._give_up)
         self._disturbing: tuple[WritingCall, ...] = ()
-        self._looks = False
+        self._wanted: Callable[[], object] | None = None
         self.is_closed = True  # False: new calls go by, though somebody still looks
 
     @property
     def disturbing(self) -> tuple[WritingCall, ...]:
-        """The calls that may have written since `settle`; none: the moment is quiet so far."""
+        """The calls that may have written meanwhile; none: the moment is quiet so far."""
         return self._disturbing
 
     async def settle(self, seconds: float = QUIET_SECONDS) -> tuple[WritingCall, ...]:
         """Wait for the calls that run, for so many seconds; return those that still do."""
         quiet = self._quiet
         await first_of(self._clock, seconds, quiet.until_none_runs)
-        self._disturbing, self._looks = quiet.running, True
+        still = [call for call in quiet.running if call not in self._disturbing]
+        self._disturbing += tuple(still)
         return self._disturbing
 
+    def when_wanted(self, tell: Callable[[], object]) -> None:
+        """Have it told, maybe at once, that a call waits at the gate, or writes without asking."""
+        self._wanted = tell
+        if self._quiet.is_wanted:
+            tell()
+
+    def wanted(self) -> None:
+        """Tell that a call waits at the gate, or writes without asking."""
+        if self._wanted is not None:
+            self._wanted()
+
     def disturbed(self, call: WritingCall) -> None:
-        """Take note of a call that runs although somebody looks, or is about to."""
-        if self._looks:
-            self._disturbing += (call,)
+        """Take note of a call that begins although the gate is held."""
+        self._disturbing += (call,)
 
     def release(self) -> None:
         """Let new calls in; a second time does nothing."""
@@ -141,6 +152,7 @@ class QuietMoment:
         while self._is_closed:
             waiter: asyncio.Future[bool] = loop.create_future()
             self._waiting[waiter] = call.agent
+            self._tell_wanted()
             try:
                 if not await waiter:
                     return False
@@ -215,12 +227,22 @@ class QuietMoment:
                     waiter.set_result(True)
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether a call waits at the gate, or runs."""
+        return bool(self._waiting or self._running)
+
+    def _tell_wanted(self) -> None:
+        for hold in self._holds:
+            hold.wanted()
+
+    @property
     def _is_closed(self) -> bool:
         return any(hold.is_closed for hold in self._holds)
 
     def _run(self, call: WritingCall) -> None:
         self._running.append(call)
         self._none_runs.clear()
+        self._tell_wanted()
         for hold in self._holds:
             hold.disturbed(call)
 

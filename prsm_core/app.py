@@ -40,6 +40,7 @@ from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
-    from prsm_core.engine.files.keeper import MakeShadow
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
-    from prsm_core.workspace.shadow.git import Git
-    from prsm_core.workspace.shadow.worktree import Shadow
 
 _log = logging.getLogger("prsm.app")
 
@@ -103,7 +101,7 @@ async def open_app(
             external=external,
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            shadows=_shadows(settings, paths),
+            shadows=Shadows(state=paths.state, data=paths.data),
             **_plugged_in(settings, plugins),
         )
         async with (
@@ -200,19 +198,6 @@ def check_required(settings: Settings, plugins: PluginManager) -> None:
 def _ledger(paths: Paths) -> Path:
     """Return where the repository's ledger lies, or will."""
     return ledger_path(paths, repo_identity(paths.workspace).key)
-
-
-def _shadows(settings: Settings, paths: Paths) -> MakeShadow | None:
-    """Return what makes the shadow of a folder, None where no snapshots are wanted."""
-    if settings.workspace.snapshots == "off":
-        return None
-
-    def make(git: Git, folder: Path) -> Shadow:
-        from prsm_core.workspace.shadow.opening import shadow_of  # once one is taken
-
-        return shadow_of(git, folder, state=paths.state, data=paths.data)
-
-    return make
 
 
 def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.files.keeper import MakeShadow
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.retry import RetryPolicy
     from prsm_core.engine.requests.human import HumanPolicy
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
     from prsm_core.permissions import PermissionBroker
+    from prsm_core.workspace.shadow.whereabouts import Shadows
 
 
 class EngineConfig(Record, frozen=True, kw_only=True):
@@ -63,4 +63,4 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     plugins_off: bool = False
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
-    shadows: MakeShadow | None = None  # None: no snapshots are taken
+    shadows: Shadows | None = None  # None: nobody looks after the files

@@ -22,7 +22,7 @@ from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
 from prsm_core.engine.providers.model_choice import ModelChoice
-from prsm_core.engine.starting import Starting, own_process
+from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.kit.background import Background
@@ -70,6 +70,7 @@ class OrchestrationEngine:
             planner=parts.planner,
             workforce=parts.workforce,
             saying=parts.saying,
+            files=parts.files,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
@@ -208,11 +209,13 @@ class OrchestrationEngine:
         options = {**run.options, **self._starting.options(limit), **timed}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
+        mended = notices(await self._starting.recovered())
+
         async def begin() -> AgentRecord:
             resumption, epoch = parts.resumption(), run.epoch + 1
             left = resumption.adopt(state)
             begins = RunResumed(epoch=epoch, engine=own_process(), options=options)
-            await self._write_run(begins, *lacks)
+            await self._write_run(begins, *mended, *lacks)
             await resumption.live_on(left, state, epoch)
             return left[0].record
 

@@ -79,6 +79,6 @@ def make_snapshots(
     feed: Feed,
 ) -> PromptSnapshots | None:
     """Return what takes snapshots before prompts; None where none are wanted."""
-    if files is None:
+    if files is None or config.settings.workspace.snapshots == "off":
         return None
     return PromptSnapshots(files, quiet, journal, feed, config.store, background, config.clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, SpawnRequest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
+    from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -50,6 +52,7 @@ class Starting:
         planner: Planner,
         workforce: Callable[[], Workforce],
         saying: Saying,
+        files: FilesKeeper | None,
     ) -> None:
         self._config = config
         self._background = background
@@ -59,6 +62,7 @@ class Starting:
         self._planner = planner
         self._workforce = workforce
         self._saying = saying
+        self._files = files
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
@@ -107,7 +111,18 @@ class Starting:
             config.clock,
             self._background,
         )
-        return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
+        mended = await self.recovered()
+        return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    async def recovered(self) -> list[tuple[str, str]]:
+        """Finish a restore of the files that was cut off; return level and text of what was done.
+
+        Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
+        that are neither old nor new.
+        """
+        if self._files is None:
+            return []
+        return [("warning", text) for text in await self._files.recover(Path(self.cwd))]
 
     def task(
         self, said: str, images: Sequence[str], choice: ModelChoice

@@ -279,7 +279,13 @@ class AppHandle(Protocol):
         ...
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return the snapshots of the session. Not there yet."""
+        """Return the snapshots of files that were taken for the session, oldest first.
+
+        Each has `id`, by which `prsm snapshot` knows it, `kind` (run, prompt …), `position`, of the
+        session's newest commit before it, `taken_at` (Unix seconds), `agent`, whom the prompt is
+        for, `folder`, `tree`, `branch`, `head`, `description`, `bytes_skipped`, and `unquiet`: the
+        agents, with what they ran, that may have written meanwhile.
+        """
         ...
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:

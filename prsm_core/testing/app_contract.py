@@ -338,7 +338,8 @@ class AppContract(ABC):
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
-            for ask in (app.changes, app.snapshots, lambda: app.rationale("a.py")):
+            assert list(await app.snapshots()) == []  # of a session that has not begun
+            for ask in (app.changes, lambda: app.rationale("a.py")):
                 with pytest.raises(PrsmError) as missing:
                     await ask()
                 assert missing.value.code == "not_built"

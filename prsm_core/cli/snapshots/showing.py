@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.shadow.records import Plan, Snapshot
 
-_HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
-_SPARE = ("HEAD", "LEFT OUT", "BRANCH")
+_HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "SESSION", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
+_SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
 _COMMIT = 12  # characters that name one
 SHOWN = 20  # files
 _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
@@ -65,6 +65,11 @@ def print_snapshot(workspace: str, wanted: str, *, as_json: bool) -> None:
         say(f"  {first_line(snapshot.description)}")
     say(f"  folder: {escape_exact(snapshot.folder)}")
     say(f"  branch: {escape_exact(snapshot.main.branch or '-')}, HEAD: {(head or '-')[:_COMMIT]}")
+    if snapshot.session is not None:
+        agent = f", for agent {escape_exact(snapshot.agent)}" if snapshot.agent else ""
+        say(f"  session: {snapshot.session}, after its commit {snapshot.position or 0}{agent}")
+    for writer in snapshot.unquiet[:SHOWN]:
+        say(f"  unquiet: may have written meanwhile: {escape_exact(writer)}")
     if len(snapshot.roots) > 1:
         names = ", ".join(escape_exact(root.path) for root in snapshot.roots[1:])
         say(f"  repositories in it: {names}")
@@ -83,6 +88,7 @@ def told(snapshot: Snapshot) -> Mapping[str, Any]:
         "session": snapshot.session,
         "position": snapshot.position,
         "agent": snapshot.agent,
+        "unquiet": list(snapshot.unquiet),
         "folder": snapshot.folder,
         "branch": snapshot.main.branch,
         "head": snapshot.main.head,
@@ -127,7 +133,8 @@ def _cells(snapshot: Snapshot) -> Sequence[str | None]:
     return (
         snapshot.id,
         at_text(snapshot.created_at),
-        snapshot.kind,
+        f"{snapshot.kind}, unquiet" if snapshot.unquiet else snapshot.kind,
+        snapshot.session,
         snapshot.main.branch and escape_exact(snapshot.main.branch),
         head and head[:_COMMIT],
         left if snapshot.skipped_count else None,

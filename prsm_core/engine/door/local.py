@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.engine.door.files import snapshot_rows
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
@@ -372,8 +373,8 @@ class LocalApp:
         raise not_built("list the changes of agents")
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list snapshots")
+        """Return the snapshots of files that were taken for the session, oldest first."""
+        return await snapshot_rows(self._store, self._session)
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""

@@ -17,7 +17,7 @@ from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from prsm_core.engine.journal.unit import Journal
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
     from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.whereabouts import Shadows
     from prsm_core.workspace.shadow.worktree import Shadow
-
-    MakeShadow = Callable[[Git, Path], Shadow]
 
 T = TypeVar("T")
 
@@ -43,13 +42,13 @@ class FilesKeeper:
 
     def __init__(
         self,
-        make_shadow: MakeShadow,
+        shadows: Shadows,
         launcher: ProcessLauncher,
         clock: Clock,
         background: Background,
         journal: Journal,
     ) -> None:
-        self._make_shadow = make_shadow
+        self._whereabouts = shadows
         self._launcher = launcher
         self._clock = clock
         self._background = background
@@ -80,6 +79,15 @@ class FilesKeeper:
             if not self._is_closed:
                 self._tell_failure(folder, error)
             return None
+
+    async def recover(self, folder: Path) -> Sequence[str]:
+        """Finish a restore of a folder that was cut off, or take it back; return what is told.
+
+        Raises PrsmError where neither can be done: the files are neither old nor new.
+        """
+        if not self._whereabouts.is_cut_off(folder):
+            return ()
+        return await self.use(folder, _recovered)
 
     async def aclose(self) -> None:
         """End git, and wait for what still uses it; nothing is done from now on."""
@@ -140,7 +148,7 @@ class FilesKeeper:
         """Return the shadow of the working tree around a folder; in the thread, for it blocks."""
         top = repo_identity(folder).root
         if top not in self._shadows:
-            self._shadows[top] = self._make_shadow(git, top)
+            self._shadows[top] = self._whereabouts.open(git, top)
         return self._shadows[top]
 
     def _tell_notes(self) -> None:
@@ -154,6 +162,13 @@ class FilesKeeper:
         if text not in self._told:
             self._told.add(text)
             self._journal.note("notice", level="warning", text=text)
+
+
+def _recovered(shadow: Shadow) -> Sequence[str]:
+    shadow.recover()
+    notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
+    shadow.notes.clear()
+    return notes
 
 
 def _said(error: PrsmError | OSError) -> str:

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.root import Limits
 
 _ID_BYTES = 4
 
 
-def shadow_of(git: Git, folder: Path, *, state: Path, data: Path) -> Shadow:
+def shadow_of(
+    git: Git, folder: Path, *, state: Path, data: Path, limits: Limits | None = None
+) -> Shadow:
     """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError.
 
     `state` and `data` are PRSM's own folders, which no snapshot holds.
@@ -29,5 +32,6 @@ def shadow_of(git: Git, folder: Path, *, state: Path, data: Path) -> Shadow:
         environ=os.environ,
         now=time.time,
         new_id=lambda: secrets.token_hex(_ID_BYTES),
+        limits=limits,
         own=(data,),
     )

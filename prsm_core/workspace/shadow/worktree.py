@@ -31,6 +31,7 @@ from prsm_core.workspace.shadow.records import (
     joined,
 )
 from prsm_core.workspace.shadow.root import Limits, Root
+from prsm_core.workspace.shadow.whereabouts import place_of
 from prsm_core.workspace.shadow.writing import (
     not_as_planned,
     plan_root,
@@ -96,8 +97,7 @@ class Shadow:
         identity = repo_identity(folder)
         require_files(identity.root, identity.common_dir)
         self.folder = identity.root
-        name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
-        self.place = state / "shadows" / identity.key / name
+        self.place = place_of(identity, state)
         self.notes: list[str] = []  # what was done besides, for a person
         self._wait_seconds = wait_seconds
         self._git = git

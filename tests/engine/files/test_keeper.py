@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 from contextlib import asynccontextmanager
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.workspace.shadow.root import Limits
-from prsm_core.workspace.shadow.worktree import Shadow
+from prsm_core.workspace.shadow.whereabouts import Shadows
 from tests.engine.harness import DEADLINE
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -49,18 +48,6 @@ class Desk:
 def desk(tmp_path):
     """Open a keeper of the folder `work`, with options: `async with desk(...) as desk`."""
     (tmp_path / "work").mkdir()
-    numbers = count(1)
-
-    def made(limits):
-        return lambda git, folder: Shadow(
-            git,
-            folder,
-            tmp_path / "state",
-            environ=os.environ,
-            now=lambda: float(next(numbers)),
-            new_id=lambda: os.urandom(4).hex(),
-            limits=limits,
-        )
 
     @asynccontextmanager
     async def opened(*, limits=None, path=None):
@@ -70,7 +57,8 @@ def desk(tmp_path):
             ProcessLauncher(clock, environ=environ) as launcher,
             Background(lambda _name, error: pytest.fail(str(error)), clock) as background,
         ):
-            keeper = FilesKeeper(made(limits), launcher, clock, background, notices)
+            made = Shadows(state=tmp_path / "state", data=tmp_path / "data", limits=limits)
+            keeper = FilesKeeper(made, launcher, clock, background, notices)
             try:
                 yield Desk(keeper, launcher, notices, tmp_path / "work")
             finally:

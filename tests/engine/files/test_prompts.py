@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.files.quiet import QUIET_SECONDS
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.workspace.shadow.opening import shadow_of
+from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.journal import Intent
+from prsm_core.workspace.shadow.whereabouts import INTENT, Shadows, place_of
 from prsm_core.workspace.shadow.worktree import About
 from tests.engine.harness import DEADLINE, SESSION, failed
 
@@ -28,13 +31,7 @@ pytestmark = [
 def kept(opened, tmp_path):
     """Open a team whose prompts are kept with the files of `workspace`."""
 
-    def shadows(git, folder):
-        return shadow_of(git, folder, state=tmp_path / "state", data=tmp_path / "data")
-
-    def open_kept(**fields):
-        return opened(shadows=shadows, **fields)
-
-    return open_kept
+    return partial(opened, shadows=Shadows(state=tmp_path / "state", data=tmp_path / "data"))
 
 
 async def write(agent, path, text):
@@ -219,3 +216,43 @@ async def test_a_run_that_fails_at_once_leaves_no_gate_closed(kept):
     async with kept() as team:
         await team.run("go", master=master)
         assert team.engine.quiet._holds == []
+
+
+@pytest.mark.parametrize("snapshots", ["auto", "off"])
+async def test_a_restore_that_was_cut_off_is_finished_before_a_run_begins(
+    kept, tmp_path, snapshots
+):
+    seen = []
+
+    async def master(agent):
+        seen.append((team.workspace / "a").read_text())
+        await agent.complete()
+
+    def cut_off(shadow):
+        (shadow.folder / "a").write_text("old")
+        target = shadow.take()
+        (shadow.folder / "a").write_text("new")
+        safety = shadow.take(About(kind="safety"))
+        shadow._journal.begin(Intent(target.id, safety.id, 1.0))
+
+    async with kept(settings={"workspace": {"snapshots": snapshots}}) as team:
+        await team.engine.files.use(team.workspace, cut_off)
+        assert (await team.run("go", master=master)).exit_code == 0
+        assert await team.engine.files.use(team.workspace, lambda shadow: not shadow.is_cut_off)
+    assert seen == ["old"]
+    told = [one["text"] for one in team.ledger.events("notice")]
+    assert [one for one in told if "that was cut off is finished" in one]
+    assert len((await state_of(team)).snapshots) == (snapshots == "auto")
+
+
+async def test_a_restore_that_cannot_be_finished_lets_no_run_begin(kept, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))  # there is no git
+    async with kept(check=False) as team:
+        place = place_of(repo_identity(team.workspace), tmp_path / "state")
+        place.mkdir(parents=True)
+        (place / INTENT).write_text('{"target": "a", "safety": "b", "begun_at": 1.0}')
+        with pytest.raises(ProcessError, match="git cannot be started"):
+            await team.engine.run("go")
+        assert not team.engine.is_running
+        assert (place / INTENT).exists()
+    assert not team.ledger.events("run_started")

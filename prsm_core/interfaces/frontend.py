@@ -288,6 +288,14 @@ class AppHandle(Protocol):
         """
         ...
 
+    def hold_files(self) -> AsyncIterator[Sequence[str]]:
+        """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
+
+        Its one value comes once no call may write any more, at the latest after 10 seconds: the
+        agents that still may, each with what it runs. Nothing more comes until it is closed.
+        """
+        ...
+
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why an agent changed a file, or a line of it. Not there yet.
 

@@ -414,6 +414,11 @@ class ScriptedApp:
         """Return nothing: nobody takes any."""
         return ()
 
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Say that nobody writes; nobody does."""
+        yield ()
+        await asyncio.get_running_loop().create_future()  # until it is closed
+
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""
         raise not_built("say why a line was changed")

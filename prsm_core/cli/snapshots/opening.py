@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.holding import held
 from prsm_core.engine.processes.git import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
@@ -16,7 +17,7 @@ from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.shadow.opening import shadow_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -30,6 +31,20 @@ def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     """
     install_child_watcher()
     return run_to_end(_with_shadow(workspace, work))
+
+
+def with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
+    """Do the same while no agent begins to write there; `work` gets those that may all the same.
+
+    Raises PrsmError.
+    """
+    install_child_watcher()
+    return run_to_end(_with_held_shadow(workspace, work))
+
+
+async def _with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
+    async with held(workspace) as writers:
+        return await _with_shadow(workspace, lambda shadow: work(shadow, writers))
 
 
 async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:

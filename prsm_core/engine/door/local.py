@@ -12,6 +12,7 @@ from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
+from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
@@ -19,7 +20,15 @@ from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from prsm_core.domain.events import Event
@@ -375,6 +384,12 @@ class LocalApp:
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         return await snapshot_rows(self._store, self._session)
+
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Keep agents from beginning to write for as long as this is open."""
+        async with self._engine.quiet.hold(limit=HOLD_SECONDS) as hold:
+            yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
+            await asyncio.get_running_loop().create_future()  # until it is closed
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
 QUIET_SECONDS = 10.0  # how long a hold waits for calls that run
-GATE_SECONDS = 60.0  # how long new calls wait for one hold at most
+GATE_SECONDS = 60.0  # how long new calls wait for a snapshot at most
+HOLD_SECONDS = 600.0  # how long for a person, who restores
 
 
 class WritingCall(Record, frozen=True, kw_only=True):
@@ -49,12 +50,12 @@ class WritingCall(Record, frozen=True, kw_only=True):
 
 
 class Hold:
-    """The gate held by one: new calls wait until it is released, or for `GATE_SECONDS`."""
+    """The gate held by one: new calls wait until it is released, or for a limited time."""
 
-    def __init__(self, quiet: QuietMoment, clock: Clock) -> None:
+    def __init__(self, quiet: QuietMoment, clock: Clock, limit: float) -> None:
         self._quiet = quiet
         self._clock = clock
-        self._timer = clock.call_later(GATE_SECONDS, self._give_up)
+        self._timer = clock.call_later(limit, self._give_up)
         self._disturbing: tuple[WritingCall, ...] = ()
         self._wanted: Callable[[], object] | None = None
         self.is_closed = True  # False: new calls go by, though somebody still looks
@@ -193,16 +194,18 @@ class QuietMoment:
             if owner == agent and not waiter.done():
                 waiter.set_result(False)
 
-    def close_gate(self) -> Hold:
-        """Hold the gate from now on, until the hold is released."""
-        hold = Hold(self, self._clock)
+    def close_gate(self, limit: float = GATE_SECONDS) -> Hold:
+        """Hold the gate from now on, until the hold is released, or for `limit` seconds."""
+        hold = Hold(self, self._clock, limit)
         self._holds.append(hold)
         return hold
 
     @asynccontextmanager
-    async def hold(self, seconds: float = QUIET_SECONDS) -> AsyncIterator[Hold]:
+    async def hold(
+        self, seconds: float = QUIET_SECONDS, *, limit: float = GATE_SECONDS
+    ) -> AsyncIterator[Hold]:
         """Hold the gate for the block, which begins when no call runs, or after so many seconds."""
-        hold = self.close_gate()
+        hold = self.close_gate(limit)
         try:
             await hold.settle(seconds)
             yield hold

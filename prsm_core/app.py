@@ -40,6 +40,7 @@ from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -100,6 +101,7 @@ async def open_app(
             external=external,
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
+            shadows=Shadows(state=paths.state, data=paths.data),
             **_plugged_in(settings, plugins),
         )
         async with (

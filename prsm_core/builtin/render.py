@@ -86,6 +86,7 @@ class Renderer:
             "question_answered": self._answered,
             "progress_reported": self._progress,
             "file_changed": self._file,
+            "snapshot_taken": self._snapshot,
             "deadlock_detected": self._deadlock,
             "budget_warned": self._budget,
             "budget_exceeded": self._budget,
@@ -228,6 +229,14 @@ class Renderer:
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
         return (f"{self.name(event.agent)} {data.exact('kind')} {data.exact('path')} ({size})",)
+
+    def _snapshot(self, event: Event, data: _Fields) -> Sequence[str]:
+        """Tell only of one that agents may have disturbed: there is one before each prompt."""
+        writers = data.raw("unquiet") or ()
+        if not writers:
+            return ()
+        who = "; ".join(escape_exact(str(one)) for one in writers)
+        return (f"snapshot {data.exact('snapshot')} was taken while an agent wrote: {who}",)
 
     def _deadlock(self, event: Event, data: _Fields) -> Sequence[str]:
         agents = ", ".join(self.name(agent) for agent in data.raw("agents") or ())

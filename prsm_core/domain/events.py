@@ -72,6 +72,10 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "question_answered": ("request", "answer", "by", "via"),
     "progress_reported": ("status", "percent"),
     "file_changed": ("path", "kind", "added", "removed", "call"),
+    "snapshot_taken": (
+        *("snapshot", "kind", "folder", "tree", "branch", "head"),
+        *("description", "bytes_skipped", "unquiet"),
+    ),
     "deadlock_detected": ("agents", "waits", "victim", "action"),
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "budget_exceeded": ("kind", "used", "limit", "reserved", "scope", "provenance"),
@@ -107,6 +111,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "question_answered": "the question is answered, or nobody could",
     "progress_reported": "how far an agent says it is",
     "file_changed": "a file is another; lines added and removed, and the call that did it",
+    "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",
     "deadlock_detected": "agents wait for each other, and what was done about it",
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",

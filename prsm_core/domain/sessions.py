@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
+    from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, Effect
     from prsm_core.domain.usage import Spent
@@ -128,6 +129,7 @@ class SessionState(Record, frozen=True, kw_only=True):
     questions: tuple[AskedQuestion, ...]  # whose asker's call is open, in order of commit
     requests: tuple[HumanRequest, ...]  # open, oldest first
     grants: tuple[Mapping[str, Any], ...]  # oldest first: agent_id, data, created_at
+    snapshots: tuple[SessionSnapshot, ...] = ()  # of files, in order of commit
     origins: tuple[Origin, ...] = ()  # of a fork, those whose past it shares, oldest first
     aliases: Mapping[str, str] = field(default_factory=dict)  # its ids, by what they were there
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.writes import RunFinished, RunResumed, RunStarted, Told
+from prsm_core.domain.writes import RunFinished, RunResumed
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
@@ -21,8 +21,7 @@ from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
 from prsm_core.engine.providers.model_choice import ModelChoice
-from prsm_core.engine.spawn.plan import default_cwd
-from prsm_core.engine.starting import Starting, own_process
+from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
 from prsm_core.kit.background import Background
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
-    from prsm_core.engine.agents.saying import Said
     from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
@@ -61,7 +59,7 @@ class OrchestrationEngine:
             on_live=self.feed.offer,
             spoken=self.feed.spoken,
         )
-        parts = self._parts = Assembly(config, self._background, self.journal)
+        parts = self._parts = Assembly(config, self._background, self.journal, self.feed)
         self._starting = Starting(
             config,
             self._background,
@@ -72,11 +70,13 @@ class OrchestrationEngine:
             workforce=parts.workforce,
             saying=parts.saying,
             contexts=parts.context_parts,
+            files=parts.files,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
+        self.quiet, self.files = parts.quiet, parts.files
         self.budgets = parts.budgets
         self.providers = parts.providers
         self.enforcement = parts.enforcement
@@ -154,7 +154,6 @@ class OrchestrationEngine:
         Raises ConfigError for `images` that are none, and where its provider is shown none.
         """
         self._check_task(task_definition)
-        cwd = default_cwd(self._config.settings, self._config.workspace)
         choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
@@ -164,9 +163,9 @@ class OrchestrationEngine:
             options = self._starting.options(timeout_s)
 
             async def begin() -> AgentRecord:
-                started = self._start_writes(said, told, options)
+                started = self._starting.writes(said, told, options)
                 plan = self._starting.plan_master(
-                    said.text, choice, mode, cwd, master_tools, mcp_servers
+                    said.text, choice, mode, master_tools, mcp_servers
                 )
                 return await self.manager.admit(
                     plan, lambda births, then: self._write_run(*started, *births, then=then)
@@ -210,15 +209,18 @@ class OrchestrationEngine:
         options = {**run.options, **self._starting.options(limit), **timed}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
+        mended = notices(await self._starting.recovered())
+
         async def begin() -> AgentRecord:
             resumption, epoch = parts.resumption(), run.epoch + 1
             left = resumption.adopt(state)
             begins = RunResumed(epoch=epoch, engine=own_process(), options=options)
-            await self._write_run(begins, *lacks)
+            await self._write_run(begins, *mended, *lacks)
             await resumption.live_on(left, state, epoch)
             return left[0].record
 
-        master = await self._open_run(begin, run.task, run)
+        async with self._starting.going_on():
+            master = await self._open_run(begin, run.task, run)
         with self._leading():
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -246,7 +248,7 @@ class OrchestrationEngine:
         choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(descriptor.grant.mode, choice)
-            started = self._start_writes(said, told, self._starting.options(timeout_s))
+            started = self._starting.writes(said, told, self._starting.options(timeout_s))
 
             def begin() -> Awaitable[AgentRecord]:
                 return self.manager.restart_agent(master_agent_id, said.text, besides=started)
@@ -362,16 +364,6 @@ class OrchestrationEngine:
             self.journal.note("notice", level="warning", text=text)
         return master
 
-    def _start_writes(
-        self, task: Said, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
-    ) -> list[Write]:
-        """Return what is written of a run that begins, before its master."""
-        workspace, engine = self._config.workspace, own_process()
-        said = [Told(kind=kind, data=fields) for kind, fields in self._config.told_at_start]
-        said += [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
-        started = RunStarted(task=task.text, workspace=workspace, engine=engine, options=options)
-        return [started, *said, *task.notices]
-
     async def _until_over(self, master: AgentRecord) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""
         broken, outcome, interrupted = self._broken, self._outcome, self._interrupted
@@ -414,6 +406,7 @@ class OrchestrationEngine:
             return self._outcome.result()
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
+        await self._parts.settle()
         self.journal.end_run()
         await self.journal.flush()
         spent = self.budgets.spent
@@ -456,7 +449,7 @@ class OrchestrationEngine:
                 why = f"the run was {status}"
                 await self._finish(replace(INTERRUPTED, status=status, error=why))
             await self._sinks.aclose()
-            await self.providers.aclose()
+            await self._parts.aclose()
 
     @property
     def _is_broken(self) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, SpawnRequest
+from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
     look_at_names,
@@ -15,7 +17,7 @@ from prsm_core.engine.providers.configured_names import (
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.mcp_servers import choose_servers
-from prsm_core.engine.spawn.plan import describe_master
+from prsm_core.engine.spawn.plan import default_cwd, describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
     from prsm_core.engine.agents.naming import Naming
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
+    from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -54,6 +58,7 @@ class Starting:
         workforce: Callable[[], Workforce],
         saying: Saying,
         contexts: Callable[[], ContextParts],
+        files: FilesKeeper | None,
     ) -> None:
         self._config = config
         self._background = background
@@ -65,6 +70,7 @@ class Starting:
         self._saying = saying
         self._contexts = contexts
         self._naming: tuple[Naming, asyncio.Task[None]] | None = None
+        self._files = files
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
@@ -113,7 +119,18 @@ class Starting:
             config.clock,
             self._background,
         )
-        return [*(("warning", text) for text in shortfalls), *told_at_start(found)]
+        mended = await self.recovered()
+        return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    async def recovered(self) -> list[tuple[str, str]]:
+        """Finish a restore of the files that was cut off; return level and text of what was done.
+
+        Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
+        that are neither old nor new.
+        """
+        if self._files is None:
+            return []
+        return [("warning", text) for text in await self._files.recover(Path(self.cwd))]
 
     def begin_naming(
         self,
@@ -148,7 +165,28 @@ class Starting:
         """Yield the text that is kept of a task; see `Saying.text`."""
         external = self._config.external
         provider = choice.provider if external is None else external.name
-        return self._saying.text(said, images, provider)
+        return self._saying.text(said, images, provider, self.cwd)
+
+    def going_on(self) -> AbstractAsyncContextManager[None]:
+        """Have a snapshot taken of the files as they are when a run is gone on with."""
+        return self._saying.before("the run is gone on with", self.cwd)
+
+    @property
+    def cwd(self) -> str:
+        """The folder in which masters work."""
+        return default_cwd(self._config.settings, self._config.workspace)
+
+    def writes(
+        self, task: Said, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
+    ) -> list[Write]:
+        """Return what is written of a run that begins, before its master."""
+        config, engine = self._config, own_process()
+        said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]
+        said += notices(told)
+        started = RunStarted(
+            task=task.text, workspace=config.workspace, engine=engine, options=options
+        )
+        return [started, *said, *task.notices]
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
@@ -160,7 +198,6 @@ class Starting:
         task: str,
         choice: ModelChoice,
         mode: PermissionMode,
-        cwd: str,
         tools: frozenset[str] | None,
         servers: Mapping[str, McpServer] | None,
     ) -> AgentDescriptor:
@@ -174,7 +211,7 @@ class Starting:
             choice=choice,
             mode=mode,
             tools=tools,
-            cwd=cwd,
+            cwd=self.cwd,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
         )
         if self._config.external is not None:
@@ -183,6 +220,11 @@ class Starting:
             team = self._workforce().describe(choice, None)
             descriptor = describe_external(descriptor, self._config.external.name, team)
         return descriptor
+
+
+def notices(told: Sequence[tuple[str, str]]) -> list[Told]:
+    """Return what tells so, of level and text."""
+    return [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
 
 
 def own_process() -> tuple[str, int, Any] | None:

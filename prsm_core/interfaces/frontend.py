@@ -280,7 +280,21 @@ class AppHandle(Protocol):
         ...
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return the snapshots of the session. Not there yet."""
+        """Return the snapshots of files that were taken for the session, oldest first.
+
+        Each has `id`, by which `prsm snapshot` knows it, `kind` (run, prompt …), `position`, of the
+        session's newest commit before it, `taken_at` (Unix seconds), `agent`, whom the prompt is
+        for, `folder`, `tree`, `branch`, `head`, `description`, `bytes_skipped`, and `unquiet`: the
+        agents, with what they ran, that may have written meanwhile.
+        """
+        ...
+
+    def hold_files(self) -> AsyncIterator[Sequence[str]]:
+        """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
+
+        Its one value comes once no call may write any more, at the latest after 10 seconds: the
+        agents that still may, each with what it runs. Nothing more comes until it is closed.
+        """
         ...
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:

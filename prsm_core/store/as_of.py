@@ -7,6 +7,7 @@ first of them with a greater `until`, else the row itself.
 
 from __future__ import annotations
 
+from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.store.agent_rows import SUMS
 from prsm_core.store.open_turn import TOLD
 
@@ -150,4 +151,8 @@ REQUESTS = (
 GRANTS = (
     "SELECT agent_id, data, created_at FROM grants WHERE session_id = :session AND began <= :at"
     " ORDER BY grant_id"
+)
+SNAPSHOTS = (
+    f"SELECT {', '.join(SessionSnapshot.__struct_fields__)} FROM snapshots"
+    " WHERE session_id = :session AND began <= :at ORDER BY rowid"
 )

@@ -37,7 +37,7 @@ _JSON = {
 }  # which others write by hand
 
 # Where rows tell the positions of commits, which are numbers of this ledger, too.
-_POSITIONS = frozenset({"began", "ended", "until"})
+_POSITIONS = frozenset({"began", "ended", "until", "last_commit"})
 _NUMBERS = {"engines": "engine_id", "inbox": "position", "grants": "grant_id"}  # of this ledger
 _ORDER = {
     "engines": "engine_id",
@@ -64,6 +64,11 @@ _IDS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
 }
+
+_OWN = (  # tables whose rows all name their session
+    *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
+    "steps",
+)
 
 
 def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
@@ -211,7 +216,7 @@ def _kept(table: str, name: str, value: Any) -> Any:
 
 def _check(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
     """Raise ValueError unless the rows are all of one session, and can be read."""
-    for table in ("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "steps"):
+    for table in _OWN:
         if any(row["session_id"] != session for row in copy[table]):
             raise ValueError(f"{table} has rows of another session")
     if len(copy["meta"]) != 1 or not copy["runs"]:

@@ -12,6 +12,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.renaming import renamed
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, RunNow, SessionState, TurnEnd
+from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums
@@ -121,6 +122,7 @@ class _Reading:
             questions=tuple(self._questions(agents)),
             requests=tuple(to_request(row) for row in self._ask(as_of.REQUESTS)),
             grants=tuple(to_grant(row) for row in self._ask(as_of.GRANTS)),
+            snapshots=tuple(map(build_snapshot, self._snapshots())),
             origins=tuple(Origin(**row) for row in self._rows(as_of.ORIGINS)),
             aliases=self._names,
         )
@@ -129,6 +131,9 @@ class _Reading:
         """Return the runs that had begun, oldest first."""
         rows = self._rows(as_of.RUNS)
         return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in rows]
+
+    def _snapshots(self) -> Rows:
+        return ({**row, **_decoded(row, "unquiet")} for row in self._rows(as_of.SNAPSHOTS))
 
     def _ask(self, query: str, **more: Any) -> sqlite3.Cursor:
         own = {"session": self._session_id, "at": self._position}
@@ -242,6 +247,12 @@ class _Reading:
 def read_runs(conn: sqlite3.Connection, session_id: str) -> list[RunNow]:
     """Return the session's runs as they are, oldest first."""
     return _Reading(conn, session_id, AFTER_ALL, 0).runs()
+
+
+def build_snapshot(row: Mapping[str, Any]) -> SessionSnapshot:
+    """Return a snapshot of files, of its row."""
+    values = {name: row[name] for name in SessionSnapshot.__struct_fields__}
+    return SessionSnapshot(**{**values, "unquiet": tuple(row["unquiet"])})
 
 
 def build_run(row: Mapping[str, Any]) -> RunNow:

@@ -23,6 +23,7 @@ JSON = {
     "inbox": frozenset({"payload"}),
     "requests": frozenset({"payload", "answer"}),
     "grants": frozenset({"data"}),
+    "snapshots": frozenset({"unquiet"}),
     "turns": frozenset(
         {
             "tools_available",

@@ -334,11 +334,22 @@ class AppContract(ABC):
             await scene.finish("counted")
             assert (await run.result()).status == "completed"
 
+    async def test_files_are_held_for_as_long_as_somebody_holds_them(self, tmp_path: Path) -> None:
+        """It says once who may write, which is nobody, and then nothing until it is left."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            held = scene.app.hold_files()
+            assert list(await anext(held)) == []
+            close = getattr(held, "aclose", None)
+            assert close is not None
+            await close()
+
     async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
-            for ask in (app.changes, app.snapshots, lambda: app.rationale("a.py")):
+            assert list(await app.snapshots()) == []  # of a session that has not begun
+            for ask in (app.changes, lambda: app.rationale("a.py")):
                 with pytest.raises(PrsmError) as missing:
                     await ask()
                 assert missing.value.code == "not_built"

@@ -411,8 +411,13 @@ class ScriptedApp:
         raise not_built("list the changes of agents")
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list snapshots")
+        """Return nothing: nobody takes any."""
+        return ()
+
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Say that nobody writes; nobody does."""
+        yield ()
+        await asyncio.get_running_loop().create_future()  # until it is closed
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""

@@ -7,12 +7,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import Effect
-from prsm_core.domain.writes import EffectNoted, Granted, RequestOpened, RunFinished
+from prsm_core.domain.writes import EffectNoted, Granted, RequestOpened, RunFinished, SnapshotTaken
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import PrsmError, StoreError
 
@@ -68,6 +69,7 @@ class ForkRules:
         first, second = await two_turns(store, team)
         await store.commit(team.step("w1", RequestOpened(request=team.request("w1"))))
         await store.commit(team.step("w1", Granted(grant={"n": 1})))
+        await store.commit(team.step("w1", SnapshotTaken(snapshot=team.snapshot("w1"))))
         origin, state = await store.state("s1"), await fork(store)
         assert await store.state(state.session_id) == state
         w1 = one(state, "w1")
@@ -90,6 +92,8 @@ class ForkRules:
         assert request.agent_id == w1.agent.agent_id
         assert request.request_id != origin.requests[0].request_id
         assert [grant["data"] for grant in state.grants] == [{"n": 1}]
+        (kept,), (mine,) = origin.snapshots, state.snapshots
+        assert mine == replace(kept, agent_id=w1.agent.agent_id)  # the files are the same
         assert (state.runs[0].status, state.runs[0].engine) == ("interrupted", None)
 
     async def test_a_fork_tells_what_happened_before_as_its_own(

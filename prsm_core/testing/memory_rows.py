@@ -35,6 +35,7 @@ KEYS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
     "effects": ("turn_id", "call_id", "name"),
+    "snapshots": ("session_id", "snapshot_id", "last_commit"),
     "forks": ("session_id", "origin_id"),
     "aliases": ("session_id", "old_id"),
 }

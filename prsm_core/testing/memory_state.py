@@ -16,7 +16,13 @@ from prsm_core.domain.usage import total
 from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.store.event_log import AFTER_ALL
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect, read_spent
-from prsm_core.store.state import asked_by, build_run, unknown_position, unknown_session
+from prsm_core.store.state import (
+    asked_by,
+    build_run,
+    build_snapshot,
+    unknown_position,
+    unknown_session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,6 +87,7 @@ class MemoryState:
                 {name: grant[name] for name in ("agent_id", "data", "created_at")}
                 for grant in self._own("grants")
             ),
+            snapshots=tuple(map(build_snapshot, self._own("snapshots"))),
             origins=tuple(
                 Origin(session_id=one["origin_id"], position=one["position"], seq=one["seq"])
                 for one in self._own("forks")

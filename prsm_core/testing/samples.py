@@ -138,6 +138,21 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         None,
         {"agents": [MASTER, WORKER], "waits": [], "victim": WORKER, "action": "failed"},
     ),
+    (
+        "snapshot_taken",
+        WORKER,
+        {
+            "snapshot": "5a3b0c1d",
+            "kind": "prompt",
+            "folder": "/work",
+            "tree": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            "branch": "main",
+            "head": None,
+            "description": "before a prompt to worker",
+            "bytes_skipped": 0,
+            "unquiet": ["worker: make all"],
+        },
+    ),
     ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),
     ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100, **_BUDGET}),
     (

@@ -22,6 +22,7 @@ from prsm_core.domain.writes import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SnapshotTaken,
     ThreadKept,
     Told,
     TurnMetered,
@@ -412,6 +413,21 @@ class StateRules:
         assert (grant["agent_id"], grant["created_at"]) == (team.agent("w1"), 1234.0)
         await store.commit(team.restart("w1", 2))
         assert (await store.state("s1")).unread == (new,)
+
+    async def test_snapshots_are_told_in_order_and_once_for_a_commit(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One that is named again for a later prompt is there twice, with all that it says."""
+        first = team.snapshot(snapshot_id="a", last_commit=1, staged="t", head="h")
+        again, other = replace(first, last_commit=2), team.snapshot(snapshot_id="b")
+        for each in (first, again, first, other):
+            await store.commit(team.step("w1", SnapshotTaken(snapshot=each)))
+        state = await store.state("s1")
+        assert state.snapshots == (first, again, other)
+        told = [event async for event in store.events("s1") if event.type == "snapshot_taken"]
+        assert [event.data["snapshot"] for event in told] == ["a", "a", "a", "b"]
+        assert told[0].agent == team.agent("w1")
+        assert (await store.state("s1", state.position - 1)).snapshots == (first, again)
 
     async def test_a_question_is_open_while_its_call_is_and_nobody_answered(
         self, store: Store, team: Steps

@@ -8,6 +8,7 @@ from typing import Any
 from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, AgentState, Grant
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.domain.steps import HumanRequest, Step, Write
 from prsm_core.domain.turns import AgentMessage, AgentToolCall, StopReason, TurnResult
 from prsm_core.domain.usage import TokenUsage
@@ -260,6 +261,21 @@ class Steps:
             "opened_at": 1000.0,
         }
         return HumanRequest(**{**defaults, **fields})
+
+    def snapshot(self, name: str = "w1", **fields: Any) -> SessionSnapshot:
+        """Return a snapshot of files before a prompt to the agent."""
+        defaults = {
+            "snapshot_id": self.id("snapshot"),
+            "last_commit": 1,
+            "taken_at": 1000.0,
+            "kind": "prompt",
+            "folder": "/w",
+            "tree": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            "branch": "main",
+            "agent_id": self.agent(name),
+            "unquiet": ("w2: make",),
+        }
+        return SessionSnapshot(**{**defaults, **fields})
 
     def ask(self, name: str, request: HumanRequest) -> Step:
         """Open a request."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prsm_core.config.schema import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
@@ -288,6 +289,9 @@ class RuleBroker:
 
     reconsider = decide
 
+    def may_write(self, request, context):
+        return request.tool in EDIT_TOOLS or request.tool == "Bash"
+
     def grant(self, agent_id, request):
         word = request.command.split(" ")[0]
         self.granted.add((agent_id, word))
@@ -457,6 +461,7 @@ async def open_team(
     others=(),
     broker=None,
     own_rules=None,
+    shadows=None,
     redactor=None,
     store=None,
     make_provider=ScriptedProvider,
@@ -486,6 +491,7 @@ async def open_team(
             scorers=scorers,
             sinks=sinks,
             own_rules=own_rules,
+            shadows=shadows,
             redactor=redactor or Redactor(()),
         )
         async with OrchestrationEngine(config) as running:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write
 
 OF_RUN = {
-    *("AgentSpawned", "MessageSent", "Granted", "SessionNamed", "Told"),
+    *("AgentSpawned", "MessageSent", "Granted", "SessionNamed", "SnapshotTaken", "Told"),
     *("RunStarted", "RunResumed", "RunFinished", "AgentsResumed"),
 }
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
@@ -465,6 +465,23 @@ class _Act:
 
     def Granted(self, write: Any) -> None:  # noqa: N802
         """Keep what a person allows: no port of every store reads it."""
+
+    def SnapshotTaken(self, write: Any) -> None:  # noqa: N802
+        """Tell of it; the state of a session has it, which is compared elsewhere."""
+        one = write.snapshot
+        self.tell(
+            "snapshot_taken",
+            about=one.agent_id,
+            snapshot=one.snapshot_id,
+            kind=one.kind,
+            folder=one.folder,
+            tree=one.tree,
+            branch=one.branch,
+            head=one.head,
+            description=one.description,
+            bytes_skipped=one.bytes_skipped,
+            unquiet=list(one.unquiet),
+        )
 
 
 def knows(kind: str) -> bool:

@@ -24,6 +24,7 @@ from prsm_core.domain.writes import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SnapshotTaken,
     ThreadKept,
     TurnMetered,
 )
@@ -286,8 +287,10 @@ class Walk:
             await self.commit(self.steps.end(of.name, source=state, incarnation=of.life))
 
     async def note(self, of: Walker) -> None:
-        """Grant something, or tell it only."""
-        await self.act(of, self.chance.choice([Granted(grant={"n": of.life}), self.steps.told()]))
+        """Grant something, keep the files, or tell something only."""
+        taken = self.steps.snapshot(of.name, snapshot_id=f"{self.chance.randrange(3)}")
+        kinds = [Granted(grant={"n": of.life}), SnapshotTaken(snapshot=taken), self.steps.told()]
+        await self.act(of, self.chance.choice(kinds))
 
     async def request(self, of: Walker) -> None:
         request = self.steps.request(of.name)

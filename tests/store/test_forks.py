@@ -86,13 +86,19 @@ def test_a_fork_at_any_commit_is_the_session_as_it_was_then(seed):
         asyncio.run(go(folder))
 
 
+def unnumbered(state):
+    """Return a session without the numbers of commits, which are each ledger's own."""
+    snapshots = tuple(replace(one, last_commit=0) for one in state.snapshots)
+    return replace(state, position=0, snapshots=snapshots)
+
+
 async def check_copy(store, other, session):
     """A copy of a fork, taken in elsewhere, is the same session, and can be copied again."""
     copy = await store.copy(session)
     assert await other.put_copy(copy, str) == session  # no id is taken: none is new
     state = await store.state(session)
     again = await other.state(session)
-    assert replace(again, position=0) == replace(state, position=0, origins=())
+    assert unnumbered(again) == unnumbered(replace(state, origins=()))
     assert await other.copy(session) == await store.copy(session)
     assert await other.agents(session) == await store.agents(session)
     told = [event async for event in store.events(session)]

@@ -30,6 +30,7 @@ from prsm_core.domain.writes import (
     RunResumed,
     RunStarted,
     SessionNamed,
+    SnapshotTaken,
     ThreadKept,
     TurnMetered,
 )
@@ -95,6 +96,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
         "SessionNamed": SessionNamed(name="a name"),
+        "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
         "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
         "TurnClosed": team.close(turn, result=closing),

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.holding import held
 from prsm_core.engine.processes.git import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
-from prsm_core.workspace.shadow.worktree import Shadow
+from prsm_core.workspace.shadow.opening import shadow_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 T = TypeVar("T")
-
-_ID_BYTES = 4
 
 
 def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
@@ -35,19 +33,25 @@ def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     return run_to_end(_with_shadow(workspace, work))
 
 
+def with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
+    """Do the same while no agent begins to write there; `work` gets those that may all the same.
+
+    Raises PrsmError.
+    """
+    install_child_watcher()
+    return run_to_end(_with_held_shadow(workspace, work))
+
+
+async def _with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
+    async with held(workspace) as writers:
+        return await _with_shadow(workspace, lambda shadow: work(shadow, writers))
+
+
 async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
-        shadow = Shadow(
-            git,
-            Path(workspace),
-            paths.state,
-            environ=os.environ,
-            now=time.time,
-            new_id=lambda: secrets.token_hex(_ID_BYTES),
-            own=(paths.data,),
-        )
+        shadow = shadow_of(git, Path(workspace), state=paths.state, data=paths.data)
         try:
             return await asyncio.to_thread(work, shadow)
         finally:

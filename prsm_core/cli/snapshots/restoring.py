@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.opening import with_shadow
+from prsm_core.cli.snapshots.holding import require_quiet
+from prsm_core.cli.snapshots.opening import with_held_shadow, with_shadow
 from prsm_core.cli.snapshots.showing import SHOWN, say_plan, told_plan
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.workspace.shadow.records import Plan, Restored
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 
 def restore_snapshot(
@@ -26,10 +30,12 @@ def restore_snapshot(
         plan = with_shadow(workspace, lambda shadow: shadow.plan(wanted))
         wanted = plan.snapshot.id
         _ask(plan, f"restore snapshot {wanted}")
-    restored = with_shadow(
-        workspace, lambda shadow: shadow.restore(wanted, with_staging=with_staging)
-    )
-    return _tell(restored, as_json=as_json)
+
+    def restore(shadow: Shadow, writers: Sequence[str]) -> Restored:
+        require_quiet(writers)
+        return shadow.restore(wanted, with_staging=with_staging)
+
+    return _tell(with_held_shadow(workspace, restore), as_json=as_json)
 
 
 def undo_restore(workspace: str, *, is_sure: bool, as_json: bool) -> int:
@@ -39,7 +45,12 @@ def undo_restore(workspace: str, *, is_sure: bool, as_json: bool) -> int:
     """
     if not is_sure:
         _ask(with_shadow(workspace, lambda shadow: shadow.plan_undo()), "undo the last restore")
-    return _tell(with_shadow(workspace, lambda shadow: shadow.undo()), as_json=as_json)
+
+    def undo(shadow: Shadow, writers: Sequence[str]) -> Restored:
+        require_quiet(writers)
+        return shadow.undo()
+
+    return _tell(with_held_shadow(workspace, undo), as_json=as_json)
 
 
 def delete_snapshot(workspace: str, wanted: str, *, is_sure: bool, as_json: bool) -> None:

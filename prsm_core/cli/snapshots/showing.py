@@ -10,7 +10,7 @@ import click
 from prsm_core.cli.checkup.folders import format_size
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text
-from prsm_core.cli.snapshots.opening import with_shadow
+from prsm_core.cli.snapshots.opening import with_held_shadow, with_shadow
 from prsm_core.cli.table import print_table
 from prsm_core.kit.text import escape_exact, first_line
 from prsm_core.workspace.shadow.worktree import About
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core.workspace.shadow.records import Plan, Snapshot
+    from prsm_core.workspace.shadow.worktree import Shadow
 
-_HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
-_SPARE = ("HEAD", "LEFT OUT", "BRANCH")
+_HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "SESSION", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
+_SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
 _COMMIT = 12  # characters that name one
 SHOWN = 20  # files
 _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
@@ -31,11 +32,17 @@ _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "
 def create_snapshot(workspace: str, description: str, *, as_json: bool) -> None:
     """Take a snapshot and print its id. Raises PrsmError."""
     about = About(description=description)
-    snapshot = with_shadow(workspace, lambda shadow: shadow.take(about))
+
+    def take(shadow: Shadow, writers: Sequence[str]) -> Snapshot:
+        return shadow.take(about, unquiet=lambda: tuple(writers))
+
+    snapshot = with_held_shadow(workspace, take)
     if as_json:
         click.echo(json.dumps(told(snapshot)))
         return
     say(f"snapshot {snapshot.id} of {escape_exact(snapshot.folder)}")
+    for line in _unquiet(snapshot):
+        say(line, err=True)
     for line in _left_out(snapshot):
         say(line, err=True)
     say(f"go back to it: prsm snapshot restore {snapshot.id}", err=True)
@@ -65,6 +72,11 @@ def print_snapshot(workspace: str, wanted: str, *, as_json: bool) -> None:
         say(f"  {first_line(snapshot.description)}")
     say(f"  folder: {escape_exact(snapshot.folder)}")
     say(f"  branch: {escape_exact(snapshot.main.branch or '-')}, HEAD: {(head or '-')[:_COMMIT]}")
+    if snapshot.session is not None:
+        agent = f", for agent {escape_exact(snapshot.agent)}" if snapshot.agent else ""
+        say(f"  session: {snapshot.session}, after its commit {snapshot.position or 0}{agent}")
+    for line in _unquiet(snapshot):
+        say(line)
     if len(snapshot.roots) > 1:
         names = ", ".join(escape_exact(root.path) for root in snapshot.roots[1:])
         say(f"  repositories in it: {names}")
@@ -83,6 +95,7 @@ def told(snapshot: Snapshot) -> Mapping[str, Any]:
         "session": snapshot.session,
         "position": snapshot.position,
         "agent": snapshot.agent,
+        "unquiet": list(snapshot.unquiet),
         "folder": snapshot.folder,
         "branch": snapshot.main.branch,
         "head": snapshot.main.head,
@@ -127,12 +140,19 @@ def _cells(snapshot: Snapshot) -> Sequence[str | None]:
     return (
         snapshot.id,
         at_text(snapshot.created_at),
-        snapshot.kind,
+        f"{snapshot.kind}, unquiet" if snapshot.unquiet else snapshot.kind,
+        snapshot.session,
         snapshot.main.branch and escape_exact(snapshot.main.branch),
         head and head[:_COMMIT],
         left if snapshot.skipped_count else None,
         first_line(snapshot.description) or None,
     )
+
+
+def _unquiet(snapshot: Snapshot) -> Iterator[str]:
+    """Yield who may have written while a snapshot was taken, a line each."""
+    for writer in snapshot.unquiet[:SHOWN]:
+        yield f"  unquiet: an agent wrote meanwhile: {escape_exact(writer)}"
 
 
 def _left_out(snapshot: Snapshot) -> Iterator[str]:

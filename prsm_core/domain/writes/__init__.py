@@ -1,12 +1,13 @@
 """Writes: every kind of fact that a step can hold, each with its rows and its events.
 
-runs      a run's start and end, a session's name, and what is only told
-agents    an agent's birth, states, lives and end
-forks     a session that goes on from another; few processes need it
-messages  sent and consumed
-turns     opened and closed
-calls     of orchestration tools: opened and closed, and what they have done
-requests  to a person: opened and resolved; what a person granted
+runs       a run's start and end, a session's name, and what is only told
+agents     an agent's birth, states, lives and end
+forks      a session that goes on from another; few processes need it
+messages   sent and consumed
+turns      opened and closed
+calls      of orchestration tools: opened and closed, and what they have done
+requests   to a person: opened and resolved; what a person granted
+snapshots  of the files that agents work on
 """
 
 from prsm_core.domain.writes.agents import (
@@ -24,6 +25,7 @@ from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
 from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
+from prsm_core.domain.writes.snapshots import SnapshotTaken
 from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "SessionNamed",
+    "SnapshotTaken",
     "StateChanged",
     "ThreadKept",
     "Told",

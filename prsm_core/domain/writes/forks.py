@@ -12,6 +12,7 @@ from prsm_core.domain.writes.agents import AgentSpawned
 from prsm_core.domain.writes.calls import CALL, EffectNoted, call_values
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
+from prsm_core.domain.writes.snapshots import snapshot_row
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class SessionForked(Write, frozen=True, kw_only=True):
             yield from RequestOpened(request=request).rows(step)
         for grant in state.grants:
             yield Insert("grants", {"session_id": own, **grant})
+        for snapshot in state.snapshots:
+            yield snapshot_row(own, snapshot)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `session_forked`, and what is told besides."""

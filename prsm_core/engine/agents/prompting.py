@@ -68,7 +68,9 @@ class Prompting:
             )
         record = self._roster.get(agent_id)
         _check_lives(record)
-        async with self._saying.text(text, images, record.descriptor.provider) as said:
+        agent = record.descriptor
+        told = self._saying.text(text, images, agent.provider, agent.cwd, agent_id)
+        async with told as said:
             _check_lives(record)  # it may have ended meanwhile
             self._router.check(agent_id)
             payload = {"text": said.text}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
+    from prsm_core.engine.files.prompts import PromptSnapshots
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.workspace.references import Read
@@ -48,8 +49,10 @@ class Saying:
         journal: Journal,
         workspace: str,
         state_dir: Path,
+        snapshots: PromptSnapshots | None = None,
     ) -> None:
         """Read references in the workspace, and keep images below the state directory."""
+        self._snapshots = snapshots
         self._providers = providers
         self._settings = settings
         self._journal = journal
@@ -57,14 +60,35 @@ class Saying:
         self._state_dir = state_dir
 
     @asynccontextmanager
-    async def text(self, said: str, images: Sequence[str], provider: str) -> AsyncIterator[Said]:
+    async def text(
+        self,
+        said: str,
+        images: Sequence[str],
+        provider: str,
+        folder: str,
+        agent: str | None = None,
+    ) -> AsyncIterator[Said]:
         """Yield what is kept of what is said to an agent of a provider; its images are kept.
 
         This is left once a ledger has the text: until then none of its images is removed, whatever
-        is deleted meanwhile. Each image is a path, a `data:` URL, or the mark of one that is kept.
-        Raises ConfigError for one that is unfit (code `unfit_image`), and for a provider that
-        takes none (`no_images`).
+        is deleted meanwhile, and nothing new is written to files; then a snapshot of the `folder`
+        is taken. Each image is a path, a `data:` URL, or the mark of one that is kept. Raises
+        ConfigError for one that is unfit (code `unfit_image`), and for a provider that takes none
+        (`no_images`).
         """
+        async with self._text(said, images, provider) as kept, self.before(said, folder, agent):
+            yield kept
+
+    def before(
+        self, said: str, folder: str, agent: str | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Have a snapshot taken of the files as they are before this is said, if any is."""
+        if self._snapshots is None:
+            return nullcontext()
+        return self._snapshots.before(said, folder, agent)
+
+    @asynccontextmanager
+    async def _text(self, said: str, images: Sequence[str], provider: str) -> AsyncIterator[Said]:
         may_refer = "@" in said and self._settings.context.references
         if not images and not may_refer:
             yield Said(said)

@@ -208,6 +208,10 @@ async def _told_events(app: AppHandle, after: int) -> AsyncIterator[Any]:
             await close()
 
 
+async def _hold_files(app: AppHandle, _: Mapping[str, Any]) -> AsyncIterator[Any]:
+    return app.hold_files()
+
+
 async def _set_mode(app: AppHandle, args: Mapping[str, Any]) -> None:
     await app.set_mode(args["mode"])
 
@@ -291,5 +295,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),
     "changes": Operation(_plain("changes")),
     "snapshots": Operation(_plain("snapshots")),
+    "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),
 }

@@ -198,6 +198,10 @@ class RemoteApp:
         """Return the snapshots of the session; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))
 
+    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Keep agents from beginning to write for as long as this is open; see AppHandle."""
+        return self.stream("hold_files")
+
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why an agent changed a file; see AppHandle."""
         return cast("Mapping[str, Any]", await self._ask("rationale", path=path, line=line))

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.engine.door.files import snapshot_rows
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
+from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
@@ -18,7 +20,15 @@ from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from prsm_core.domain.events import Event
@@ -237,7 +247,8 @@ class LocalApp:
         record = self._engine.manager.roster.resolve(agent)
         if record.descriptor.parent_id is None:  # the run may be closing already
             raise ConfigError("a run ends with its master", hint="start another run")
-        async with self._engine.saying.text(prompt, (), record.descriptor.provider) as said:
+        of, saying = record.descriptor, self._engine.saying
+        async with saying.text(prompt, (), of.provider, of.cwd, record.agent_id) as said:
             manager = self._engine.manager
             await manager.restart_agent(record.agent_id, said.text, besides=said.notices)
 
@@ -374,8 +385,14 @@ class LocalApp:
         raise not_built("list the changes of agents")
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list snapshots")
+        """Return the snapshots of files that were taken for the session, oldest first."""
+        return await snapshot_rows(self._store, self._session)
+
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Keep agents from beginning to write for as long as this is open."""
+        async with self._engine.quiet.hold(limit=HOLD_SECONDS) as hold:
+            yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
+            await asyncio.get_running_loop().create_future()  # until it is closed
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: it is not there yet."""

@@ -327,6 +327,10 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    def hold_files(self) -> AsyncIterator[Sequence[str]]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

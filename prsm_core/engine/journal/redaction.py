@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentDescriptor, AgentResult
 from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.notes import Ending, Notes
+from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import (
@@ -55,6 +56,7 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     HumanRequest: ("payload",),
     McpServer: ("args", "env", "url", "headers"),
     RoutedMessage: ("payload",),
+    SessionSnapshot: ("description", "branch", "unquiet"),
     TurnResult: ("messages", "tool_calls", "error", "compaction", "permissions_used"),
 }
 

@@ -127,6 +127,11 @@ class Journal:
         """Whether agents stay in the ledger as they are: another engine goes on with them."""
         return self._is_suspended or self.soundness.is_broken
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is told of the run: its end follows, or is written."""
+        return self._is_over
+
     async def hold(self) -> None:
         """Wait for ever, until who waits is cancelled, if what comes now must not be answered.
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from prsm_core.domain.record import Record
+from prsm_core.workspace.shadow.whereabouts import INTENT
 
 
 class Intent(Record, frozen=True):
@@ -37,7 +38,7 @@ class Journal:
     """Owns the two files, in the folder of a shadow."""
 
     def __init__(self, folder: Path) -> None:
-        self._intent = folder / "intent.json"
+        self._intent = folder / INTENT
         self._done = folder / "undo.json"
 
     def intent(self) -> Intent | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
+PASSING = frozenset({SAFETY, RESCUE})  # of restores: they go by themselves
 MOST_SKIPPED = 1000  # that a snapshot names
 
 
@@ -52,13 +53,16 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     id: str
     created_at: float  # Unix seconds
-    kind: str = MANUAL  # manual, safety (before a restore), rescue (after one that was cut off)
+    # manual, run and prompt (before what a person says), safety (before a restore), rescue (after
+    # one that was cut off)
+    kind: str = MANUAL
     description: str = ""
     session: str | None = None
     position: int | None = None  # of the newest commit of that session in the ledger
     agent: str | None = None
     folder: str = ""
     roots: tuple[RootState, ...] = ()  # the folder itself first
+    unquiet: tuple[str, ...] = ()  # agents, and what they ran that may have written meanwhile
     skipped: tuple[Skipped, ...] = ()
     skipped_count: int = 0
     notes: tuple[str, ...] = ()
@@ -149,7 +153,8 @@ def read_snapshot(data: bytes) -> Snapshot:
     roots = tuple(_root(one) for one in given.pop("roots"))
     skipped = tuple(Skipped(**one) for one in given.pop("skipped"))
     notes = tuple(given.pop("notes"))
-    return Snapshot(**given, roots=roots, skipped=skipped, notes=notes)
+    unquiet = tuple(given.pop("unquiet", ()))
+    return Snapshot(**given, roots=roots, skipped=skipped, notes=notes, unquiet=unquiet)
 
 
 def _root(given: dict[str, Any]) -> RootState:

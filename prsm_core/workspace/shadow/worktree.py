@@ -20,6 +20,7 @@ from prsm_core.workspace.shadow.place import require_files
 from prsm_core.workspace.shadow.records import (
     MANUAL,
     MOST_SKIPPED,
+    PASSING,
     RESCUE,
     SAFETY,
     Plan,
@@ -30,6 +31,7 @@ from prsm_core.workspace.shadow.records import (
     joined,
 )
 from prsm_core.workspace.shadow.root import Limits, Root
+from prsm_core.workspace.shadow.whereabouts import place_of
 from prsm_core.workspace.shadow.writing import (
     not_as_planned,
     plan_root,
@@ -95,8 +97,7 @@ class Shadow:
         identity = repo_identity(folder)
         require_files(identity.root, identity.common_dir)
         self.folder = identity.root
-        name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
-        self.place = state / "shadows" / identity.key / name
+        self.place = place_of(identity, state)
         self.notes: list[str] = []  # what was done besides, for a person
         self._wait_seconds = wait_seconds
         self._git = git
@@ -108,10 +109,22 @@ class Shadow:
         self._journal = Journal(self.place)
         self._roots: dict[str, Root] = {}  # that are ready
 
-    def take(self, about: About = About()) -> Snapshot:  # noqa: B008 - a constant
-        """Take a snapshot. Raises PrsmError, and then there is none."""
+    def take(
+        self,
+        about: About = About(),  # noqa: B008 - a constant
+        *,
+        unquiet: Callable[[], tuple[str, ...]] = tuple,
+        may_be_known: bool = False,
+    ) -> Snapshot:
+        """Take a snapshot. Raises PrsmError, and then there is none.
+
+        What `unquiet` returns once all is stored are those who may have written meanwhile. Where
+        all is as in the newest snapshot, that one is returned if it `may_be_known`.
+        """
         with self._open():
-            return self._mended(lambda: self._take(about))
+            return self._mended(
+                lambda: self._take(about, unquiet=unquiet, may_be_known=may_be_known)
+            )
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots of the folder, newest first."""
@@ -263,9 +276,27 @@ class Shadow:
             return False
         return True
 
-    def _take(self, about: About, target: Snapshot | None = None) -> Snapshot:
+    def _take(
+        self,
+        about: About,
+        target: Snapshot | None = None,
+        *,
+        unquiet: Callable[[], tuple[str, ...]] = tuple,
+        may_be_known: bool = False,
+    ) -> Snapshot:
         """Keep the folder as it is now; what a restore of `target` would overwrite included."""
-        return self._keep(self._capture(target, about))
+        taken = self._capture(target, about)
+        taken = replace(taken, unquiet=unquiet())
+        known = self._newest_like(taken) if may_be_known else None
+        return known or self._keep(taken)
+
+    def _newest_like(self, taken: Snapshot) -> Snapshot | None:
+        """Return the newest snapshot that stays, if it holds all that this one would."""
+        newest = next((one for one in self._kept() if one.kind not in PASSING), None)
+        if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
+            return None
+        is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
+        return newest if is_whole else None
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot

@@ -118,6 +118,7 @@ ACTS = {
     "fork": (),
     "changes": (),
     "snapshots": (),
+    "hold_files": (),
     "rationale": ("a.py",),
     "providers": (),
     "models": (),

@@ -31,6 +31,7 @@ from prsm_core.domain.writes import (
     RunResumed,
     RunStarted,
     SessionNamed,
+    SnapshotTaken,
     ThreadKept,
     Told,
 )
@@ -90,6 +91,9 @@ WRITES: dict[str, Write] = {
     "started": RunStarted(task=SAID, workspace=f"/{SECRET}"),
     "resumed": RunResumed(epoch=2, options={"command_line": {"sets": [SAID]}}),
     "named": SessionNamed(name=SAID),
+    "snapshot": SnapshotTaken(
+        snapshot=TEAM.snapshot("w1", description=SAID, branch=SECRET, unquiet=(SAID,))
+    ),
     "finished": RunFinished(status="failed", summary=SAID, error=SAID, used={"evidence": SAID}),
     "told": Told(kind="notice", data={"level": "info", "text": SAID}),
 }

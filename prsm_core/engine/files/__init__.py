@@ -1,0 +1,6 @@
+"""Files: what the engine owns of the working trees that its agents write in.
+
+keeper   git, and the shadows of folders: one thread at a time, told and never silent
+prompts  the snapshots before what persons say
+quiet    which calls may write now, and the moment in which none does
+"""

@@ -1,0 +1,232 @@
+"""Snapshots before what persons say: the files as they are when a prompt reaches an agent.
+
+The gate is held from before the prompt is in the ledger until the snapshot is taken, so that no
+call which the prompt brings about writes first. It is taken beside the model's first request: who
+never writes never waits, and one that ends before it was begun takes none, for nothing was changed.
+
+The shadow holds the snapshot before the ledger names it. Where an engine dies between the two, the
+next one of the session names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
+from prsm_core.domain.steps import Step
+from prsm_core.errors import StoreError
+from prsm_core.kit.clocks import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.domain.snapshots import SessionSnapshot
+    from prsm_core.engine.files.keeper import FilesKeeper
+    from prsm_core.engine.files.quiet import Hold, QuietMoment
+    from prsm_core.engine.journal.feed import Feed
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
+    from prsm_core.workspace.shadow.records import Snapshot
+    from prsm_core.workspace.shadow.worktree import Shadow
+
+RUN, PROMPT = "run", "prompt"
+END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
+_LONGEST = 120  # characters of a prompt that are a snapshot's description
+
+
+class _Wanted(Record, frozen=True, kw_only=True):
+    """A snapshot that is to be taken."""
+
+    kind: str
+    folder: Path
+    agent: str | None
+    description: str
+    last_commit: int
+
+
+class PromptSnapshots:
+    """Owns the snapshots that are being taken for prompts of one session."""
+
+    def __init__(
+        self,
+        keeper: FilesKeeper,
+        quiet: QuietMoment,
+        journal: Journal,
+        feed: Feed,
+        store: Store,
+        background: Background,
+        clock: Clock,
+    ) -> None:
+        self._keeper = keeper
+        self._quiet = quiet
+        self._journal = journal
+        self._store = store
+        self._background = background
+        self._clock = clock
+        self._seq: int | None = None  # of the newest event; None: nothing was committed here
+        self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
+        self._due: set[asyncio.Event] = set()  # of those that wait for the first turn
+        self._at_work: set[asyncio.Task[None]] = set()
+        self._is_ending = False
+        feed.add_tap(self._heed)
+
+    @asynccontextmanager
+    async def before(self, said: str, folder: str, agent: str | None) -> AsyncIterator[None]:
+        """Hold the gate while a prompt is put into the ledger; then take a snapshot.
+
+        What raises takes none: nobody was told anything.
+        """
+        hold = self._quiet.close_gate()
+        try:
+            wanted = _Wanted(
+                kind=RUN if agent is None else PROMPT,
+                folder=Path(folder),
+                agent=agent,
+                description=_description(said),
+                last_commit=await self._newest_commit(),
+            )
+            self._is_ending = False
+            yield
+        except BaseException:
+            hold.release()
+            raise
+        task = self._background.start(self._take(hold, wanted), name="snapshot before a prompt")
+        self._at_work.add(task)
+        task.add_done_callback(lambda done: self._over(done, hold))
+
+    async def settle(self) -> None:
+        """Wait for snapshots that are being taken, and let those be that were not begun."""
+        self._is_ending = True
+        for due in self._due:
+            due.set()
+        if self._at_work:
+            tasks = tuple(self._at_work)
+            await first_of(self._clock, END_SECONDS, lambda: asyncio.wait(tasks))
+
+    def _over(self, task: asyncio.Task[None], hold: Hold) -> None:
+        self._at_work.discard(task)
+        hold.release()  # also of one that was cancelled before it began
+
+    def _heed(self, events: tuple[Event, ...]) -> None:
+        self._seq = max(self._seq or 0, *(event.seq or 0 for event in events))
+        if self._due and any(event.type == "turn_started" for event in events):
+            for due in self._due:
+                due.set()
+
+    async def _newest_commit(self) -> int:
+        """Return the position of the session's newest commit that told something; 0: none has."""
+        session = self._journal.session_id
+        try:
+            if self._seq is None:
+                self._seq = (await self._store.state(session)).seq
+            if self._seq == 0:
+                return 0
+            _, position = await self._store.find_commit(session, self._seq)
+        except StoreError as error:
+            if error.code in {"unknown_session", "unknown_position", "no_ledger"}:
+                return 0  # it begins, or was written when commits had no numbers
+            raise
+        return position
+
+    async def _take(self, hold: Hold, wanted: _Wanted) -> None:
+        if wanted.kind == RUN:
+            await self._until_due(hold)
+        if self._is_ending:
+            return
+        await hold.settle()
+        taken = await self._keeper.attempt(
+            wanted.folder, lambda shadow: self._taken(shadow, hold, wanted)
+        )
+        hold.release()
+        if taken is not None and not self._journal.is_over:
+            await self._note(wanted, hold, *taken)
+
+    async def _until_due(self, hold: Hold) -> None:
+        """Wait until the model is asked, or a call wants to write."""
+        due = asyncio.Event()
+        self._due.add(due)
+        hold.when_wanted(due.set)
+        try:
+            await due.wait()
+        finally:
+            self._due.discard(due)
+
+    def _taken(
+        self, shadow: Shadow, hold: Hold, wanted: _Wanted
+    ) -> tuple[Snapshot, Sequence[Snapshot]]:
+        """Take a snapshot, in the thread; return it, and all that there are of the session."""
+        from prsm_core.workspace.shadow.worktree import About  # once one is taken
+
+        session = self._journal.session_id
+        about = About(
+            kind=wanted.kind,
+            description=self._journal.redact(wanted.description),
+            session=session,
+            position=wanted.last_commit,
+            agent=wanted.agent,
+        )
+
+        def unquiet() -> tuple[str, ...]:
+            return tuple(self._journal.redact(str(call)) for call in hold.disturbing)
+
+        taken = shadow.take(about, unquiet=unquiet, may_be_known=True)
+        kept = () if self._known is not None else shadow.snapshots()
+        return taken, [one for one in kept if one.session == session]
+
+    async def _note(
+        self, wanted: _Wanted, hold: Hold, taken: Snapshot, kept: Sequence[Snapshot]
+    ) -> None:
+        """Have the ledger name a snapshot, and those that a dead engine took and never named."""
+        from prsm_core.domain.writes import SnapshotTaken
+
+        if self._known is None:
+            state = await self._store.state(self._journal.session_id)
+            self._known = {one.snapshot_id for one in state.snapshots}
+        lost = [one for one in kept if one.id not in self._known and one.id != taken.id]
+        now = _row(taken, wanted.kind, wanted.description, wanted.agent, wanted.last_commit)
+        rows = [_row(one, one.kind, one.description, one.agent, one.position) for one in lost]
+        self._known |= {taken.id, *(one.id for one in lost)}
+        step = Step(
+            step_id=self._journal.run_step_id(),
+            session_id=self._journal.session_id,
+            run_id=self._journal.run_id,
+            agent_id=None,
+            at=self._clock.time(),
+            writes=tuple(SnapshotTaken(snapshot=one) for one in (*rows[::-1], now)),
+        )
+        await self._journal.commit(step)
+
+
+def _row(
+    taken: Snapshot, kind: str, description: str, agent: str | None, position: int | None
+) -> SessionSnapshot:
+    """Return a snapshot as a session names it."""
+    from prsm_core.domain.snapshots import SessionSnapshot
+
+    main = taken.main
+    return SessionSnapshot(
+        snapshot_id=taken.id,
+        last_commit=position or 0,
+        taken_at=taken.created_at,
+        kind=kind,
+        folder=taken.folder,
+        tree=main.tree,
+        staged=None if main.staging is None else main.staging.tree,
+        branch=main.branch,
+        head=main.head,
+        agent_id=agent,
+        description=description,
+        bytes_skipped=taken.bytes_skipped,
+        unquiet=taken.unquiet,
+    )
+
+
+def _description(said: str) -> str:
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "")
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

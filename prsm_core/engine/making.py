@@ -1,0 +1,84 @@
+"""Parts of an engine that are made of its configuration, and of few others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.config import resolve_paths
+from prsm_core.engine.evidence.gates import GateRunner
+from prsm_core.engine.files.keeper import FilesKeeper
+from prsm_core.engine.files.prompts import PromptSnapshots
+from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.providers.registry import build_provider_registry
+
+if TYPE_CHECKING:
+    from prsm_core.engine.config import EngineConfig
+    from prsm_core.engine.files.quiet import QuietMoment
+    from prsm_core.engine.journal.feed import Feed
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.kit.background import Background
+
+
+def make_providers(config: EngineConfig, background: Background) -> ProviderRegistry:
+    """Return all providers that may be used."""
+    return build_provider_registry(
+        config.providers,
+        config.settings,
+        launcher=config.launcher,
+        background=background,
+        clock=config.clock,
+        state_dir=config.state_dir,
+        external=config.external,
+        plugins_off=config.plugins_off,
+        redactor=config.redactor,
+    )
+
+
+def make_sandbox(config: EngineConfig) -> Sandbox:
+    """Return the sandbox of commands."""
+    paths = resolve_paths(Path(config.workspace), os.environ)
+    return Sandbox(
+        config.settings.sandbox,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        state_dir=config.state_dir,
+        private=(paths.user_config.parent, paths.data, paths.state),
+    )
+
+
+def make_files(
+    config: EngineConfig, background: Background, journal: Journal
+) -> FilesKeeper | None:
+    """Return what owns git and the shadows; None where no snapshots are wanted."""
+    if config.shadows is None:
+        return None
+    return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
+
+
+def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
+    """Return what runs the gates."""
+    return GateRunner(
+        config.settings.gates,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        clock=config.clock,
+        env=config.shell_env,
+        sandbox=sandbox,
+    )
+
+
+def make_snapshots(
+    config: EngineConfig,
+    files: FilesKeeper | None,
+    quiet: QuietMoment,
+    background: Background,
+    journal: Journal,
+    feed: Feed,
+) -> PromptSnapshots | None:
+    """Return what takes snapshots before prompts; None where none are wanted."""
+    if files is None or config.settings.workspace.snapshots == "off":
+        return None
+    return PromptSnapshots(files, quiet, journal, feed, config.store, background, config.clock)

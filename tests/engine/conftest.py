@@ -8,6 +8,7 @@ import pytest
 
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import open_team
+from tests.engine.residents import open_residents
 
 
 @pytest.fixture
@@ -55,3 +56,9 @@ def as_master(opened):
 def fast_clock():
     """A clock that jumps to the next sleeper as soon as nothing runs."""
     return FakeClock()
+
+
+@pytest.fixture
+def parked(tmp_path):
+    """Open a team of agents with a process each: `async with parked(limit) as team`."""
+    return partial(open_residents, tmp_path)

@@ -95,3 +95,24 @@ async def once(agent: Actor, call_id: str, tool: str, /, **arguments) -> dict[st
         known[call_id] = dict(outcome.data)
     answer: dict[str, Any] = known[call_id]
     return answer
+
+
+async def leads(agent):
+    """Have a child work, and be told its result."""
+    await once(agent, "spawn", "spawn_child", prompt="work", name="w1")
+    found = await once(agent, "wait", "wait_for_message")
+    await once(agent, "done", "task_complete", summary=f"all of {found['summary']}")
+
+
+async def hangs(agent):
+    """Work for ever, without a call."""
+    await agent.hang()
+
+
+async def asks_a_person(agent):
+    """Have a child work; meanwhile ask a person, in the same response."""
+    await once(agent, "spawn", "spawn_child", prompt="work", name="w1")
+    answer = await once(agent, "ask", "ask_user", question="which?", options=["red", "blue"])
+    found = await once(agent, "wait", "wait_for_message")
+    said = f"{answer['choices'][0]} {found['summary']}"
+    await once(agent, "done", "task_complete", summary=said)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from functools import partial
 
 import pytest
 
-from prsm_core.engine.agents.slots import SlotLease
 from prsm_core.engine.providers.residents import PATIENCE_SECONDS
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import DEADLINE
-from tests.engine.residents import once, open_residents
-
-
-@pytest.fixture
-def parked(tmp_path):
-    """Open a team of agents with a process each: `async with parked(limit) as team`."""
-    return partial(open_residents, tmp_path)
+from tests.engine.residents import asks_a_person, hangs, leads, once
 
 
 def turns_of(team):
@@ -31,13 +23,6 @@ def turns_of(team):
 def messages_of(team):
     """Return how many messages of each kind were sent."""
     return dict(team.ledger.rows("SELECT type, count(*) FROM inbox GROUP BY type"))
-
-
-async def leads(agent):
-    """Have a child work, and be told its result."""
-    await once(agent, "spawn", "spawn_child", prompt="work", name="w1")
-    found = await once(agent, "wait", "wait_for_message")
-    await once(agent, "done", "task_complete", summary=f"all of {found['summary']}")
 
 
 async def waits_for_its_child(agent):
@@ -64,20 +49,6 @@ async def asks(agent):
     """Ask the parent before it completes."""
     answer = await once(agent, "ask", "ask_parent", question="which colour?")
     await once(agent, "done", "task_complete", summary=answer["answer"])
-
-
-async def hangs(agent):
-    """Work for ever, without a call."""
-    await agent.hang()
-
-
-async def asks_a_person(agent):
-    """Have a child work; meanwhile ask a person, in the same response."""
-    await once(agent, "spawn", "spawn_child", prompt="work", name="w1")
-    answer = await once(agent, "ask", "ask_user", question="which?", options=["red", "blue"])
-    found = await once(agent, "wait", "wait_for_message")
-    said = f"{answer['choices'][0]} {found['summary']}"
-    await once(agent, "done", "task_complete", summary=said)
 
 
 @pytest.mark.parametrize("leader", [leads, waits_for_its_child])
@@ -327,45 +298,6 @@ async def test_an_agent_is_killed_while_its_session_is_closed(parked):
 
     async with parked(1, on_park=kills) as team:
         assert (await team.run(master=leads, w1=hangs)).status == "killed"
-
-
-async def test_who_is_killed_while_it_waits_for_a_slot_leaves_no_call_open(parked):
-    """Its calls were let go of, and are not yet made again: who goes on needs a slot first."""
-
-    async def takes_the_slot(name):
-        if name == "master":
-            team.engine.start_soon(other.acquire(), name="another agent")
-
-    slots = {"max_concurrent_agents": 2}
-    async with parked(1, interactive=True, on_park=takes_the_slot, engine=slots) as team:
-        other = SlotLease(team.engine.slots)
-        run = team.start(master=asks_a_person, w1=hangs)
-        await team.seen("notice", "master", level="info")
-        await team.settled()
-        assert (other.held, team.session("master").turn.calls.open) == (True, {})
-        await team.manager.kill_agent(team["master"].agent_id)
-        assert (await run).status == "killed"
-        other.close()
-    [call] = [one for one in team.ledger.events("tool_call_finished") if one["call"] == "ask"]
-    assert call["status"] == "failed"
-
-
-async def test_a_turn_that_is_given_up_just_before_its_calls_are_made_again_ends_them(parked):
-    """A task for each of them is on its way by then, and has not begun."""
-
-    async def given_up(*args):
-        state = await read(*args)
-        turn = team.session("master").turn
-        team.engine.start_soon(turn.abandon(), name="give up")  # before those tasks
-        team.engine.start_soon(team.manager.kill_agent(team["master"].agent_id), name="kill")
-        return state
-
-    async with parked(1) as team:
-        read = team.store.state
-        vars(team.store)["state"] = given_up
-        assert (await team.run(master=leads, w1=hangs)).status == "killed"
-    [call] = [one for one in team.ledger.events("tool_call_finished") if one["call"] == "wait"]
-    assert call["status"] == "failed"
 
 
 @pytest.mark.parametrize("meanwhile", [True, False], ids=["while-it-closes", "later"])

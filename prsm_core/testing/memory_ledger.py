@@ -53,11 +53,11 @@ class MemoryLedger:
         known = self._steps.get(step.step_id)
         if known is not None:
             return _first_result(step, *known)
-        fork = fork_of(step)
+        kinds = made_of(step)
+        fork = fork_of(step) if kinds.forks else None
         log = self.events[step.session_id]
         events = events_of(step, len(log) if fork is None else fork.seq)
         self._session_id, self._changed = step.session_id, {}
-        kinds = made_of(step)
         try:
             check_step(step, kinds, self)
         except ClosedBeforeError as closed:

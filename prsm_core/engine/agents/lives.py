@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from prsm_core.domain.agents import AgentResult
@@ -53,7 +54,10 @@ class _Life(Record, Generic[SessionT], frozen=True):
 
 
 class Lives(Generic[SessionT]):
-    """Owns the newest life of every agent that has begun one."""
+    """Owns the newest life of every agent that has begun one and has not ended.
+
+    Of an agent that has ended nothing but its record is left, once its life has let go of all.
+    """
 
     def __init__(self, background: Background, clock: Clock) -> None:
         self._background = background
@@ -64,14 +68,19 @@ class Lives(Generic[SessionT]):
         """Run a session as the agent's life from now on."""
         task = self._background.start(session.run(), name=f"agent {record.descriptor.name}")
         self._newest[record.agent_id] = _Life(session, task)
+        task.add_done_callback(partial(self._forget, record))
+
+    def _forget(self, record: AgentRecord, task: asyncio.Task[None]) -> None:
+        if record.has_ended and self.task_of(record.agent_id) is task:
+            del self._newest[record.agent_id]
 
     def session_of(self, agent_id: str) -> SessionT | None:
-        """Return the session of an agent's newest life; None before its first."""
+        """Return the session of an agent's newest life; None before its first, and once over."""
         life = self._newest.get(agent_id)
         return None if life is None else life.session
 
     def task_of(self, agent_id: str) -> asyncio.Task[None] | None:
-        """Return the task of an agent's newest life, done or not; None before its first."""
+        """Return the task of an agent's newest life; None before its first, and once over."""
         life = self._newest.get(agent_id)
         return None if life is None else life.task
 

@@ -172,6 +172,8 @@ class AgentSession:
         finally:
             await self._give_back()
             self.life.leave_slot()
+            if self.record.has_ended:
+                self.life.turn = None  # nobody asks any more what it said
 
     async def _give_back(self) -> None:
         """Close a turn that was to go on and came to no session, or not even to its calls."""

@@ -235,7 +235,7 @@ class TurnCalls:
             raise
         finally:
             self._ended(call)
-        await self.turn.calls_changed()
+        self.turn.calls_changed()
 
     def _stored(self, call: Call) -> ToolOutcome | None:
         """Return the answer to a call that was made before the turn was cut off, once."""

@@ -90,7 +90,7 @@ class Permits:
         try:
             return await self._decide(life, sanitize(request), sandboxed=sandboxed)
         finally:
-            await turn.go_on()
+            turn.go_on()
 
     async def authorize_call(
         self, life: Life, name: str, arguments: Mapping[str, Any]
@@ -111,7 +111,7 @@ class Permits:
         try:
             return await self._settle(life, request, await decide(), decide)
         finally:
-            await turn.go_on()
+            turn.go_on()
 
     async def ask_user(self, life: Life, question: Question) -> Answer:
         """Ask a person, or what stands in for one; without an answer its text says so."""
@@ -126,7 +126,7 @@ class Permits:
             )
         finally:
             if turn is not None:
-                await turn.go_on()
+                turn.go_on()
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:

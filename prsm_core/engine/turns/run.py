@@ -329,7 +329,7 @@ class TurnRun:
         match event:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
-                await self.calls_changed()
+                self.calls_changed()
             case TextDelta() | ThinkingDelta():
                 await self.model_speaks()
             case AssistantMessage(text):
@@ -360,7 +360,7 @@ class TurnRun:
         self.clock.tool_finished()
         self.call_closed()
 
-    async def calls_changed(self) -> None:
+    def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
         if self._life.turn is not self or self._life.is_over:
             return
@@ -383,10 +383,10 @@ class TurnRun:
         """Count as running a tool: while a person decides nobody reasons or is silent."""
         self.call_began()
 
-    async def go_on(self) -> None:
+    def go_on(self) -> None:
         """Count as running no tool."""
         self.clock.tool_finished()
-        await self.calls_changed()
+        self.calls_changed()
 
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
@@ -433,7 +433,7 @@ class TurnRun:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
         await self._vendor_calls.ended(event)
-        await self.calls_changed()
+        self.calls_changed()
 
     @property
     def calls_begun(self) -> int:
@@ -448,8 +448,7 @@ class TurnRun:
     def fall_quiet(self) -> None:
         """Take it that the model's response is complete."""
         self._rest(True)
-        name = f"silence of {self._record.descriptor.name}"
-        self._parts.background.launch(self.calls_changed(), name=name)
+        self.calls_changed()
 
     def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""

@@ -9,6 +9,8 @@ import gc
 import tracemalloc
 
 from benchmarks.memory import engine_bytes
+from benchmarks.spawn import one_by_one
+from benchmarks.team import open_team
 from prsm_core.domain.budgets import BudgetKind
 from prsm_core.domain.usage import Provenance
 from prsm_core.engine.spending.scopes import BudgetScope, Hold
@@ -33,7 +35,25 @@ async def test_an_idle_agent_takes_no_more_than_known():
     await engine_bytes(FEW)  # what all agents share is there now
     few, many = await engine_bytes(FEW), await engine_bytes(MANY)
     one = (many * MANY - few * FEW) / (MANY - FEW)
-    assert one <= 19_500  # some hundreds more or less, by what the process has run before
+    assert one <= 18_900  # some hundreds more or less, by what the process has run before
+
+
+async def garbage_of(count):
+    """Return how many objects a run of so many children leaves to a look for garbage."""
+    async with open_team(one_by_one(count)) as team:
+        gc.collect()
+        gc.disable()
+        try:
+            await team.run()
+            return gc.collect()
+        finally:
+            gc.enable()
+
+
+async def test_an_ended_agent_leaves_nothing_that_only_a_look_for_garbage_frees():
+    await garbage_of(FEW)  # what all agents share is there now
+    few, many = await garbage_of(FEW), await garbage_of(MANY)
+    assert (many - few) / (MANY - FEW) < 1
 
 
 def test_an_agent_without_a_budget_of_its_own_holds_few_numbers():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from prsm_core.domain.agents import AgentResult
@@ -68,11 +67,10 @@ class Lives(Generic[SessionT]):
         """Run a session as the agent's life from now on."""
         task = self._background.start(session.run(), name=f"agent {record.descriptor.name}")
         self._newest[record.agent_id] = _Life(session, task)
-        task.add_done_callback(partial(self._forget, record))
 
-    def _forget(self, record: AgentRecord, task: asyncio.Task[None]) -> None:
-        if record.has_ended and self.task_of(record.agent_id) is task:
-            del self._newest[record.agent_id]
+    def forget(self, agent_id: str) -> None:
+        """Keep nothing of an agent's life: it is over, and so is the agent."""
+        self._newest.pop(agent_id, None)
 
     def session_of(self, agent_id: str) -> SessionT | None:
         """Return the session of an agent's newest life; None before its first, and once over."""

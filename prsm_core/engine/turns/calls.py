@@ -276,6 +276,10 @@ class TurnCalls:
                 self._let_go = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._let_go})
 
+    def forget_turn(self) -> None:
+        """Let go of the turn, of which nobody asks anything any more."""
+        del self.turn
+
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True
         for call_id, task in self._tasks.items():

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.turns import PlanUpdated, ToolCallFinished, ToolCallStarted
-    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
-    from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.stuck_watch import StuckWatch
-    from prsm_core.permissions import Outcome, PermissionBroker
+    from prsm_core.permissions import Outcome
 
 
 class VendorCalls:
@@ -44,22 +43,13 @@ class VendorCalls:
         "_stuck",
     )
 
-    def __init__(
-        self,
-        life: Life,
-        fold: TurnFold,
-        stuck: StuckWatch,
-        *,
-        broker: PermissionBroker,
-        standing: Standing,
-        journal: Journal,
-    ) -> None:
+    def __init__(self, life: Life, fold: TurnFold, stuck: StuckWatch, parts: TurnParts) -> None:
         self._life = life
         self._fold = fold
         self._stuck = stuck
-        self._broker = broker
-        self._standing = standing
-        self._journal = journal
+        self._broker = parts.broker
+        self._standing = parts.standing
+        self._journal = parts.journal
         self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 

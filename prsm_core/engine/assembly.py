@@ -207,7 +207,6 @@ class Assembly:
         )
 
     def _make_manager(self) -> AgentManager:
-        engine = self._config.settings.engine
         return AgentManager(
             self._roster,
             self._lives,
@@ -224,7 +223,7 @@ class Assembly:
             enforcement=self.enforcement,
             journal=self._journal,
             clock=self._config.clock,
-            patience_s=engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS,
+            patience_s=self._config.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS,
         )
 
     def resumption(self) -> Resumption:
@@ -286,6 +285,7 @@ class Assembly:
                 residents=self.providers.residents,
                 quiet=self.quiet,
                 is_closing=self.manager.is_closing,
+                forget=self._lives.forget,
             ),
             turns=self._turn_parts(),
             failover=self._failover_parts(),

@@ -207,7 +207,7 @@ class Turn(Protocol):
         """Count as running a tool: while a person decides nobody reasons or is silent."""
         ...
 
-    async def go_on(self) -> None:
+    def go_on(self) -> None:
         """Count as running no tool."""
         ...
 

@@ -268,6 +268,12 @@ class Staged:
         self.is_settled = True
         self.step, self.needs = replace(self.step, writes=()), None
 
+    def fits(self, run_id: str, incarnation: int) -> bool:
+        """Whether it is of this life in this run, and can be written."""
+        step = self.step
+        is_same = step.incarnation == incarnation and step.run_id == run_id
+        return is_same and self.hindrance is None
+
     @property
     def hindrance(self) -> Exception | None:
         """Why it cannot be written, as far as it is known: what it needs is not there."""

@@ -1,6 +1,7 @@
 """MemoryLedger: a MemoryStore's tables and log. What a step writes, its projections say.
 
-It keeps the values it is given, neither copied nor encoded. A step that fails is taken back.
+It keeps the values it is given, neither copied nor encoded, and every step: the tables as they once
+were, and as they were before a step that fails, are made of the steps again.
 """
 
 from __future__ import annotations
@@ -14,25 +15,23 @@ from prsm_core.domain.renaming import renamed
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
-from prsm_core.testing.memory_rows import Tables, roll_back, taken_back
+from prsm_core.testing.memory_rows import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Fence, Values
     from prsm_core.domain.steps import Step
     from prsm_core.domain.writes.forks import SessionForked
-    from prsm_core.testing.memory_rows import Changes
 
 
 class _Commit(NamedTuple):
-    """A commit: whose, the session's last event by then, and what takes it back."""
+    """A commit: whose, the session's last event by then, and its step if it has one."""
 
     session_id: str
     seq: int
-    changes: Changes
+    step: Step | None
 
 
 class MemoryLedger:
@@ -54,26 +53,25 @@ class MemoryLedger:
         known = self._steps.get(step.step_id)
         if known is not None:
             return _first_result(step, *known)
-        fork = fork_of(step)
+        kinds = made_of(step)
+        fork = fork_of(step) if kinds.forks else None
         log = self.events[step.session_id]
         events = events_of(step, len(log) if fork is None else fork.seq)
         self._session_id, self._changed = step.session_id, {}
-        kinds = made_of(step)
         try:
             check_step(step, kinds, self)
         except ClosedBeforeError as closed:
             _, _, events = self._steps[closed.step_id]
             return Committed(step_id=step.step_id, events=events, duplicate=True)
-        changes = self.tables.begin(len(self._commits) + 1)
         try:
-            self.tables.write(rows_of(step), self)
+            self.tables.write(len(self._commits) + 1, rows_of(step), self)
         except BaseException:
-            roll_back(changes)
+            self.tables = self._made_of(self._commits)
             raise
         if fork is not None:
             self._share(step.session_id, fork)
         log.extend(events)
-        self._commit(step.session_id, len(events), changes)
+        self._commit(step.session_id, len(events), step)
         self._fences.update(self._changed)
         self._steps[step.step_id] = (step.session_id, kinds.names, events)
         return Committed(step_id=step.step_id, events=events)
@@ -98,13 +96,13 @@ class MemoryLedger:
             numbered.append(event)
             told[event.session] = told.get(event.session, 0) + 1
         for session_id, count in told.items():
-            self._commit(session_id, count, ([], []))
+            self._commit(session_id, count)
         return tuple(numbered)
 
-    def _commit(self, session_id: str, count: int, changes: Changes) -> None:
+    def _commit(self, session_id: str, count: int, step: Step | None = None) -> None:
         """Number what has just been written, with so many events."""
         seq = len(self.events[session_id])
-        self._commits.append(_Commit(session_id, seq, changes))
+        self._commits.append(_Commit(session_id, seq, step))
         self._newest[session_id] = position = len(self._commits)
         self.positions[session_id].extend([position] * count)
 
@@ -126,9 +124,19 @@ class MemoryLedger:
         commit = self._commits[position - 1]
         return commit.seq if commit.session_id == session_id else None
 
-    def as_of(self, position: int) -> AbstractContextManager[None]:
-        """Have the tables as they were after a commit; meanwhile nothing may be written."""
-        return taken_back([commit.changes for commit in self._commits[position:]])
+    def as_of(self, position: int) -> Tables:
+        """Return the tables as they were after a commit; they are only to be read."""
+        if position == len(self._commits):
+            return self.tables
+        return self._made_of(self._commits[:position])
+
+    @staticmethod
+    def _made_of(commits: Sequence[_Commit]) -> Tables:
+        tables = Tables()
+        for position, commit in enumerate(commits, 1):
+            if commit.step is not None:
+                tables.write(position, rows_of(commit.step))
+        return tables
 
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as its writes so far leave it."""

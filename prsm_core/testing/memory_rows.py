@@ -1,9 +1,8 @@
-"""Tables of rows in memory, and how changes to them are taken back."""
+"""Tables of rows in memory: what a ledger's steps, written one after the other, amount to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from prsm_core.domain.rows import BEGINS, ENDS, Count, Insert, Merge, Several, U
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row
 
@@ -46,11 +45,6 @@ _NUMBERS = {"engines": "engine_id"}  # columns that a ledger counts by itself
 _NEEDS = {"requests": ("agent_id", "agents"), "effects": ("turn_id", "turns")}
 
 
-Change = tuple[dict[str, Any], Values]  # a row, and what it said before
-# Of one commit: what it has added to which rows, and what it has changed, in order.
-Changes = tuple[list[tuple[Rows, Any]], list[Change]]
-
-
 class _Way(Record, frozen=True):
     """How the rows of a table are found by conditions on some columns."""
 
@@ -68,6 +62,10 @@ class Table:
         # Returns what tells a row from others, of its values.
         self.key_of: KeyOf = itemgetter(*self.key) if self.key else self._next_number
         self.index = INDEXES.get(name)
+        self.begins = name in BEGINS
+        self.ends_by = ENDS.get(name)
+        self.number = _NUMBERS.get(name)
+        self.needs = _NEEDS.get(name)
         self.rows: Rows = {}
         self.indexed: dict[Any, Rows] = {}
         self._ways: dict[tuple[str, ...], _Way] = {}
@@ -116,13 +114,11 @@ class _ByName(dict[str, Table]):
 
 
 class Tables:
-    """Owns the tables, and applies rows to them; a step's changes can be taken back."""
+    """Owns the tables, and applies rows to them. Rows that fail leave them in pieces."""
 
     def __init__(self) -> None:
         self._tables = _ByName()
         self._position = 0  # of the commit that is written
-        self._added: list[tuple[Rows, Any]] = []
-        self._changed: list[Change] = []
 
     def __getitem__(self, name: str) -> Rows:
         return self._tables[name].rows
@@ -131,14 +127,12 @@ class Tables:
         """Return the rows of a table that `where` tells."""
         return self._tables[table].find(where)
 
-    def begin(self, position: int) -> Changes:
-        """Begin a commit; return what takes it back."""
-        self._position = position
-        self._added, self._changed = [], []
-        return self._added, self._changed
+    def write(self, position: int, rows: Iterable[Row], ledger: Ledger | None = None) -> None:
+        """Write the rows of a commit in order. Raises what a row's refusal says.
 
-    def write(self, rows: Iterable[Row], ledger: Ledger) -> None:
-        """Write rows in order. Raises what a row's refusal says."""
+        Without a ledger none is refused: they were written once, into other tables.
+        """
+        self._position = position
         for row in rows:
             if type(row) is Update:
                 done = self._update(row)
@@ -151,8 +145,9 @@ class Tables:
                     for values in row.rows:
                         self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
                 continue  # lines of turns are SQLite's: nobody asks a store in memory for them
-            error = row.refusal(ledger) if not done and row.refusal is not None else None
-            if error is not None:
+            if done or row.refusal is None or ledger is None:
+                continue
+            if (error := row.refusal(ledger)) is not None:
                 raise error
 
     def _insert(self, row: Insert) -> bool:
@@ -164,38 +159,34 @@ class Tables:
             if row.keep:
                 return True
             raise StoreError(f"{key} is used already", code="conflict")
-        if row.table in _NEEDS:
-            self._require(row)
+        if table.needs is not None:
+            self._require(new, *table.needs)
         if row.computed is not None:
             new.update(self._compute(row.computed))
-        if row.table in BEGINS and "began" not in new:
+        if table.begins and "began" not in new:
             new["began"] = self._position
-        if row.table in _NUMBERS:
-            new[_NUMBERS[row.table]] = len(table.rows) + 1
+        if table.number is not None:
+            new[table.number] = len(table.rows) + 1
         table.rows[key] = new
-        self._added.append((table.rows, key))
         if table.index is not None:
-            indexed = table.indexed.setdefault(new[table.index], {})
-            indexed[key] = new
-            self._added.append((indexed, key))
+            table.indexed.setdefault(new[table.index], {})[key] = new
         return True
 
-    def _require(self, row: Insert) -> None:
-        column, there = _NEEDS[row.table]
-        if row.row[column] not in self[there]:
-            raise StoreError(f"{row.row[column]} is not in {there}", code="conflict")
+    def _require(self, row: Values, column: str, there: str) -> None:
+        if row[column] not in self[there]:
+            raise StoreError(f"{row[column]} is not in {there}", code="conflict")
 
     def _update(self, row: Update) -> bool:
         if row.given is not None and not self._is_given(row.given):
             return False
-        found = self._tables[row.table].find(row.where)
-        values, by = row.values, ENDS.get(row.table)
+        table = self._tables[row.table]
+        found, values, by = table.find(row.where), row.values, table.ends_by
         if row.computed is not None:
             values = {**values, **self._compute(row.computed)}
         if by is not None and by in values:
             values = {**values, "ended": None if values[by] is None else self._position}
         for one in found:
-            self._set(one, values)
+            one.update(values)
         return bool(found)
 
     def _merge(self, row: Merge) -> None:
@@ -210,11 +201,7 @@ class Tables:
             if there[row.until] is None:
                 news |= {name: new[name] for name in row.open}
             news |= {name: new[name] for name in row.known if new[name] is not None}
-            self._set(there, news)
-
-    def _set(self, row: dict[str, Any], values: Values) -> None:
-        self._changed.append((row, _as_it_is(row, values)))
-        row.update(values)
+            there.update(news)
 
     def _is_given(self, given: Given) -> bool:
         return bool(self._tables[given.table].find(given.where))
@@ -227,38 +214,3 @@ class Tables:
             return len(self.find("tool_calls", {"turn_id": value.turn_id}))
         found = self.find(value.table, value.where)
         return found[0].get(value.column) if found else None
-
-
-@contextmanager
-def taken_back(commits: Sequence[Changes]) -> Iterator[None]:
-    """Take commits back, the last one first, and make them again at the end."""
-    made = [_take_back(changes) for changes in reversed(commits)]
-    try:
-        yield
-    finally:
-        for added, changed in reversed(made):
-            for rows, key, row in added:
-                rows[key] = row
-            for row, after in changed:
-                row.update(after)
-
-
-def _take_back(changes: Changes) -> tuple[list[tuple[Rows, Any, Any]], list[Change]]:
-    """Take a commit back; return what makes it again."""
-    added, changed = changes
-    made: list[Change] = []
-    for row, before in reversed(changed):
-        made.append((row, _as_it_is(row, before)))
-        row.update(before)
-    taken = [(rows, key, rows.pop(key)) for rows, key in reversed(added)]
-    return taken[::-1], made[::-1]
-
-
-def roll_back(changes: Changes) -> None:
-    """Take a commit back that failed."""
-    _take_back(changes)
-
-
-def _as_it_is(row: Values, columns: Values) -> dict[str, Any]:
-    """Return what a row says in some columns."""
-    return dict(zip(columns, map(row.get, columns), strict=True))

@@ -47,18 +47,20 @@ def read_state(ledger: MemoryLedger, session_id: str, at: int | None) -> Session
     seq = ledger.seq_at(session_id, position)
     if seq is None:
         raise unknown_position(session_id, position, newest)
-    with ledger.as_of(position):
-        return MemoryState(ledger, session_id, position, seq).read()
+    return MemoryState(ledger, session_id, position, seq).read()
 
 
 class MemoryState:
-    """Reads one session as the tables of a ledger have it, with its log up to an event."""
+    """Reads one session as the tables of a ledger have it, with its log up to an event.
+
+    At a position it is read as it was, else as it is.
+    """
 
     def __init__(
         self, ledger: MemoryLedger, session_id: str, position: int = 0, seq: int | None = None
     ) -> None:
         self._ledger = ledger
-        self._tables = ledger.tables
+        self._tables = ledger.as_of(position) if position else ledger.tables
         log = ledger.events[session_id]
         self._log = log if seq is None else log[:seq]
         self._session_id = session_id

@@ -9,9 +9,13 @@ import gc
 import tracemalloc
 
 from benchmarks.memory import engine_bytes
+from benchmarks.spawn import one_by_one
+from benchmarks.team import open_team
 from prsm_core.domain.budgets import BudgetKind
 from prsm_core.domain.usage import Provenance
+from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.spending.scopes import BudgetScope, Hold
+from prsm_core.engine.turns.run import TurnRun
 
 FEW, MANY = 20, 120
 
@@ -33,7 +37,19 @@ async def test_an_idle_agent_takes_no_more_than_known():
     await engine_bytes(FEW)  # what all agents share is there now
     few, many = await engine_bytes(FEW), await engine_bytes(MANY)
     one = (many * MANY - few * FEW) / (MANY - FEW)
-    assert one <= 19_500  # some hundreds more or less, by what the process has run before
+    assert one <= 18_900  # some hundreds more or less, by what the process has run before
+
+
+async def test_an_ended_agent_leaves_neither_session_nor_turn_and_no_garbage():
+    async with open_team(one_by_one(FEW)) as team:
+        gc.collect()
+        gc.disable()  # so that all that goes does so by counting references
+        try:
+            await team.run()
+            kept = [one for one in gc.get_objects() if isinstance(one, (AgentSession, TurnRun))]
+        finally:
+            gc.enable()
+    assert len(kept) < FEW / 2, "those of the children are gone"
 
 
 def test_an_agent_without_a_budget_of_its_own_holds_few_numbers():

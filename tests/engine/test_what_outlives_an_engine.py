@@ -94,9 +94,11 @@ KEPT = {
         "_has_place": "derived: true of who is resumed, since its place may be taken",
         "_host": WIRED,
         "_left": "derived: AgentNow itself",
+        "_stuck": "derived: what the open turn did is counted again",
+        "_is_external": "derived: by the provider; a master outside is not gone on with",
+        "_tools": WIRED,
         "_must_reopen": "lost: the first session of a life is a new one anyway",
         "_parts": WIRED,
-        "_subject": WIRED,
         "_keeper": WIRED,
         "_said_before": "lost: words before a compaction; the log has them",
     },
@@ -155,13 +157,8 @@ KEPT = {
         "_phase": "derived: SETTLING until its calls are answered",
         "_provider": "derived: opened anew, by the thread that is kept",
         "is_external": "derived: by the provider; a master outside is not gone on with",
-        **dict.fromkeys(
-            (
-                *("_life", "_record", "_stuck", "_parts", "_vendor_calls"),
-                *("_beginning", "_ending"),
-            ),
-            WIRED,
-        ),
+        "_parent_turn": "derived: TurnState.parent_turn_id",
+        **dict.fromkeys(("_life", "_record", "_stuck", "_parts", "_vendor_calls"), WIRED),
     },
     TurnCalls: {
         "open": "derived: calls of TurnState without an answer are made again",

@@ -39,6 +39,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
     residents: Residents
     quiet: QuietMoment
     is_closing: Callable[[], bool]  # the engine is: nothing begins any more
+    forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
 
 
 class AgentLife:
@@ -99,6 +100,15 @@ class AgentLife:
         self._lease.close()
         if self.record.incarnation == self._number:  # else the next one may have begun
             self._parts.quiet.turn_over(self.record.agent_id)
+
+    def leave(self) -> None:
+        """Let go of everything: it is over. Where the agent has ended nobody asks what it said."""
+        self.leave_slot()
+        if self.record.has_ended and self.record.incarnation == self._number:
+            if self.turn is not None:
+                self.turn.forget()
+            self.turn = None
+            self._parts.forget(self.record.agent_id)
 
     def resume(self) -> None:
         """Let a waiting agent run again, if it holds a slot."""

@@ -53,7 +53,10 @@ class _Life(Record, Generic[SessionT], frozen=True):
 
 
 class Lives(Generic[SessionT]):
-    """Owns the newest life of every agent that has begun one."""
+    """Owns the newest life of every agent that has begun one and has not ended.
+
+    Of an agent that has ended nothing but its record is left, once its life has let go of all.
+    """
 
     def __init__(self, background: Background, clock: Clock) -> None:
         self._background = background
@@ -65,13 +68,17 @@ class Lives(Generic[SessionT]):
         task = self._background.start(session.run(), name=f"agent {record.descriptor.name}")
         self._newest[record.agent_id] = _Life(session, task)
 
+    def forget(self, agent_id: str) -> None:
+        """Keep nothing of an agent's life: it is over, and so is the agent."""
+        self._newest.pop(agent_id, None)
+
     def session_of(self, agent_id: str) -> SessionT | None:
-        """Return the session of an agent's newest life; None before its first."""
+        """Return the session of an agent's newest life; None before its first, and once over."""
         life = self._newest.get(agent_id)
         return None if life is None else life.session
 
     def task_of(self, agent_id: str) -> asyncio.Task[None] | None:
-        """Return the task of an agent's newest life, done or not; None before its first."""
+        """Return the task of an agent's newest life; None before its first, and once over."""
         life = self._newest.get(agent_id)
         return None if life is None else life.task
 

@@ -108,7 +108,7 @@ class Prompting:
         try:
             taken = await turn.steer(render_messages((message,), {}))
         finally:
-            await turn.go_on()
+            turn.go_on()
             if not taken:
                 router.unclaim(record.agent_id, (wanted,))
         if taken:

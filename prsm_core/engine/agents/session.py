@@ -95,13 +95,15 @@ class AgentSession:
         "_failover",
         "_has_place",
         "_host",
+        "_is_external",
         "_keeper",
         "_left",
         "_left_turn",
         "_must_reopen",
         "_parts",
         "_said_before",
-        "_subject",
+        "_stuck",
+        "_tools",
         "life",
         "record",
     )
@@ -114,25 +116,18 @@ class AgentSession:
         self._left_turn = LeftTurn(record, parts.opening)
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
-        is_external = parts.is_external(record.descriptor.provider)
-        tools = parts.tools(record.descriptor)
+        self._is_external = external = parts.is_external(record.descriptor.provider)
+        self._tools = tools = parts.tools(record.descriptor)
         proof = Proof(record, parts.sources)
-        self.life = AgentLife(record, parts.life, proof, is_external=is_external)
+        self.life = AgentLife(record, parts.life, proof, is_external=external)
         self._between = BetweenTurns(self.life, parts.inbox)
         self._host = SessionHost(self.life, tools, parts.permits, parts.open_endpoint)
-        stuck = StuckWatch(
+        self._stuck = StuckWatch(
             self.life,
-            None if is_external else parts.stuck,  # there a person watches it
+            None if external else parts.stuck,  # there a person watches it
             acts=parts.acts,
             background=parts.background,
             journal=parts.journal,
-        )
-        self._subject = TurnSubject(
-            life=self.life,
-            tools=tools,
-            stuck=stuck,
-            is_external=is_external,
-            give_up=self.give_up,
         )
         self._failover = Failover(record, parts.failover, was_cut_off=left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)
@@ -171,7 +166,7 @@ class AgentSession:
             raise RuntimeError(f"an agent's turn raised {describe(error)}") from error
         finally:
             await self._give_back()
-            self.life.leave_slot()
+            self.life.leave()
 
     async def _give_back(self) -> None:
         """Close a turn that was to go on and came to no session, or not even to its calls."""
@@ -186,15 +181,14 @@ class AgentSession:
 
             prompt, going_on = Prompt(text=None), GoingOn(self._left.open_turn)
             session, parts = NoSession(self.record.resume_token), self._parts.turns
-            await TurnRun(self._subject, parts, session, prompt, going_on).drop()
+            await TurnRun(self._subject(), parts, session, prompt, going_on).drop()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
         """The budget is used up: fail once the agents below have ended.
 
         They may begin no turn either, and end at their model's next step, unless turns may finish.
         """
-        record = self.record
-        why = f"{error.message}; {error.hint}"
+        record, why = self.record, f"{error.message}; {error.hint}"
         record.claimed_result = AgentResult(
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
         )
@@ -375,11 +369,20 @@ class AgentSession:
                 break
         return prompt
 
+    def _subject(self) -> TurnSubject:
+        return TurnSubject(
+            life=self.life,
+            tools=self._tools,
+            stuck=self._stuck,
+            is_external=self._is_external,
+            give_up=self.give_up,
+        )
+
     def _begin_turn(
         self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
     ) -> TurnRun:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
-        turn = TurnRun(self._subject, self._parts.turns, session, prompt, going_on)
+        turn = TurnRun(self._subject(), self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
         used_up = None if turn.is_external else turn.limits.use_up
         budgets, agent_id = self._parts.budgets, self.record.agent_id
@@ -398,7 +401,7 @@ class AgentSession:
         if record.claimed_result is not None:
             await self._finish_with_children(record.claimed_result)
             return None
-        if self._subject.is_external:
+        if self._is_external:
             from prsm_core.engine.agents.external import settle_left  # once a client leads
 
             await settle_left(self._parts.acts, record, result)
@@ -455,11 +458,10 @@ class AgentSession:
             return prompt
         if record.live_children:
             return await self._between.prompt()
-        summary = result.last_text
-        if not summary.strip():
+        if not result.last_text.strip():
             await self._fail("the agent ended without saying anything (no result)", "no_result")
             return None
-        done = AgentResult(agent_id=record.agent_id, success=True, summary=summary)
+        done = AgentResult(agent_id=record.agent_id, success=True, summary=result.last_text)
         await self._parts.acts.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
         return None
 
@@ -474,8 +476,8 @@ class AgentSession:
         """Fail the agent, whose provider does not end something: what it does is void."""
         self.leave_slot()
         await self.abandon_turn()
-        provider = self.record.descriptor.provider
-        await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
+        name = self.record.descriptor.provider
+        await self._fail(f"provider {name} does not end {what}", "provider_stuck")
 
     def _on_stuck(self) -> None:
         give_up = self.give_up("the opening or closing of a session, which took too long")

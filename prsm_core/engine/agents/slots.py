@@ -77,15 +77,18 @@ class SlotLease:
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._lock = asyncio.Lock()
+        self._lock: asyncio.Lock | None = None  # made by the first that has to wait
         self._is_closed = False
         self.held = False
 
     async def acquire(self) -> None:
         """Hold a slot."""
-        if not (self.held or self._is_closed or self._lock.locked()) and self._slots.take_free():
+        is_awaited = self._lock is not None and self._lock.locked()
+        if not (self.held or self._is_closed or is_awaited) and self._slots.take_free():
             self.held = True
             return
+        if self._lock is None:
+            self._lock = asyncio.Lock()
         async with self._lock:
             if not self.held:
                 await self._slots.acquire()

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Lane: TypeAlias = asyncio.Future[None]
+
+class Place:
+    """A place in a line. What waits for it is made once somebody does: mostly nobody does."""
+
+    __slots__ = ("_is_left", "_next")
+
+    def __init__(self) -> None:
+        self._is_left = False
+        self._next: asyncio.Future[None] | None = None  # what the one behind it waits for
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        self._is_left = True
+        if self._next is not None:
+            self._next.set_result(None)
+
+    async def over(self) -> None:
+        """Return once it was left; one alone, who comes next, may wait for that."""
+        if not self._is_left:
+            self._next = asyncio.get_running_loop().create_future()
+            await self._next
 
 
 class Lanes:
@@ -21,7 +41,7 @@ class Lanes:
     """
 
     def __init__(self) -> None:
-        self._last: dict[str | None, Lane] = {}
+        self._last: dict[str | None, Place] = {}
 
     @property
     def taken(self) -> Iterable[str | None]:
@@ -32,14 +52,14 @@ class Lanes:
         """Whether something of this agent must be written before all else of it."""
         return agent_id in self._last
 
-    def enter(self, agent_id: str | None) -> tuple[Lane | None, Lane]:
-        """Take the next place; return what must be over first, and what `leave` ends."""
+    def enter(self, agent_id: str | None) -> tuple[Place | None, Place]:
+        """Take the next place; return the one before it, if that is not left yet, and it."""
         before = self._last.get(agent_id)
-        own = self._last[agent_id] = asyncio.get_running_loop().create_future()
+        own = self._last[agent_id] = Place()
         return before, own
 
-    def leave(self, agent_id: str | None, own: Lane) -> None:
+    def leave(self, agent_id: str | None, own: Place) -> None:
         """Let the next one in."""
-        own.set_result(None)
+        own.leave()
         if self._last[agent_id] is own:
             del self._last[agent_id]

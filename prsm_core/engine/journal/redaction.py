@@ -80,7 +80,7 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
         return True
 
 
-def _texts(writes: Sequence[Write]) -> set[str]:
+def _texts(writes: Sequence[Write]) -> list[str]:
     """Return every text in writes, however deep it is.
 
     Every value of every step comes by: those that JSON is made of are told by their type, and what
@@ -102,7 +102,7 @@ def _texts(writes: Sequence[Write]) -> set[str]:
             values += _looked_at(value)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
-    return {value for value in values if type(value) is str}
+    return [value for value in values if type(value) is str]
 
 
 def _looked_at(value: Any) -> Iterable[Any]:

@@ -70,11 +70,10 @@ def settle(unwritten: Unwritten) -> None:
 
 def can_join(before: Unwritten, step: Step) -> bool:
     """Return whether acts are of the same life and run as a step, and all may be written."""
-    life = (step.run_id, step.incarnation)
-    acts = [one for one in before if isinstance(one, Staged)]
-    return all(
-        (act.step.run_id, act.step.incarnation) == life and act.hindrance is None for act in acts
-    )
+    for one in before:
+        if isinstance(one, Staged) and not one.fits(step.run_id, step.incarnation):
+            return False
+    return True
 
 
 def last_act(unwritten: Unwritten) -> Staged | None:

@@ -345,7 +345,7 @@ class Journal:
             try:
                 for _, before, _ in places:
                     if before is not None:
-                        await before
+                        await before.over()
                 return await work()
             finally:
                 for agent_id, _, own in places:

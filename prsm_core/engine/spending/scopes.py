@@ -11,7 +11,7 @@ from functools import lru_cache, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.budgets import Budget, BudgetKind
+from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 
@@ -34,6 +34,8 @@ def from_units(kind: BudgetKind, units: int) -> int | float:
 
 def to_limits(budget: Budget) -> dict[BudgetKind, int]:
     """Return the limits of a budget by kind; a kind without one is left out."""
+    if budget is NO_LIMITS:  # as most
+        return {}
     limits = budget.to_dict()
     return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
 

@@ -108,7 +108,7 @@ class TurnOfCalls(Protocol):
         """Whether the model's response is complete and all that runs waits for other agents."""
         ...
 
-    async def calls_changed(self) -> None:
+    def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
         ...
 
@@ -309,7 +309,7 @@ class Call:
         if seconds is not None:
             return await self._receive_within(wait, match, otherwise, seconds)
         router, agent_id = self.calls.parts.router, self.record.agent_id
-        await self._begin_wait(wait)
+        self._begin_wait(wait)
         try:
             message = await router.receive(agent_id, match, otherwise=otherwise)
         finally:
@@ -338,7 +338,7 @@ class Call:
         self.is_asking = True
         self.calls.asking += 1
         try:
-            await self.calls.turn.calls_changed()
+            self.calls.turn.calls_changed()
             return await work
         finally:
             self.is_asking = False
@@ -348,19 +348,19 @@ class Call:
         self, wait: Wait, work: Callable[[], Awaitable[object]], seconds: float | None
     ) -> bool:
         """Do `work` as a wait of the agent; whether it ended within `seconds`."""
-        await self._begin_wait(wait)
+        self._begin_wait(wait)
         try:
             return await first_of(self.calls.parts.clock, seconds, work)
         finally:
             self._end_wait()
 
-    async def _begin_wait(self, wait: Wait) -> None:
+    def _begin_wait(self, wait: Wait) -> None:
         """Wait from now on, until `_end_wait`; not at all where this raises."""
         if not self.opened:
             self.begin()
         self.wait = wait
         try:
-            await self.calls.turn.calls_changed()
+            self.calls.turn.calls_changed()
         except BaseException:
             self._end_wait()
             raise

@@ -238,7 +238,7 @@ class TurnCalls:
             raise
         finally:
             self._ended(call)
-        await self.turn.calls_changed()
+        self.turn.calls_changed()
 
     def _stored(self, call: Call) -> ToolOutcome | None:
         """Return the answer to a call that was made before the turn was cut off, once."""
@@ -284,6 +284,10 @@ class TurnCalls:
             if self._let_go is None or self._let_go.done():
                 self._let_go = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._let_go})
+
+    def forget_turn(self) -> None:
+        """Let go of the turn, of which nobody asks anything any more."""
+        del self.turn
 
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 TURN_ENDED = "the turn ended"
 _log = logging.getLogger("prsm.engine")
+_NOTHING_USED, _NOTHING_HELD = TokenUsage(), TokenBudget()
 _CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
 
 
@@ -54,11 +55,11 @@ class TurnFold:
     price: Price | None = None  # what the tokens cost, as long as nobody tells the cost
     messages: list[AgentMessage] = field(default_factory=list)
     calls: dict[str, AgentToolCall] = field(default_factory=dict)
-    usage: TokenUsage = field(default_factory=TokenUsage)
+    usage: TokenUsage = _NOTHING_USED
     cost_usd: float | None = None
     usage_provenance: Provenance | None = None
     cost_provenance: Provenance | None = None
-    context: TokenBudget = field(default_factory=TokenBudget)
+    context: TokenBudget = _NOTHING_HELD
     thread_used: int | None = None  # tokens that the vendor says are in its thread now
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None

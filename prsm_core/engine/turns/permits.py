@@ -96,7 +96,7 @@ class Permits:
         try:
             return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
         finally:
-            await turn.go_on()
+            turn.go_on()
 
     async def _let_in(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
@@ -136,7 +136,7 @@ class Permits:
         try:
             return await self._settle(life, request, await decide(), decide)
         finally:
-            await turn.go_on()
+            turn.go_on()
 
     async def ask_user(self, life: Life, question: Question) -> Answer:
         """Ask a person, or what stands in for one; without an answer its text says so."""
@@ -151,7 +151,7 @@ class Permits:
             )
         finally:
             if turn is not None:
-                await turn.go_on()
+                turn.go_on()
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:

@@ -79,7 +79,7 @@ class TurnRun:
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
         self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
-        self._vendor_calls = VendorCalls(of.life, self.fold, of.stuck, parts)
+        self._vendor_calls: VendorCalls | None = None
         self.is_external = of.is_external
         self.clock = clock_of(
             clock, parts.settings.engine, used=record.reasoning_used, is_external=of.is_external
@@ -93,14 +93,16 @@ class TurnRun:
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
-        parent = record.head_turn_id if was is None else was.parent_turn_id
-        self._beginning = TurnBeginning(record, parts, self.fold, of.tools, parent_turn=parent)
-        self._ending = TurnEnding(
-            record, parts, self.fold, self.calls, self._live, parent_turn=parent
-        )
+        self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
             of.stuck.go_on(going_on.state)
+
+    @property
+    def _vendors(self) -> VendorCalls:
+        if self._vendor_calls is None:  # an agent that only orchestrates has none
+            self._vendor_calls = VendorCalls(self._life, self.fold, self._stuck, self._parts)
+        return self._vendor_calls
 
     @property
     def earlier(self) -> LongCalls:
@@ -137,6 +139,11 @@ class TurnRun:
             if self._phase is not TurnPhase.PARKED:
                 self.stop.over()
 
+    def forget(self) -> None:
+        """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
+        self.calls.forget_turn()
+        del self.limits
+
     @property
     def is_parked(self) -> bool:
         """Whether it is open, and its session is closed for others to have the process."""
@@ -147,8 +154,7 @@ class TurnRun:
 
         Its calls are let go of at once: what they wait for stays as it is, and is not answered.
         """
-        ends = self.stop.end() is not None or self._record.is_condemned
-        if ends or not self.is_idle:
+        if self.stop.end() is not None or self._record.is_condemned or not self.is_idle:
             return False
         self._enter(TurnPhase.PARKED)
         self.clock.pause()
@@ -262,9 +268,11 @@ class TurnRun:
 
     async def _open(self) -> AssembledContext:
         steps, phase, prompt = self._parts.steps, self._phase, self._prompt
-        text = self._stuck.begin_turn(prompt.text)
-        is_new = self.going_on is None
-        context, step = self._beginning.make(prompt, text, self._provider, is_new=is_new)
+        text, is_new = self._stuck.begin_turn(prompt.text), self.going_on is None
+        beginning = TurnBeginning(
+            self._record, self._parts, self.fold, self.calls.tools, parent_turn=self._parent_turn
+        )
+        context, step = beginning.make(prompt, text, self._provider, is_new=is_new)
         self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await steps.commit(step, consumed=prompt.consumed)
@@ -319,7 +327,7 @@ class TurnRun:
         match event:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
-                await self.calls_changed()
+                self.calls_changed()
             case TextDelta() | ThinkingDelta():
                 await self.model_speaks()
             case AssistantMessage(text):
@@ -337,7 +345,7 @@ class TurnRun:
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
             case PlanUpdated():
-                await self._vendor_calls.planned(event)
+                await self._vendors.planned(event)
         self.limits.heed(event)
 
     def call_began(self) -> None:
@@ -350,7 +358,7 @@ class TurnRun:
         self.clock.tool_finished()
         self.call_closed()
 
-    async def calls_changed(self) -> None:
+    def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
         if self._life.turn is not self or self._life.is_over:
             return
@@ -373,10 +381,10 @@ class TurnRun:
         """Count as running a tool: while a person decides nobody reasons or is silent."""
         self.call_began()
 
-    async def go_on(self) -> None:
+    def go_on(self) -> None:
         """Count as running no tool."""
         self.clock.tool_finished()
-        await self.calls_changed()
+        self.calls_changed()
 
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
@@ -416,14 +424,14 @@ class TurnRun:
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
         self.limits.hurry()
-        await self._vendor_calls.started(event)
+        await self._vendors.started(event)
         await self._life.runs_again(self.is_blocked)
 
     async def _vendor_call_end(self, event: ToolCallFinished) -> None:
         self.clock.tool_finished(event.call_id)
         self.call_closed()
-        await self._vendor_calls.ended(event)
-        await self.calls_changed()
+        await self._vendors.ended(event)
+        self.calls_changed()
 
     @property
     def calls_begun(self) -> int:
@@ -438,8 +446,7 @@ class TurnRun:
     def fall_quiet(self) -> None:
         """Take it that the model's response is complete."""
         self._rest(True)
-        name = f"silence of {self._record.descriptor.name}"
-        self._parts.background.launch(self.calls_changed(), name=name)
+        self.calls_changed()
 
     def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
@@ -478,11 +485,14 @@ class TurnRun:
         if self._phase.is_open:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
-        await self._ending.end_handlers()
-        self._vendor_calls.turn_over()
+        of, parent = (record, self._parts, self.fold, self.calls, self._live), self._parent_turn
+        ending = TurnEnding(*of, parent_turn=parent)
+        await ending.end_handlers()
+        self._parts.broker.turn_over(record.agent_id)
+        self._parts.quiet.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         keep_at_end(record, self._provider, self.clock)
         if self._phase is not TurnPhase.CLOSED:
             self._enter(TurnPhase.CLOSED)
-        return await self._ending.write()
+        return await ending.write()

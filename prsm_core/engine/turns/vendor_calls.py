@@ -115,12 +115,6 @@ class VendorCalls:
             paths=_paths(event.arguments),
         )
 
-    def turn_over(self) -> None:
-        """Take note that nothing more is told of the turn's calls: none runs any more."""
-        agent = self._life.record.agent_id
-        self._broker.turn_over(agent)
-        self._quiet.turn_over(agent)
-
     def _tell_broker(self, request: PermissionRequest, event: ToolCallFinished, since: int) -> None:
         """Tell how a call has ended; what comes after the agent's own end counts no more."""
         if not self._life.is_over:

@@ -12,6 +12,7 @@ from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.workspace.shadow.retention import Retention
 
 if TYPE_CHECKING:
     from prsm_core.engine.config import EngineConfig
@@ -81,4 +82,14 @@ def make_snapshots(
     """Return what takes snapshots before prompts; None where none are wanted."""
     if files is None or config.settings.workspace.snapshots == "off":
         return None
-    return PromptSnapshots(files, quiet, journal, feed, config.store, background, config.clock)
+    kept = config.settings.workspace
+    return PromptSnapshots(
+        files,
+        quiet,
+        journal,
+        feed,
+        config.store,
+        background,
+        config.clock,
+        Retention(count=kept.keep_snapshots, days=kept.keep_days, size=kept.keep_mib * 2**20),
+    )

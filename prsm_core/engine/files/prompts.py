@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.workspace.shadow.records import Snapshot
+    from prsm_core.workspace.shadow.retention import Retention
     from prsm_core.workspace.shadow.worktree import Shadow
 
-RUN, PROMPT = "run", "prompt"
+RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
 
@@ -62,6 +63,7 @@ class PromptSnapshots:
         store: Store,
         background: Background,
         clock: Clock,
+        retention: Retention,
     ) -> None:
         self._keeper = keeper
         self._quiet = quiet
@@ -69,6 +71,7 @@ class PromptSnapshots:
         self._store = store
         self._background = background
         self._clock = clock
+        self._retention = retention
         self._seq: int | None = None  # of the newest event; None: nothing was committed here
         self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
         self._due: set[asyncio.Event] = set()  # of those that wait for the first turn
@@ -185,6 +188,7 @@ class PromptSnapshots:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
         from prsm_core.domain.writes import SnapshotTaken
 
+        is_first = self._known is None
         if self._known is None:
             state = await self._store.state(self._journal.session_id)
             self._known = {one.snapshot_id for one in state.snapshots}
@@ -201,6 +205,17 @@ class PromptSnapshots:
             writes=tuple(SnapshotTaken(snapshot=one) for one in (*rows[::-1], now)),
         )
         await self._journal.commit(step)
+        if is_first:
+            await self._retire(wanted.folder)
+
+    async def _retire(self, folder: Path) -> None:
+        """Drop old snapshots, but none of this session, and none that a fork begins at."""
+        spared = (self._known or set()) | await self._store.shared_snapshots()
+        rule = self._retention
+        count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared))
+        if count:
+            text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
+            self._journal.note("notice", level="info", text=text)
 
 
 def _row(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
+RUN, PROMPT = "run", "prompt"
+AUTOMATIC = frozenset({RUN, PROMPT})  # of the engine, before what a person says
 PASSING = frozenset({SAFETY, RESCUE})  # of restores: they go by themselves
 MOST_SKIPPED = 1000  # that a snapshot names
 

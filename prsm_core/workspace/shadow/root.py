@@ -350,6 +350,13 @@ class Root:
         found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
         return dict(zip(blobs, found, strict=False))
 
+    def stored_bytes(self) -> int:
+        """Return how much of the disk this git directory takes, about."""
+        told = dict(
+            line.split(b": ", 1) for line in self.shadow.run("count-objects", "-v").splitlines()
+        )
+        return 1024 * (int(told[b"size"]) + int(told[b"size-pack"]))
+
     def check_out(self, now: str, target: str) -> None:
         """Let the files that differ be those of the target; the index is that of `now`.
 

@@ -249,7 +249,7 @@ async def test_a_restore_that_cannot_be_finished_lets_no_run_begin(kept, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path))  # there is no git
     async with kept(check=False) as team:
         place = place_of(repo_identity(team.workspace), tmp_path / "state")
-        place.mkdir(parents=True)
+        (place / "roots" / "main").mkdir(parents=True)
         (place / INTENT).write_text('{"target": "a", "safety": "b", "begun_at": 1.0}')
         with pytest.raises(ProcessError, match="git cannot be started"):
             await team.engine.run("go")

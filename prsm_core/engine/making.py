@@ -12,7 +12,6 @@ from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
-from prsm_core.workspace.shadow.retention import Retention
 
 if TYPE_CHECKING:
     from prsm_core.engine.config import EngineConfig
@@ -82,7 +81,6 @@ def make_snapshots(
     """Return what takes snapshots before prompts; None where none are wanted."""
     if files is None or config.settings.workspace.snapshots == "off":
         return None
-    kept = config.settings.workspace
     return PromptSnapshots(
         files,
         quiet,
@@ -91,5 +89,5 @@ def make_snapshots(
         config.store,
         background,
         config.clock,
-        Retention(count=kept.keep_snapshots, days=kept.keep_days, size=kept.keep_mib * 2**20),
+        config.settings.workspace,
     )

@@ -80,10 +80,9 @@ def test_a_forgotten_snapshot_is_gone_at_once_and_its_content_with_the_next_look
     assert forget(scene.state, [lost.id]) == 0
 
 
-def test_nothing_is_forgotten_while_another_process_is_at_work(scene, monkeypatch):
-    monkeypatch.setattr("prsm_core.workspace.shadow.whereabouts.LOCK_SECONDS", 0.0)
+def test_nothing_is_forgotten_while_another_process_is_at_work(scene):
     scene.write("a", "x")
     taken = scene.take(kind="run")
     with folder_lock(scene.shadow().place, 0.0), pytest.raises(ConfigError, match="at work"):
-        forget(scene.state, [taken.id])
+        forget(scene.state, [taken.id], wait_seconds=0.0)
     assert [one.id for one in scene.shadow().snapshots()] == [taken.id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
+from prsm_core.workspace.shadow.records import AUTOMATIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,3 +39,12 @@ def too_many(
     if not goes and len(snapshots) > 1 and stored() > rule.size:
         return snapshots[(len(snapshots) + 1) // 2 :]
     return goes
+
+
+def newest_like(snapshots: Sequence[Snapshot], taken: Snapshot) -> Snapshot | None:
+    """Return the newest of the snapshots before prompts, if it holds all that `taken` would."""
+    newest = next((one for one in snapshots if one.kind in AUTOMATIC), None)
+    if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
+        return None
+    is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
+    return newest if is_whole else None

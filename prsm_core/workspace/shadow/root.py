@@ -346,7 +346,7 @@ class Root:
     def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
         """Return the bytes of blobs; None: it is gone."""
         asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
-        told = self.shadow.run("cat-file", "--batch-check=%(objectsize)", stdin=asked)
+        told = self.shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
         found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
         return dict(zip(blobs, found, strict=False))
 

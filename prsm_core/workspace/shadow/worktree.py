@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.identity import repo_identity
@@ -19,10 +19,10 @@ from prsm_core.workspace.shadow.nested import MOST
 from prsm_core.workspace.shadow.place import require_files
 from prsm_core.workspace.shadow.records import (
     AUTOMATIC,
-    MANUAL,
     MOST_SKIPPED,
     RESCUE,
     SAFETY,
+    About,
     Plan,
     Restored,
     RootState,
@@ -30,7 +30,7 @@ from prsm_core.workspace.shadow.records import (
     Snapshot,
     joined,
 )
-from prsm_core.workspace.shadow.retention import too_many
+from prsm_core.workspace.shadow.retention import newest_like, too_many
 from prsm_core.workspace.shadow.root import Limits, Root
 from prsm_core.workspace.shadow.whereabouts import PRUNE, place_of
 from prsm_core.workspace.shadow.writing import (
@@ -48,21 +48,13 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.records import RootPlan
     from prsm_core.workspace.shadow.retention import Retention
 
+__all__ = ["About", "Shadow"]
+
 T = TypeVar("T")
 
 _OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
 WAIT_SECONDS = 30.0  # for another process
 KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
-
-
-class About(NamedTuple):
-    """What a snapshot is taken for."""
-
-    kind: str = MANUAL
-    description: str = ""
-    session: str | None = None
-    position: int | None = None
-    agent: str | None = None
 
 
 class Shadow:
@@ -314,16 +306,8 @@ class Shadow:
         """Keep the folder as it is now; what a restore of `target` would overwrite included."""
         taken = self._capture(target, about)
         taken = replace(taken, unquiet=unquiet())
-        known = self._newest_like(taken) if may_be_known else None
+        known = newest_like(self._kept(), taken) if may_be_known else None
         return known or self._keep(taken)
-
-    def _newest_like(self, taken: Snapshot) -> Snapshot | None:
-        """Return the newest snapshot that stays, if it holds all that this one would."""
-        newest = next((one for one in self._kept() if one.kind in AUTOMATIC), None)
-        if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
-            return None
-        is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
-        return newest if is_whole else None
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot

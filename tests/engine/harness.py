@@ -470,6 +470,7 @@ async def open_team(
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
+    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:
@@ -487,10 +488,8 @@ async def open_team(
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
-            scorers=scorers,
-            sinks=sinks,
             own_rules=own_rules,
-            shadows=shadows,
+            **parts,
             redactor=redactor or Redactor(()),
         )
         async with OrchestrationEngine(config) as running:

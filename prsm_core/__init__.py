@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         TurnEnd,
         TurnState,
     )
+    from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.domain.tools import (
         EDIT_TOOLS,
         NATIVE_TOOLS,
@@ -284,6 +285,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "SessionInfo",
     "SessionOwnedError",
     "SessionRequest",
+    "SessionSnapshot",
     "SessionState",
     "SpawnRequest",
     "Spent",
@@ -380,6 +382,7 @@ _HOMES = {
         "TurnEnd",
         "TurnState",
     ),
+    "prsm_core.domain.snapshots": ("SessionSnapshot",),
     "prsm_core.domain.tools": (
         "EDIT_TOOLS",
         "McpEndpoint",

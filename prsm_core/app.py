@@ -40,7 +40,7 @@ from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
 from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.whereabouts import Shadows
+from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -357,6 +357,14 @@ class WorkspaceSettings(Section):
         default="auto",
         description="auto: the files are kept as they are before each of your prompts, by git.",
     )
+    keep_snapshots: Count = Field(
+        default=200, description="How many of these are kept of a folder, beside a session's own."
+    )
+    keep_days: Factor = Field(default=30, description="How long they are kept.")
+    keep_mib: Count = Field(
+        default=2048,
+        description="MiB on the disk beyond which the older half goes.",
+    )
 
 
 def _mode_alone(value: Any) -> Any:

@@ -129,26 +129,33 @@ class Assembly:
         self.planner = self._make_planner()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = Saying(
+        self.saying = self._make_saying()
+        self.prompting = self._make_prompting()
+        self._standing = self._make_standing()
+        self._permits = self._make_permits()
+        self._sessions = self._session_parts()
+
+    def _make_saying(self) -> Saying:
+        config = self._config
+        return Saying(
             self.providers,
-            settings,
-            journal,
+            config.settings,
+            self._journal,
             config.workspace,
             config.state_dir,
             self._snapshots,
         )
-        self.prompting = Prompting(
+
+    def _make_prompting(self) -> Prompting:
+        return Prompting(
             self._roster,
             self._lives,
             self.router,
             self._steps,
-            config.broker,
+            self._config.broker,
             self.saying,
-            config.workspace,
+            self._config.workspace,
         )
-        self._standing = self._make_standing()
-        self._permits = self._make_permits()
-        self._sessions = self._session_parts()
 
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""

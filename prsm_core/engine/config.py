@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
     from prsm_core.permissions import PermissionBroker
-    from prsm_core.workspace.shadow.whereabouts import Shadows
+    from prsm_core.workspace.shadow.opening import Shadows
 
 
 class EngineConfig(Record, frozen=True, kw_only=True):

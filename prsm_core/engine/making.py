@@ -81,4 +81,13 @@ def make_snapshots(
     """Return what takes snapshots before prompts; None where none are wanted."""
     if files is None or config.settings.workspace.snapshots == "off":
         return None
-    return PromptSnapshots(files, quiet, journal, feed, config.store, background, config.clock)
+    return PromptSnapshots(
+        files,
+        quiet,
+        journal,
+        feed,
+        config.store,
+        background,
+        config.clock,
+        config.settings.workspace,
+    )

@@ -200,6 +200,14 @@ class Store(ABC):
             code="no_state",
         )
 
+    async def shared_snapshots(self) -> frozenset[str]:
+        """Return the ids of the snapshots of files that forks name, of all sessions."""
+        raise StoreError(
+            f"{type(self).__name__} does not know which snapshots forks name",
+            hint="use a store that implements `Store.shared_snapshots`",
+            code="no_state",
+        )
+
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         """Return whose commit holds the session's event `seq`, and its position.
 

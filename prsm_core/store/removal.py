@@ -47,6 +47,11 @@ _OUTSIDE = (
     " WHERE session_id = :session"
 )
 
+_SNAPSHOTS = (
+    "SELECT snapshot_id FROM snapshots WHERE session_id = :session"
+    " EXCEPT SELECT snapshot_id FROM snapshots WHERE session_id <> :session"
+)
+
 
 def names_outside(path: Path, session_id: str) -> frozenset[str]:
     """Return by what others know what is of a session: ids of its agents, tokens of their threads.
@@ -62,6 +67,21 @@ def names_outside(path: Path, session_id: str) -> frozenset[str]:
         ):
             _check(conn, wanted)
             return frozenset(name for (name,) in conn.execute(_OUTSIDE, wanted) if name)
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+
+
+def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
+    """Return the ids of the snapshots of files that were taken for a session, and no other names.
+
+    Raises StoreError where the ledger cannot be read.
+    """
+    try:
+        with (
+            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
+            closing(open_reader(path, lock)) as conn,
+        ):
+            return frozenset(name for (name,) in conn.execute(_SNAPSHOTS, {"session": session_id}))
     except (sqlite3.Error, OSError) as error:
         raise to_store_error(error, f"the ledger {path} cannot be read") from error
 

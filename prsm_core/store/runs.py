@@ -21,6 +21,12 @@ def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, 
     return [to_grant(row) for row in rows]
 
 
+def read_shared_snapshots(conn: sqlite3.Connection) -> list[str]:
+    """Return the ids of the snapshots of files that forks name."""
+    rows = conn.execute("SELECT DISTINCT snapshot_id FROM snapshots JOIN forks USING (session_id)")
+    return [snapshot_id for (snapshot_id,) in rows]
+
+
 def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
     """Return a grant from its columns."""
     agent_id, data, created_at = row

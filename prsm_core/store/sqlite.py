@@ -150,6 +150,10 @@ class SqliteStore(Store):
             raise unknown_session(session_id)
         return found[0]
 
+    async def shared_snapshots(self) -> frozenset[str]:
+        """Return the ids of the snapshots of files that forks name."""
+        return frozenset(await self._read(runs.read_shared_snapshots))
+
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         """Return whose commit holds the session's event `seq`, and its position."""
         from prsm_core.store.state import unknown_event  # no run needs it

@@ -70,6 +70,7 @@ class ForkRules:
         await store.commit(team.step("w1", RequestOpened(request=team.request("w1"))))
         await store.commit(team.step("w1", Granted(grant={"n": 1})))
         await store.commit(team.step("w1", SnapshotTaken(snapshot=team.snapshot("w1"))))
+        assert await store.shared_snapshots() == frozenset()
         origin, state = await store.state("s1"), await fork(store)
         assert await store.state(state.session_id) == state
         w1 = one(state, "w1")
@@ -94,6 +95,7 @@ class ForkRules:
         assert [grant["data"] for grant in state.grants] == [{"n": 1}]
         (kept,), (mine,) = origin.snapshots, state.snapshots
         assert mine == replace(kept, agent_id=w1.agent.agent_id)  # the files are the same
+        assert await store.shared_snapshots() == {kept.snapshot_id}
         assert (state.runs[0].status, state.runs[0].engine) == ("interrupted", None)
 
     async def test_a_fork_tells_what_happened_before_as_its_own(

@@ -89,6 +89,14 @@ class MemoryStore(Store):
         self._check_open()
         return read_state(self.ledger, session_id, at)
 
+    async def shared_snapshots(self) -> frozenset[str]:
+        """Return the ids of the snapshots of files that forks name."""
+        self._check_open()
+        tables = self.ledger.tables
+        forks = {row["session_id"] for row in tables["forks"].values()}
+        rows = tables["snapshots"].values()
+        return frozenset(row["snapshot_id"] for row in rows if row["session_id"] in forks)
+
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         """Return whose commit holds the session's event `seq`, and its position."""
         self._check_open()

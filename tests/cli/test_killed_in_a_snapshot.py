@@ -142,3 +142,17 @@ async def test_an_engine_killed_in_its_snapshot_leaves_what_a_resume_makes_whole
     assert code == 0, err
     assert [file.name for file in place.workspace.iterdir()] == ["a"]
     assert (place.workspace / "a").read_text() == "old"
+
+
+def test_a_deleted_session_takes_its_snapshots_along_and_leaves_a_persons(place):
+    code, out, err = place.run_task()
+    assert code == 0, err
+    session = json.loads(out.splitlines()[0])["session"]
+    _, out, _ = place.run("snapshot", "create", "--json")
+    mine = json.loads(out)["id"]
+    _, listed, _ = place.run("snapshot", "list", "--json")
+    assert {one["kind"] for one in json.loads(listed)} == {"manual", "run"}
+    code, _, err = place.run("sessions", "delete", session, "--yes")
+    assert code == 0, err
+    _, listed, _ = place.run("snapshot", "list", "--json")
+    assert [one["id"] for one in json.loads(listed)] == [mine]

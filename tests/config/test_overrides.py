@@ -49,7 +49,12 @@ SAMPLES: dict[str, dict[str, object]] = {
         "mode": "plan",
     },
     "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
-    "workspace": {"snapshots": "off"},
+    "workspace": {
+        "snapshots": "off",
+        "keep_snapshots": 3,
+        "keep_days": 1.5,
+        "keep_mib": 100,
+    },
     "plugins": {"disabled": "[a]"},
     "permissions": {
         "allow": "[make]",

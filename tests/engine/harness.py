@@ -468,14 +468,14 @@ async def open_team(
     **provider_fields,
 ):
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
-    clock, all_settings = clock or SystemClock(), team_settings(engine, settings)
+    clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
+    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
-    human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
-            settings=all_settings,
+            settings=sections,
             workspace=str(folder / "workspace"),
             session_id=SESSION,
             store=store,
@@ -483,15 +483,13 @@ async def open_team(
             providers={spec.name: spec for spec in (provider.spec(), *others)},
             broker=cast("PermissionBroker", broker or RuleBroker()),
             tools=ToolTable(),
-            human=human_policy(all_settings, **human),
+            human=human_policy(sections, interactive=interactive, on_ask=on_ask, **person or {}),
             external=external,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
-            scorers=scorers,
-            sinks=sinks,
             own_rules=own_rules,
-            shadows=shadows,
+            **parts,
             redactor=redactor or Redactor(()),
         )
         async with OrchestrationEngine(config) as running:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.store.ledger_seen import CALL
+from tests.store.ledger_seen import CALL, told_of
 from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn, call_of
 
 if TYPE_CHECKING:
@@ -467,21 +467,8 @@ class _Act:
         """Keep what a person allows: no port of every store reads it."""
 
     def SnapshotTaken(self, write: Any) -> None:  # noqa: N802
-        """Tell of it; the state of a session has it, which is compared elsewhere."""
-        one = write.snapshot
-        self.tell(
-            "snapshot_taken",
-            about=one.agent_id,
-            snapshot=one.snapshot_id,
-            kind=one.kind,
-            folder=one.folder,
-            tree=one.tree,
-            branch=one.branch,
-            head=one.head,
-            description=one.description,
-            bytes_skipped=one.bytes_skipped,
-            unquiet=list(one.unquiet),
-        )
+        """Tell of it."""
+        self.tell("snapshot_taken", about=write.snapshot.agent_id, **told_of(write.snapshot))
 
 
 def knows(kind: str) -> bool:

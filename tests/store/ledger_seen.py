@@ -9,6 +9,7 @@ from prsm_core.domain.notes import Notes
 from prsm_core.testing.store_contract import read_events
 
 if TYPE_CHECKING:
+    from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
 
 CALL = (
@@ -85,3 +86,10 @@ def _seen_agent(row: Any) -> dict[str, Any]:
         "last_tool": row.last_tool,
         "last_event_at": row.last_event_at,
     }
+
+
+def told_of(snapshot: SessionSnapshot) -> dict[str, Any]:
+    """Return what is told of a snapshot of files."""
+    names = ("kind", "folder", "tree", "branch", "head", "description", "bytes_skipped")
+    told = {name: getattr(snapshot, name) for name in names}
+    return {"snapshot": snapshot.snapshot_id, "unquiet": list(snapshot.unquiet), **told}

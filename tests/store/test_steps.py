@@ -62,6 +62,9 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     return turn
 
 
+SPENT = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
+
+
 def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     """Return a step with a write of the kind that says everything such a write can say."""
     answer = team.answer(turn, "c1", status="failed", result="no", consumed=("answer",))
@@ -70,7 +73,6 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
     starting = team.change(AgentState.PENDING, AgentState.STARTING)
     effect = Effect(turn_id=turn.turn_id, call_id="c1", name="child", ref="w9", data={"n": 1})
-    spent = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
     write: Write = {
         "RunStarted": RunStarted(
             task="t", workspace="/w", engine=("boot", 1, 2), options={"mode": "plan"}
@@ -98,7 +100,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "SessionNamed": SessionNamed(name="a name"),
         "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
-        "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
+        "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=SPENT),
         "TurnClosed": team.close(turn, result=closing),
     }[kind]
     besides = (team.told("one"), *team.sent(team.message("w1", "master")), team.told("two"))

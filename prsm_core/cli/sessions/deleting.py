@@ -24,8 +24,15 @@ from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError, SessionOwnedError
 from prsm_core.store.citations import cited_in
-from prsm_core.store.removal import holds_session, names_outside, overwrite_removed, remove_session
+from prsm_core.store.removal import (
+    holds_session,
+    names_outside,
+    overwrite_removed,
+    own_snapshots,
+    remove_session,
+)
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
+from prsm_core.workspace.shadow.whereabouts import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,11 +41,12 @@ if TYPE_CHECKING:
 
 
 class Note(Record, frozen=True, kw_only=True):
-    """What is to go with a session: names in providers' files, and images that it cites."""
+    """What is to go with a session: names in providers' files, its images and snapshots."""
 
     ledger: Path
     names: Collection[str]
     images: Collection[str]
+    snapshots: Collection[str] = ()
 
 
 async def delete(
@@ -88,6 +96,7 @@ def _delete(
         ledger=ledger,
         names=sorted(names_outside(ledger, session)),
         images=sorted(_cited(ledger, session)),
+        snapshots=sorted(own_snapshots(ledger, session)),
     )
     private_dir(state / DELETIONS)
     path = _path(state, session)
@@ -108,6 +117,7 @@ def _path(state: Path, session: str) -> Path:
 def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
     """Remove what a note names; return how many files went."""
     count = remove_leftovers(state, session, note.names, specs)
+    forget(state, note.snapshots)
     # A run of another repository may show the same image.
     ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))
     return count + remove_images(
@@ -122,7 +132,12 @@ def _cited(ledger: Path, session: str | None = None) -> frozenset[str]:
 
 
 def _write(path: Path, note: Note) -> None:
-    about = {"ledger": str(note.ledger), "names": note.names, "images": note.images}
+    about = {
+        "ledger": str(note.ledger),
+        "names": note.names,
+        "images": note.images,
+        "snapshots": note.snapshots,
+    }
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(about, file)
@@ -136,4 +151,9 @@ def _read(path: Path) -> Note | None:
         about = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         return None
-    return Note(ledger=Path(about["ledger"]), names=about["names"], images=about["images"])
+    return Note(
+        ledger=Path(about["ledger"]),
+        names=about["names"],
+        images=about["images"],
+        snapshots=about.get("snapshots", ()),
+    )

@@ -14,7 +14,7 @@ from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_w
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
-from prsm_core.workspace.shadow.opening import shadow_of
+from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
-        shadow = shadow_of(git, Path(workspace), state=paths.state, data=paths.data)
+        shadow = Shadows(state=paths.state, data=paths.data).open(git, Path(workspace))
         try:
             return await asyncio.to_thread(work, shadow)
         finally:

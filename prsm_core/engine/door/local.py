@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.door.files import snapshot_rows
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
@@ -386,6 +385,8 @@ class LocalApp:
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""
+        from prsm_core.engine.door.files import snapshot_rows  # once somebody asks
+
         return await snapshot_rows(self._store, self._session)
 
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
     from prsm_core.workspace.shadow.git import Git
-    from prsm_core.workspace.shadow.whereabouts import Shadows
+    from prsm_core.workspace.shadow.opening import Shadows
     from prsm_core.workspace.shadow.worktree import Shadow
 
 T = TypeVar("T")

@@ -23,6 +23,7 @@ from prsm_core.kit.clocks import first_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from prsm_core.config.schema import WorkspaceSettings
     from prsm_core.domain.events import Event
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.engine.files.keeper import FilesKeeper
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.records import Snapshot
     from prsm_core.workspace.shadow.worktree import Shadow
 
-RUN, PROMPT = "run", "prompt"
+RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
+BESIDE_SECONDS = 0.1  # after the first turn began: by then its request is on its way
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
 
@@ -62,6 +64,7 @@ class PromptSnapshots:
         store: Store,
         background: Background,
         clock: Clock,
+        settings: WorkspaceSettings,
     ) -> None:
         self._keeper = keeper
         self._quiet = quiet
@@ -69,9 +72,11 @@ class PromptSnapshots:
         self._store = store
         self._background = background
         self._clock = clock
+        self._settings = settings
         self._seq: int | None = None  # of the newest event; None: nothing was committed here
         self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
-        self._due: set[asyncio.Event] = set()  # of those that wait for the first turn
+        # Of those that wait for the first turn: that it has begun, and that nobody is to wait.
+        self._due: dict[asyncio.Event, asyncio.Event] = {}
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_ending = False
         feed.add_tap(self._heed)
@@ -103,8 +108,9 @@ class PromptSnapshots:
     async def settle(self) -> None:
         """Wait for snapshots that are being taken, and let those be that were not begun."""
         self._is_ending = True
-        for due in self._due:
+        for due, wanted in self._due.items():
             due.set()
+            wanted.set()
         if self._at_work:
             tasks = tuple(self._at_work)
             await first_of(self._clock, END_SECONDS, lambda: asyncio.wait(tasks))
@@ -124,13 +130,14 @@ class PromptSnapshots:
         session = self._journal.session_id
         try:
             if self._seq is None:
-                self._seq = (await self._store.state(session)).seq
+                known = {info.session_id: info.last_seq for info in await self._store.sessions()}
+                self._seq = known.get(session, 0)
             if self._seq == 0:
                 return 0
             _, position = await self._store.find_commit(session, self._seq)
         except StoreError as error:
-            if error.code in {"unknown_session", "unknown_position", "no_ledger"}:
-                return 0  # it begins, or was written when commits had no numbers
+            if error.code == "unknown_position":
+                return 0  # it was written when commits had no numbers
             raise
         return position
 
@@ -149,13 +156,19 @@ class PromptSnapshots:
 
     async def _until_due(self, hold: Hold) -> None:
         """Wait until the model is asked, or a call wants to write."""
-        due = asyncio.Event()
-        self._due.add(due)
-        hold.when_wanted(due.set)
+        due, wanted = asyncio.Event(), asyncio.Event()
+
+        def want() -> None:
+            due.set()
+            wanted.set()
+
+        self._due[due] = wanted
+        hold.when_wanted(want)
         try:
             await due.wait()
+            await first_of(self._clock, BESIDE_SECONDS, wanted.wait)
         finally:
-            self._due.discard(due)
+            del self._due[due]
 
     def _taken(
         self, shadow: Shadow, hold: Hold, wanted: _Wanted
@@ -185,6 +198,7 @@ class PromptSnapshots:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
         from prsm_core.domain.writes import SnapshotTaken
 
+        is_first = self._known is None
         if self._known is None:
             state = await self._store.state(self._journal.session_id)
             self._known = {one.snapshot_id for one in state.snapshots}
@@ -201,6 +215,21 @@ class PromptSnapshots:
             writes=tuple(SnapshotTaken(snapshot=one) for one in (*rows[::-1], now)),
         )
         await self._journal.commit(step)
+        if is_first:
+            await self._retire(wanted.folder)
+
+    async def _retire(self, folder: Path) -> None:
+        """Drop old snapshots, but none of this session, and none that a fork begins at."""
+        spared = (self._known or set()) | await self._store.shared_snapshots()
+        from prsm_core.workspace.shadow.retention import Retention  # once in an engine
+
+        keep = self._settings
+        size = keep.keep_mib * 2**20
+        rule = Retention(count=keep.keep_snapshots, days=keep.keep_days, size=size)
+        count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared))
+        if count:
+            text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
+            self._journal.note("notice", level="info", text=text)
 
 
 def _row(

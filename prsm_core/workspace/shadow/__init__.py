@@ -16,6 +16,7 @@ files      what is at a path
 modes      permissions that git does not keep
 hindrances what would make a restore lose something, looked for before it begins
 writing    a restore's way through the roots, and the look at what it left
+retention  which snapshots before prompts go
 keeping    snapshots as commits and refs
 lock       one process at a time
 journal    a restore that is under way, and the last one

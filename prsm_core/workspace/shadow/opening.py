@@ -1,4 +1,4 @@
-"""The shadow of a folder as PRSM itself keeps it: with the person's settings, and random ids."""
+"""The shadows that PRSM itself keeps: with the person's settings, and random ids."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from prsm_core.workspace.shadow.worktree import Shadow
+from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.whereabouts import INTENT, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.root import Limits
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 _ID_BYTES = 4
 
 
-def shadow_of(
-    git: Git, folder: Path, *, state: Path, data: Path, limits: Limits | None = None
-) -> Shadow:
-    """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError.
+class Shadows:
+    """All shadows of a state directory; what lies in `state` and `data` is never stored."""
 
-    `state` and `data` are PRSM's own folders, which no snapshot holds.
-    """
-    return Shadow(
-        git,
-        folder,
-        state,
-        environ=os.environ,
-        now=time.time,
-        new_id=lambda: secrets.token_hex(_ID_BYTES),
-        limits=limits,
-        own=(data,),
-    )
+    def __init__(self, *, state: Path, data: Path, limits: Limits | None = None) -> None:
+        self._state = state
+        self._data = data
+        self._limits = limits
+
+    def is_cut_off(self, folder: Path) -> bool:
+        """Return whether a restore of the working tree around a folder is not over."""
+        return (place_of(repo_identity(folder), self._state) / INTENT).exists()
+
+    def open(self, git: Git, folder: Path) -> Shadow:
+        """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError."""
+        from prsm_core.workspace.shadow.worktree import Shadow  # once a snapshot is taken
+
+        return Shadow(
+            git,
+            folder,
+            self._state,
+            environ=os.environ,
+            now=time.time,
+            new_id=lambda: secrets.token_hex(_ID_BYTES),
+            limits=self._limits,
+            own=(self._data,),
+        )

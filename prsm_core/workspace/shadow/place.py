@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -81,13 +82,28 @@ def read_head(repository: Repository, git: GitDir) -> Head:
         return Head(text, None)
     ref = text.removeprefix("ref: ")
     if ref.startswith("refs/heads/") and ".." not in ref and ref != "refs/heads/.invalid":
-        try:
-            commit = (repository.common_dir / ref).read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            commit = ""
-        if _ID.fullmatch(commit):
+        commit = _read_ref(repository.common_dir, ref)
+        if commit is not None:
             return Head(commit, ref.removeprefix("refs/heads/"))
     return _ask_head(git)
+
+
+def _read_ref(common_dir: Path, ref: str) -> str | None:
+    """Return the commit of a ref, from its file or else from that of all; None: git knows more."""
+    try:
+        commit = (common_dir / ref).read_text("ascii").strip()
+    except FileNotFoundError:
+        try:
+            packed = (common_dir / "packed-refs").read_bytes()
+        except OSError:
+            return None
+        found = re.search(
+            rb"^([0-9a-f]{40,64}) " + re.escape(os.fsencode(ref)) + rb"$", packed, re.M
+        )
+        return None if found is None else found[1].decode("ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if _ID.fullmatch(commit) else None
 
 
 def _ask_head(git: GitDir) -> Head:

@@ -6,7 +6,7 @@ Paths are text as `os.fsdecode` gives it: what is no UTF-8 is kept, and can be t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
+RUN, PROMPT = "run", "prompt"
+AUTOMATIC = frozenset({RUN, PROMPT})  # of the engine, before what a person says
 PASSING = frozenset({SAFETY, RESCUE})  # of restores: they go by themselves
 MOST_SKIPPED = 1000  # that a snapshot names
+
+
+class About(NamedTuple):
+    """What a snapshot is taken for."""
+
+    kind: str = MANUAL
+    description: str = ""
+    session: str | None = None
+    position: int | None = None
+    agent: str | None = None
 
 
 class Skipped(Record, frozen=True, gc=False):

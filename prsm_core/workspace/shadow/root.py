@@ -346,9 +346,16 @@ class Root:
     def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
         """Return the bytes of blobs; None: it is gone."""
         asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
-        told = self.shadow.run("cat-file", "--batch-check=%(objectsize)", stdin=asked)
+        told = self.shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
         found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
         return dict(zip(blobs, found, strict=False))
+
+    def stored_bytes(self) -> int:
+        """Return how much of the disk this git directory takes, about."""
+        told = dict(
+            line.split(b": ", 1) for line in self.shadow.run("count-objects", "-v").splitlines()
+        )
+        return 1024 * (int(told[b"size"]) + int(told[b"size-pack"]))
 
     def check_out(self, now: str, target: str) -> None:
         """Let the files that differ be those of the target; the index is that of `now`.

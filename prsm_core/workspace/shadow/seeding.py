@@ -72,7 +72,8 @@ def _keep_reliable(
 def _unreliable(shadow: GitDir, entries: list[tuple[bytes, ...]]) -> Iterator[bytes]:
     """Yield the paths of which the index does not tell the bytes that are in the file."""
     asked = b"".join(entry[2] + b"\n" for entry in entries)
-    sizes = shadow.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split(b"\n")
+    told = shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
+    sizes = told.split(b"\n")
     for (tag, mode, _, stage, path, size), known in zip(entries, sizes, strict=False):
         if tag != b"H" or stage != b"0" or mode == b"160000" or size != known:
             yield path

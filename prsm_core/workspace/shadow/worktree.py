@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.identity import repo_identity
@@ -18,11 +18,11 @@ from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.nested import MOST
 from prsm_core.workspace.shadow.place import require_files
 from prsm_core.workspace.shadow.records import (
-    MANUAL,
+    AUTOMATIC,
     MOST_SKIPPED,
-    PASSING,
     RESCUE,
     SAFETY,
+    About,
     Plan,
     Restored,
     RootState,
@@ -30,8 +30,9 @@ from prsm_core.workspace.shadow.records import (
     Snapshot,
     joined,
 )
+from prsm_core.workspace.shadow.retention import newest_like, too_many
 from prsm_core.workspace.shadow.root import Limits, Root
-from prsm_core.workspace.shadow.whereabouts import place_of
+from prsm_core.workspace.shadow.whereabouts import PRUNE, place_of
 from prsm_core.workspace.shadow.writing import (
     not_as_planned,
     plan_root,
@@ -40,27 +41,20 @@ from prsm_core.workspace.shadow.writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.records import RootPlan
+    from prsm_core.workspace.shadow.retention import Retention
+
+__all__ = ["About", "Shadow"]
 
 T = TypeVar("T")
 
 _OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
 WAIT_SECONDS = 30.0  # for another process
 KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
-
-
-class About(NamedTuple):
-    """What a snapshot is taken for."""
-
-    kind: str = MANUAL
-    description: str = ""
-    session: str | None = None
-    position: int | None = None
-    agent: str | None = None
 
 
 class Shadow:
@@ -170,6 +164,28 @@ class Shadow:
                 keeping.prune(self._root(state.path))
             return snapshot
 
+    def retire(self, rule: Retention, spared: Collection[str] = ()) -> int:
+        """Drop old snapshots that were taken before prompts; return how many went.
+
+        Those that are `spared` stay, and what the last restore, or one under way, needs.
+        """
+        with self._open():
+            last = self._journal.last()
+            needed = set(spared) if last is None else {*spared, last.safety, last.target}
+            mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
+            goes = too_many(mine, rule, self._now(), self._root("").stored_bytes)
+            for one in goes:
+                self._drop(one)
+            if goes:
+                self._prune()
+            return len(goes)
+
+    def _prune(self) -> None:
+        paths = {"", *(state.path for one in self._kept() for state in one.roots)}
+        for path in sorted(paths):
+            if (self.folder / path).is_dir():
+                keeping.prune(self._root(path))
+
     def pack(self) -> None:
         """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
@@ -202,6 +218,9 @@ class Shadow:
             self._roots.clear()
             if self._journal.intent() is not None:
                 self._recover()
+            if (self.place / PRUNE).exists():
+                self._prune()
+                (self.place / PRUNE).unlink()
             yield
 
     def _find(self, wanted: str) -> Snapshot:
@@ -287,16 +306,8 @@ class Shadow:
         """Keep the folder as it is now; what a restore of `target` would overwrite included."""
         taken = self._capture(target, about)
         taken = replace(taken, unquiet=unquiet())
-        known = self._newest_like(taken) if may_be_known else None
+        known = newest_like(self._kept(), taken) if may_be_known else None
         return known or self._keep(taken)
-
-    def _newest_like(self, taken: Snapshot) -> Snapshot | None:
-        """Return the newest snapshot that stays, if it holds all that this one would."""
-        newest = next((one for one in self._kept() if one.kind not in PASSING), None)
-        if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
-            return None
-        is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
-        return newest if is_whole else None
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot

@@ -16,8 +16,8 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.root import Limits
-from prsm_core.workspace.shadow.whereabouts import Shadows
 from tests.engine.harness import DEADLINE
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

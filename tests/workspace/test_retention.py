@@ -1,0 +1,88 @@
+"""Old snapshots before prompts go, and no other does; what is forgotten goes with its content."""
+
+from __future__ import annotations
+
+import pytest
+
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.lock import folder_lock
+from prsm_core.workspace.shadow.records import Snapshot
+from prsm_core.workspace.shadow.retention import Retention, too_many
+from prsm_core.workspace.shadow.whereabouts import PRUNE, forget
+from tests.workspace.shadow_scene import Scene
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return Scene(tmp_path)
+
+
+def kept(*ages):
+    """Return snapshots of so many days ago."""
+    return [Snapshot(id=f"{n}", created_at=(100 - age) * DAY) for n, age in enumerate(ages)]
+
+
+def gone(snapshots, stored=0, **rule):
+    goes = too_many(snapshots, Retention(**rule), 100 * DAY, lambda: stored)
+    return [one.id for one in goes]
+
+
+def test_those_that_are_too_many_too_old_or_too_large_go_and_the_newest_stays():
+    assert gone(kept(1, 2, 3)) == []
+    assert gone(kept(1, 2, 3), count=2) == ["2"]
+    assert gone(kept(1, 31, 32), days=30.0) == ["1", "2"]
+    assert gone(kept(31, 32), days=30.0) == ["1"]
+    assert gone(kept(1, 2, 3, 4), stored=11, size=10) == ["2", "3"]
+    assert gone(kept(1), stored=11, size=10) == []
+
+
+def test_only_snapshots_before_prompts_go_and_their_content_with_them(scene):
+    taken = {}
+    for number, kind in enumerate(["manual", "run", "prompt", "prompt", "run"]):
+        scene.write("a", f"content {number}")
+        taken[number] = scene.take(kind=kind)
+    shadow = scene.shadow()
+    assert shadow.retire(Retention(count=2), spared=[taken[1].id]) == 1
+    assert {one.id for one in shadow.snapshots()} == {taken[number].id for number in (0, 1, 3, 4)}
+    root = shadow._root("")
+    assert root.shadow.ask("cat-file", "-e", f"{taken[2].main.tree}:a").code
+    assert root.shadow.word("cat-file", "-t", f"{taken[1].main.tree}:a") == "blob"
+    assert shadow.retire(Retention(count=2), spared=[taken[1].id]) == 0
+
+
+def test_what_the_last_restore_needs_stays(scene):
+    scene.write("a", "one")
+    first = scene.take(kind="run")
+    for text in ("two", "three", "four"):
+        scene.write("a", text)
+        scene.take(kind="prompt")
+    shadow = scene.shadow()
+    shadow.restore(first.id)
+    shadow.retire(Retention(count=1))
+    assert first.id in {one.id for one in shadow.snapshots()}
+    shadow.undo()
+    assert scene.read("a") == "four"
+
+
+def test_a_forgotten_snapshot_is_gone_at_once_and_its_content_with_the_next_look(scene):
+    scene.write("a", "secret")
+    lost = scene.take(kind="run")
+    scene.write("a", "other")
+    stays = scene.take(kind="run")
+    assert forget(scene.state, [lost.id, "0123"]) == 1
+    shadow = scene.shadow()
+    assert (shadow.place / PRUNE).exists()
+    assert [one.id for one in shadow.snapshots()] == [stays.id]
+    assert not (shadow.place / PRUNE).exists()
+    assert shadow._root("").shadow.ask("cat-file", "-e", f"{lost.main.tree}:a").code
+    assert forget(scene.state, [lost.id]) == 0
+
+
+def test_nothing_is_forgotten_while_another_process_is_at_work(scene):
+    scene.write("a", "x")
+    taken = scene.take(kind="run")
+    with folder_lock(scene.shadow().place, 0.0), pytest.raises(ConfigError, match="at work"):
+        forget(scene.state, [taken.id], wait_seconds=0.0)
+    assert [one.id for one in scene.shadow().snapshots()] == [taken.id]

@@ -1,0 +1,101 @@
+"""Whose a change is, decided from the calls that could have made it and from nothing else.
+
+A call could have made a change if it ran while the change came to be, and may write there: one that
+named its files writes those alone. That is certain; which of several did it is not, and then all
+are named. A person who edits while one call runs cannot be told from it, unless the call has named
+other files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.workspace.changes.records import Attributed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prsm_core.workspace.changes.records import Found, WritingCall
+
+NAMED, SOLE, REGION, SHARED, OUTSIDE = "named", "sole", "region", "shared", "outside"
+NOBODY = ""  # as an author: a person, or another program
+
+
+def attribute(
+    found: Iterable[Found],
+    calls: Sequence[WritingCall],
+    *,
+    earlier: Mapping[str, frozenset[str]] | None = None,
+    are_one: Callable[[str, str], bool] = lambda one, other: one == other,
+) -> list[Attributed]:
+    """Return whose each change is, in the order in which they were found.
+
+    Args:
+        found: The changes.
+        calls: All that began by then, and have not ended before the last look at the files.
+        earlier: By path, who else has changed it and is still at work; NOBODY for outside.
+        are_one: Whether two agents get in each other's way no more than one with itself.
+    """
+    all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
+    on: dict[str, set[str]] = {path: set(who) for path, who in (earlier or {}).items()}
+    for one in all_:
+        on.setdefault(one.found.path, set()).update(authors(one))
+    return [
+        Attributed(found=one.found, how=one.how, calls=one.calls, beside=beside)
+        if (beside := _beside(authors(one), on[one.found.path], are_one))
+        else one
+        for one in all_
+    ]
+
+
+def authors(one: Attributed) -> tuple[str, ...]:
+    """Return who may have made a change: agents by id, or NOBODY."""
+    return tuple(dict.fromkeys(call.agent for call in one.calls)) or (NOBODY,)
+
+
+def could_make(call: WritingCall, found: Found) -> bool:
+    """Return whether a call may have made a change."""
+    is_meanwhile = call.began <= found.until and (call.ended is None or call.ended >= found.since)
+    return is_meanwhile and may_write(call, found.path)
+
+
+def may_write(call: WritingCall, path: str) -> bool:
+    """Return whether a call may write a path, by what it said and where it is let."""
+    if call.paths and path not in call.paths:
+        return False
+    if call.region is not None and not is_below(path, call.region):
+        return False
+    return not is_below(path, call.barred)
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is in one of some folders, of which "" is the whole."""
+    return any(not top or path == top or path.startswith(f"{top}/") for top in folders)
+
+
+def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
+    """Prefer who named the file: what a call says it writes is written by it."""
+    if not able:
+        return Attributed(found=found, how=OUTSIDE)
+    named = [call for call in able if call.paths]
+    likely = tuple(reversed(named or able))  # the newest first
+    if len({call.agent for call in likely}) > 1:
+        return Attributed(found=found, how=SHARED, calls=likely)
+    if named:
+        return Attributed(found=found, how=NAMED, calls=likely)
+    how = REGION if is_below(found.path, likely[0].leased) else SOLE
+    return Attributed(found=found, how=how, calls=likely)
+
+
+def _beside(
+    own: Sequence[str], on: Iterable[str], are_one: Callable[[str, str], bool]
+) -> tuple[str, ...]:
+    """Return the others who are on a file, and not together with any of its own."""
+    return tuple(
+        sorted(
+            other
+            for other in on
+            if other not in own
+            and not any(NOBODY not in (other, one) and are_one(one, other) for one in own)
+        )
+    )

@@ -23,7 +23,9 @@ Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
 
 # Tables whose rows keep the position of the commit by which they `began`, unless they tell another,
 # and those whose rows keep that by which they `ended`, with the column that then holds something.
-BEGINS = frozenset({"runs", "agents", "turns", "inbox", "requests", "grants", "effects"})
+BEGINS = frozenset(
+    {"runs", "agents", "turns", "inbox", "requests", "grants", "effects", "file_changes"}
+)
 ENDS: Mapping[str, str] = {
     "turns": "closed_by",
     "inbox": "consumed_by",

@@ -37,6 +37,7 @@ TABLES = {
     "inbox_past": "message_id IN (SELECT message_id FROM inbox WHERE session_id = :session)",
     "requests": _OF_SESSION,
     "grants": _OF_SESSION,
+    "file_changes": _OF_SESSION,
     "events": _OF_SESSION,
     "steps": _OF_SESSION,
 }

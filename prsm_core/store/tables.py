@@ -23,6 +23,7 @@ JSON = {
     "inbox": frozenset({"payload"}),
     "requests": frozenset({"payload", "answer"}),
     "grants": frozenset({"data"}),
+    "file_changes": frozenset({"authors", "beside"}),
     "turns": frozenset(
         {
             "tools_available",

@@ -35,6 +35,7 @@ KEYS = {
     "inbox": ("message_id",),
     "requests": ("request_id",),
     "effects": ("turn_id", "call_id", "name"),
+    "file_changes": ("session_id", "id"),
     "forks": ("session_id", "origin_id"),
     "aliases": ("session_id", "old_id"),
 }

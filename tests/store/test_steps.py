@@ -9,6 +9,7 @@ import pytest
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
 from prsm_core.domain.turns import Effect
@@ -19,6 +20,7 @@ from prsm_core.domain.writes import (
     AgentRestarted,
     AgentSpawned,
     CallOpened,
+    ChangesDecided,
     EffectNoted,
     Granted,
     MessagesConsumed,
@@ -57,6 +59,7 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     await store.commit(team.ask("w1", request))
     await store.commit(team.step("master", *team.sent(sent, read)))
     await store.commit(team.consume("w1", "read"))
+    await store.commit(team.step(None, team.changed("f1", "w1")))
     return turn
 
 
@@ -94,6 +97,8 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
         "SessionNamed": SessionNamed(name="a name"),
+        "FileChanged": team.changed("f2", "w1"),
+        "ChangesDecided": ChangesDecided(decisions=(Decision("f1", "src/a.py", "accepted"),)),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
         "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
         "TurnClosed": team.close(turn, result=closing),

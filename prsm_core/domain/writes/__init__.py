@@ -7,6 +7,7 @@ messages  sent and consumed
 turns     opened and closed
 calls     of orchestration tools: opened and closed, and what they have done
 requests  to a person: opened and resolved; what a person granted
+changes   of files: found, and decided about
 """
 
 from prsm_core.domain.writes.agents import (
@@ -20,6 +21,7 @@ from prsm_core.domain.writes.agents import (
     ThreadKept,
 )
 from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
+from prsm_core.domain.writes.changes import ChangesDecided, FileChanged
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
 from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
@@ -32,7 +34,9 @@ __all__ = [
     "AgentSpawned",
     "CallClosed",
     "CallOpened",
+    "ChangesDecided",
     "EffectNoted",
+    "FileChanged",
     "Granted",
     "MessageSent",
     "MessagesConsumed",

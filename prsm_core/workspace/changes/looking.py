@@ -1,7 +1,7 @@
 """One look at a root: what of it is not as it was known, and what stands there now.
 
-The index is the tracker's own. It is made once, from that of the shadow, and says of each file what
-it was then. What has changed since is kept beside it, so that a look reads an index and writes none:
+The index is the tracker's own. It is made once, from that of the shadow, and says what each file
+was then. What has changed since is kept beside it, so that a look reads an index and writes none:
 git compares times and sizes, and only files that have changed are read.
 """
 
@@ -120,7 +120,10 @@ class RootLook:
         raise AssertionError("the last try returns or raises")
 
     def fold(self, known: Mapping[str, Known]) -> dict[str, Known]:
-        """Take much that has changed into the index; return what it does not say. GitFailedError."""
+        """Take much that has changed into the index; return what it does not say.
+
+        Raises GitFailedError.
+        """
         options = ("-z", "--add", "--remove", "--replace", "--stdin")
         there = [path for path, one in known.items() if one.entry is None or one.entry.blob]
         self.root.shadow.run("update-index", *options, stdin=listed(there), index=self._index)

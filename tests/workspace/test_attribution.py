@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.workspace.changes.attribution import NOBODY, attribute, could_make
+from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, could_make
 from prsm_core.workspace.changes.records import Entry, Found
 from tests.workspace.changes_scene import call, whose
 
@@ -29,6 +29,7 @@ def found(path="src/a", since=10, until=20):
         ([call("ann", 12), call("bob", 13, paths=frozenset({"src/a"}))], "named", ("bob",)),
         ([call("ann", 12), call("bob", 13)], "shared", ("bob", "ann")),
         ([call("ann", 12), call("ann", 13)], "sole", ("ann",)),
+        ([call("ann", 12, leased=("src",)), call("bob", 13)], "region", ("ann",)),
         ([call("ann", 12), call("bob", 13, region=("docs",))], "sole", ("ann",)),
         ([call("ann", 12, leased=("src",)), call("bob", 13, barred=("src",))], "region", ("ann",)),
         ([call("ann", 12, region=("src",)), call("bob", 1, region=("sr",))], "sole", ("ann",)),
@@ -50,8 +51,20 @@ def test_two_agents_on_one_file_and_a_person_inside_are_beside_each_other():
 
 
 def test_who_was_on_a_file_before_and_is_still_at_work_is_beside():
-    (one,) = attribute([found()], [call("ann", 12)], earlier={"src/a": frozenset({"bob"})})
-    assert one.beside == ("bob",)
+    at_work = {"bob"}
+    hands = Hands(lambda agent: agent in at_work)
+
+    def change(calls):
+        (one,) = attribute([found()], calls, hands=hands)
+        return one.beside
+
+    assert change([call("bob", 12)]) == ()
+    assert change([call("ann", 12)]) == ("bob",)
+    assert change([call("ann", 12)]) == ()  # which knows of it by now
+    assert change([]) == ("bob",)
+    assert change([call("bob", 12)]) == (NOBODY,)
+    at_work.clear()
+    assert change([call("cy", 12)]) == ()
 
 
 def test_agents_that_work_together_are_not_in_each_others_way():
@@ -99,6 +112,6 @@ def test_each_change_is_attributed_once_and_to_none_who_could_not(found_ones, ma
         assert (one.how == "outside") is (not able)
         agents = {each.agent for each in one.calls}
         assert (one.how == "shared") is (len(agents) > 1)
-        if one.how in {"sole", "region", "shared"}:
+        if one.how in {"sole", "shared"} and not any(each.paths for each in able):
             assert agents == {each.agent for each in able}, "nobody who could is hidden"
         assert not agents & set(one.beside)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prsm_core.workspace.changes.records import Attributed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.workspace.changes.records import Found, WritingCall
 
@@ -25,7 +25,7 @@ def attribute(
     found: Iterable[Found],
     calls: Sequence[WritingCall],
     *,
-    earlier: Mapping[str, frozenset[str]] | None = None,
+    hands: Hands | None = None,
     are_one: Callable[[str, str], bool] = lambda one, other: one == other,
 ) -> list[Attributed]:
     """Return whose each change is, in the order in which they were found.
@@ -33,19 +33,50 @@ def attribute(
     Args:
         found: The changes.
         calls: All that began by then, and have not ended before the last look at the files.
-        earlier: By path, who else has changed it and is still at work; NOBODY for outside.
+        hands: Who has changed each path before; it learns of these changes.
         are_one: Whether two agents get in each other's way no more than one with itself.
     """
     all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
-    on: dict[str, set[str]] = {path: set(who) for path, who in (earlier or {}).items()}
+    on: dict[str, set[str]] = {}
     for one in all_:
-        on.setdefault(one.found.path, set()).update(authors(one))
+        own, path = authors(one), one.found.path
+        on.setdefault(path, set()).update(own)
+        if hands is not None:
+            on[path].update(hands.since(path, own))
+            hands.note(path, own)
     return [
         Attributed(found=one.found, how=one.how, calls=one.calls, beside=beside)
         if (beside := _beside(authors(one), on[one.found.path], are_one))
         else one
         for one in all_
     ]
+
+
+class Hands:
+    """Knows who has changed each path, in order; `is_at_work` tells of an agent by its id."""
+
+    def __init__(self, is_at_work: Callable[[str], bool]) -> None:
+        self._is_at_work = is_at_work
+        self._on: dict[str, list[str]] = {}
+
+    def note(self, path: str, own: Sequence[str]) -> None:
+        """Take note of who may have changed a path, or NOBODY."""
+        known = self._on.setdefault(path, [])
+        known[:] = [one for one in known if one not in own]
+        known.extend(own)
+
+    def since(self, path: str, own: Sequence[str]) -> set[str]:
+        """Return whose edits those who change a path now may not know of.
+
+        That is who changed it since they did, and is still at work, or is outside. Of who was there
+        before they came they know, unless it is at work as well.
+        """
+        known = self._on.get(path, [])
+        last = max((known.index(one) for one in own if one in known), default=-1)
+        later = set(known[last + 1 :])
+        if last < 0:
+            later.discard(NOBODY)
+        return {one for one in later if one == NOBODY or self._is_at_work(one)}
 
 
 def authors(one: Attributed) -> tuple[str, ...]:
@@ -80,7 +111,10 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
     named = [call for call in able if call.paths]
     likely = tuple(reversed(named or able))  # the newest first
     if len({call.agent for call in likely}) > 1:
-        return Attributed(found=found, how=SHARED, calls=likely)
+        owners = tuple(call for call in likely if is_below(found.path, call.leased))
+        if named or len({call.agent for call in owners}) != 1:
+            return Attributed(found=found, how=SHARED, calls=likely)
+        return Attributed(found=found, how=REGION, calls=owners)
     if named:
         return Attributed(found=found, how=NAMED, calls=likely)
     how = REGION if is_below(found.path, likely[0].leased) else SOLE

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.engine.files.keeper import MakeShadow
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
+    from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 _log = logging.getLogger("prsm.app")
 
@@ -100,6 +103,7 @@ async def open_app(
             external=external,
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
+            shadows=_shadows(settings, paths),
             **_plugged_in(settings, plugins),
         )
         async with (
@@ -196,6 +200,19 @@ def check_required(settings: Settings, plugins: PluginManager) -> None:
 def _ledger(paths: Paths) -> Path:
     """Return where the repository's ledger lies, or will."""
     return ledger_path(paths, repo_identity(paths.workspace).key)
+
+
+def _shadows(settings: Settings, paths: Paths) -> MakeShadow | None:
+    """Return what makes the shadow of a folder, None where no snapshots are wanted."""
+    if settings.workspace.snapshots == "off":
+        return None
+
+    def make(git: Git, folder: Path) -> Shadow:
+        from prsm_core.workspace.shadow.opening import shadow_of  # once one is taken
+
+        return shadow_of(git, folder, state=paths.state, data=paths.data)
+
+    return make
 
 
 def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:

@@ -330,6 +330,20 @@ class SandboxSettings(Section):
     )
 
 
+def _off_as_text(value: Any) -> Any:
+    """Take YAML's plain `off`, which it reads as false, for the word."""
+    return "off" if value is False else value
+
+
+class WorkspaceSettings(Section):
+    """What is kept of the files that agents work on."""
+
+    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(_off_as_text)] = Field(
+        default="auto",
+        description="auto: the files are kept as they are before each of your prompts, by git.",
+    )
+
+
 def _mode_alone(value: Any) -> Any:
     """Take `sandbox: auto` for its mode; YAML reads a plain off as false."""
     if value is False:
@@ -393,6 +407,9 @@ class Settings(Section):
     )
     sandbox: Annotated[SandboxSettings, BeforeValidator(_mode_alone)] = Field(
         default=SandboxSettings.unset(), description="What shell commands and gates can reach."
+    )
+    workspace: WorkspaceSettings = Field(
+        default=WorkspaceSettings.unset(), description="What is kept of the files."
     )
     stuck: StuckSettings = Field(
         default=StuckSettings.unset(), description="When an agent counts as stuck."

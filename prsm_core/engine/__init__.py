@@ -1,6 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
 engine      one session's runs; `assembly` puts the parts together, each given what it uses
+config      what an engine is made of
 forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
@@ -14,6 +15,7 @@ context/    how much fits into a model's context, and what of a conversation goe
 tools/      the orchestration tools
 requests/   what waits for a person
 providers/  which there are, what they can, which models they have
+files/      the folders that agents write in: who writes now, and git for snapshots
 evidence/   what a claim to be done is worth
 spending/   budgets
 processes/  all that is started

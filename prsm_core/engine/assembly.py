@@ -7,10 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import field
-
 from prsm_core.config import resolve_paths
-from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
@@ -23,8 +20,11 @@ from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
+from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
 from prsm_core.engine.evidence.gates import GateRunner
+from prsm_core.engine.files.keeper import FilesKeeper
+from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.breaker import Breakers
@@ -57,68 +57,20 @@ from prsm_core.engine.turns.standing import Standing
 from prsm_core.engine.turns.watch import TurnWatch
 from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
-from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from prsm_core.config import Settings
-    from prsm_core.config.own_rules import OwnRules
-    from prsm_core.domain.ids import Ids
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.spending.budgets import BudgetAlert
-    from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.turns.call import Handler
-    from prsm_core.engine.turns.host import OpenEndpoint
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import ProviderSpec
-    from prsm_core.interfaces.scorer import ModelScorerSpec
-    from prsm_core.interfaces.sink import EventSinkSpec
-    from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
-    from prsm_core.permissions import PermissionBroker
 
+__all__ = ["Assembly", "EngineConfig"]
 
 WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
-
-
-class EngineConfig(Record, frozen=True, kw_only=True):
-    """What an engine is made of; everything is given, nothing is looked up.
-
-    With `external` the masters of its runs are driven by somebody else, through that provider;
-    the provider and model of a run are then those of the master's children. With `plugins_off`
-    plugins were not looked for, which is told to whoever misses one.
-    """
-
-    settings: Settings
-    workspace: str
-    session_id: str
-    store: Store
-    launcher: ProcessLauncher
-    providers: Mapping[str, ProviderSpec]
-    broker: PermissionBroker
-    tools: ToolTable
-    human: HumanPolicy
-    clock: Clock
-    ids: Ids
-    state_dir: Path
-    redactor: Redactor = field(default_factory=lambda: Redactor(()))
-    trusted: bool = False
-    external: ProviderSpec | None = None
-    scorers: Sequence[ModelScorerSpec] = ()
-    sinks: Sequence[EventSinkSpec] = ()
-    sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, as JSON
-    told_at_start: Sequence[tuple[str, Mapping[str, Any]]] = ()  # events of each run: type, fields
-    shell_env: Mapping[str, str] = field(default_factory=dict)
-    open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
-    plugins_off: bool = False
-    retry: RetryPolicy | None = None  # pauses of another kind than the settings'
-    own_rules: OwnRules | None = None  # where the rules of a person's answers go
 
 
 def _alert(journal: Journal, alert: BudgetAlert) -> None:
@@ -141,6 +93,8 @@ class Assembly:
         self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
         self.sandbox = _sandbox(config)
+        self.quiet = QuietMoment(clock)
+        self.files = _files(config, background, journal)
         self.slots = Slots(settings.engine.max_concurrent_agents)
         self.conversations = ConversationStore(config.store, config.session_id)
         self.budgets = BudgetLedger(on_alert=partial(_alert, journal))
@@ -182,6 +136,14 @@ class Assembly:
         self._standing = self._make_standing()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
+
+    async def aclose(self) -> None:
+        """Close what has processes of its own."""
+        try:
+            await self.providers.aclose()
+        finally:
+            if self.files is not None:
+                await self.files.aclose()
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(
@@ -285,6 +247,7 @@ class Assembly:
             self._standing,
             config.broker,
             self.requests,
+            self.quiet,
             journal=self._journal,
             steps=self._steps,
             ids=config.ids,
@@ -303,6 +266,7 @@ class Assembly:
                 detector=self._detector,
                 slots=self.slots,
                 residents=self.providers.residents,
+                quiet=self.quiet,
                 is_closing=self.manager.is_closing,
             ),
             turns=self._turn_parts(),
@@ -385,6 +349,7 @@ class Assembly:
             journal=self._journal,
             steps=self._steps,
             broker=config.broker,
+            quiet=self.quiet,
             standing=self._standing,
             requests=self.requests,
             budgets=self.budgets,
@@ -456,6 +421,7 @@ class Assembly:
             permits=self._permits,
             standing=self._standing,
             broker=config.broker,
+            quiet=self.quiet,
             sandbox=self.sandbox,
             launcher=config.launcher,
             clock=config.clock,
@@ -487,6 +453,12 @@ def _sandbox(config: EngineConfig) -> Sandbox:
         state_dir=config.state_dir,
         private=(paths.user_config.parent, paths.data, paths.state),
     )
+
+
+def _files(config: EngineConfig, background: Background, journal: Journal) -> FilesKeeper | None:
+    if config.shadows is None:
+        return None
+    return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
 
 
 def _gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:

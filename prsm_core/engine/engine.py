@@ -78,6 +78,7 @@ class OrchestrationEngine:
         self.router = parts.router
         self.slots = parts.slots
         self.requests = parts.requests
+        self.quiet, self.files = parts.quiet, parts.files
         self.budgets = parts.budgets
         self.providers = parts.providers
         self.enforcement = parts.enforcement
@@ -462,7 +463,7 @@ class OrchestrationEngine:
                 why = f"the run was {status}"
                 await self._finish(replace(INTERRUPTED, status=status, error=why))
             await self._sinks.aclose()
-            await self.providers.aclose()
+            await self._parts.aclose()
 
     @property
     def _is_broken(self) -> bool:

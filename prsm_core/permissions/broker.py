@@ -198,6 +198,16 @@ class PermissionBroker:
         self._guard.rules_changed()
         return self._grants.add(agent_id, request).to_dict()
 
+    def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
+        """Return whether what is asked for may change files, as far as anybody can tell.
+
+        The checks of a trusted project run its code, which may write.
+        """
+        command = _command(request)
+        if command is None:
+            return self._may_change(request.tool)
+        return not self._policy.safe(command, replace(_setting(request, context), trusted=False))
+
     def add_rule(self, verdict: str, rule: Sequence[str]) -> None:
         """Let a rule hold for all agents from now on."""
         self._policy.add(verdict, rule)

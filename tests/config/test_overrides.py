@@ -48,6 +48,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "mode": "plan",
     },
     "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
+    "workspace": {"snapshots": "off"},
     "plugins": {"disabled": "[a]"},
     "permissions": {
         "allow": "[make]",

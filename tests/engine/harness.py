@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prsm_core.config.schema import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.permissions import Allow, Ask, Deny
+from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
@@ -287,6 +288,9 @@ class RuleBroker:
         return Ask(f"{word} is not known", self.options)
 
     reconsider = decide
+
+    def may_write(self, request, context):
+        return request.tool in EDIT_TOOLS or request.tool == "Bash"
 
     def grant(self, agent_id, request):
         word = request.command.split(" ")[0]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,14 +13,14 @@ from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_w
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
-from prsm_core.workspace.shadow.worktree import Shadow
+from prsm_core.workspace.shadow.opening import shadow_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-T = TypeVar("T")
+    from prsm_core.workspace.shadow.worktree import Shadow
 
-_ID_BYTES = 4
+T = TypeVar("T")
 
 
 def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
@@ -39,15 +36,7 @@ async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
-        shadow = Shadow(
-            git,
-            Path(workspace),
-            paths.state,
-            environ=os.environ,
-            now=time.time,
-            new_id=lambda: secrets.token_hex(_ID_BYTES),
-            own=(paths.data,),
-        )
+        shadow = shadow_of(git, Path(workspace), state=paths.state, data=paths.data)
         try:
             return await asyncio.to_thread(work, shadow)
         finally:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.engine.evidence.evidence import Proof
+    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.residents import Residents
     from prsm_core.engine.state import AgentRecord, Evidence, Wait
@@ -36,6 +37,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
     detector: DeadlockDetector
     slots: Slots
     residents: Residents
+    quiet: QuietMoment
     is_closing: Callable[[], bool]  # the engine is: nothing begins any more
 
 
@@ -93,8 +95,10 @@ class AgentLife:
         self._lease.release()
 
     def leave_slot(self) -> None:
-        """Hold no slot, and never again."""
+        """Hold no slot, and never again; nothing of this life writes any more."""
         self._lease.close()
+        if self.record.incarnation == self._number:  # else the next one may have begun
+            self._parts.quiet.turn_over(self.record.agent_id)
 
     def resume(self) -> None:
         """Let a waiting agent run again, if it holds a slot."""

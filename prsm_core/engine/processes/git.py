@@ -39,6 +39,16 @@ class GitHelper:
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has; another one is to be opened then."""
+        return self._process.has_exited
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command runs."""
+        return self._turn.locked()
+
     def __call__(
         self, args: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes = b""
     ) -> Output:
@@ -56,6 +66,8 @@ class GitHelper:
         found: list[Output] = []
 
         async def ask() -> None:
+            if self.has_ended:
+                raise _ended()
             await self._process.write(request)
             found.append(await self._answer())
 
@@ -83,24 +95,30 @@ class GitHelper:
         try:
             return await anext(self._lines)
         except StopAsyncIteration:
-            raise ProcessError(
-                "the process that runs git has ended", hint="try again; nothing is lost"
-            ) from None
+            raise _ended() from None
 
 
 @asynccontextmanager
 async def open_git(launcher: ProcessLauncher, clock: Clock) -> AsyncIterator[GitHelper]:
-    """Start the helper, and end it with the block. Raises ProviderNotAvailableError."""
+    """Start the helper, and end it with the block, also in the middle of a command.
+
+    Raises ProviderNotAvailableError.
+    """
     process = await launcher.start(
         (sys.executable, "-I", "-S", str(HELPER)), name="git helper", cwd="/"
     )
+    helper = GitHelper(process, clock)
     try:
-        yield GitHelper(process, clock)
+        yield helper
     finally:
         process.close_stdin()
-        if not await process.exits_within(CLOSE_SECONDS):
+        if helper.is_busy or not await process.exits_within(CLOSE_SECONDS):
             process.kill()
         await process.wait()
+
+
+def _ended() -> ProcessError:
+    return ProcessError("the process that runs git has ended", hint="try again; nothing is lost")
 
 
 def _text(value: str) -> str:

@@ -17,6 +17,7 @@ from prsm_core.permissions import outcome_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.processes.sandbox import Sandbox
     from prsm_core.engine.processes.shell import ShellResult
@@ -37,6 +38,7 @@ class Shell(Record, frozen=True, kw_only=True):
     permits: Permits
     standing: Standing
     broker: PermissionBroker
+    quiet: QuietMoment
     sandbox: Sandbox
     launcher: ProcessLauncher
     clock: Clock
@@ -73,13 +75,10 @@ class Shell(Record, frozen=True, kw_only=True):
                 hint="do it another way, or ask_parent",
                 code="permission_denied",
             )
-        await call.note(_STARTED)
-        began, outcome = self.broker.mark(), None
         try:
-            result = await self._run(call, command, cwd)
-            outcome = _outcome(result)
+            result = await self._noted_run(call, request)
         finally:
-            self.broker.ended(request, self.standing.context(life), outcome, began)
+            self.quiet.ended(self.quiet.of(record.descriptor, request))
         if result.timed_out:
             raise ToolCallTimeoutError(
                 "the command ran for too long and was killed", hint="give it a longer timeout"
@@ -92,6 +91,17 @@ class Shell(Record, frozen=True, kw_only=True):
                 "truncated": result.truncated,
             }
         )
+
+    async def _noted_run(self, call: Call, request: PermissionRequest) -> ShellResult:
+        """Run a permitted command; the ledger has that it begins, the broker hears of its end."""
+        await call.note(_STARTED)
+        began, outcome = self.broker.mark(), None
+        try:
+            result = await self._run(call, call.args["command"], request.cwd)
+            outcome = _outcome(result)
+        finally:
+            self.broker.ended(request, self.standing.context(call.life), outcome, began)
+        return result
 
     async def _leaks(self, record: AgentRecord) -> bool:
         """Return whether mounts do not keep the command to the regions: a file has two names."""

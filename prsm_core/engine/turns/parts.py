@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
+    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
@@ -73,6 +74,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     journal: Journal
     steps: Steps
     broker: PermissionBroker
+    quiet: QuietMoment
     standing: Standing
     requests: HumanRequests
     budgets: BudgetLedger

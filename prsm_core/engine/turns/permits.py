@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.permissions import Question, Verdict
+    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
@@ -55,6 +56,7 @@ class Permits:
         standing: Standing,
         broker: PermissionBroker,
         requests: HumanRequests,
+        quiet: QuietMoment,
         *,
         journal: Journal,
         steps: Steps,
@@ -65,6 +67,7 @@ class Permits:
         self._standing = standing
         self._broker = broker
         self._requests = requests
+        self._quiet = quiet
         self._journal = journal
         self._steps = steps
         self._ids = ids
@@ -79,18 +82,40 @@ class Permits:
     async def authorize(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool = False
     ) -> Allow | Deny:
-        """Decide a permission request; `sandboxed` is a command that keeps to all regions."""
+        """Decide a permission request; `sandboxed` is a command that keeps to all regions.
+
+        What is allowed and may write runs from then on, until it is told that it has ended.
+        """
         turn = life.turn
         await self._journal.hold()
         if life.is_over or (turn is not None and await turn.hold()):
             return Deny(_WHY_NOT["agent_ended"])
         if turn is None:
-            return await self._decide(life, sanitize(request), sandboxed=sandboxed)
+            return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
         turn.pause()
         try:
-            return await self._decide(life, sanitize(request), sandboxed=sandboxed)
+            return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
         finally:
             await turn.go_on()
+
+    async def _let_in(
+        self, life: Life, request: PermissionRequest, *, sandboxed: bool
+    ) -> Allow | Deny:
+        """Decide a request; what may write passes the gate, where a quiet moment holds it."""
+        if not self._broker.may_write(request, self._standing.context(life)):
+            return await self._decide(life, request, sandboxed=sandboxed)
+        call = self._quiet.of(life.record.descriptor, request)
+        self._quiet.asks(call)
+        is_let_in = False
+        try:
+            verdict = await self._decide(life, request, sandboxed=sandboxed)
+            if isinstance(verdict, Deny):
+                return verdict
+            is_let_in = await self._quiet.enter(call) and not life.is_over
+            return verdict if is_let_in else Deny(_WHY_NOT["turn_ended"])
+        finally:
+            if not is_let_in:
+                self._quiet.refused(call)
 
     async def authorize_call(
         self, life: Life, name: str, arguments: Mapping[str, Any]

@@ -79,14 +79,7 @@ class TurnRun:
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
         self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
-        self._vendor_calls = VendorCalls(
-            of.life,
-            self.fold,
-            of.stuck,
-            broker=parts.broker,
-            standing=parts.standing,
-            journal=parts.journal,
-        )
+        self._vendor_calls = VendorCalls(of.life, self.fold, of.stuck, parts)
         self.is_external = of.is_external
         self.clock = clock_of(
             clock, parts.settings.engine, used=record.reasoning_used, is_external=of.is_external
@@ -489,7 +482,7 @@ class TurnRun:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
         await self._ending.end_handlers()
-        self._parts.broker.turn_over(record.agent_id)
+        self._vendor_calls.turn_over()
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         keep_at_end(record, self._provider, self.clock)

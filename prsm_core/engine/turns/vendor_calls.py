@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.turns import PlanUpdated, ToolCallFinished, ToolCallStarted
-    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
-    from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.stuck_watch import StuckWatch
-    from prsm_core.permissions import Outcome, PermissionBroker
+    from prsm_core.permissions import Outcome
 
 
 class VendorCalls:
@@ -40,32 +39,28 @@ class VendorCalls:
         "_life",
         "_open",
         "_plan",
+        "_quiet",
         "_standing",
         "_stuck",
     )
 
-    def __init__(
-        self,
-        life: Life,
-        fold: TurnFold,
-        stuck: StuckWatch,
-        *,
-        broker: PermissionBroker,
-        standing: Standing,
-        journal: Journal,
-    ) -> None:
+    def __init__(self, life: Life, fold: TurnFold, stuck: StuckWatch, parts: TurnParts) -> None:
         self._life = life
         self._fold = fold
         self._stuck = stuck
-        self._broker = broker
-        self._standing = standing
-        self._journal = journal
+        self._broker = parts.broker
+        self._quiet = parts.quiet
+        self._standing = parts.standing
+        self._journal = parts.journal
         self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
     async def started(self, event: ToolCallStarted) -> None:
         """Take note of a call that has begun."""
-        self._open[event.call_id] = self._request(event), self._broker.mark()
+        request = self._request(event)
+        self._open[event.call_id] = request, self._broker.mark()
+        if self._broker.may_write(request, self._standing.context(self._life)):
+            self._quiet.began(self._quiet.of(self._life.record.descriptor, request, event.call_id))
         await self._journal.fact(
             "tool_call_started",
             self._life.record.agent_id,
@@ -80,7 +75,10 @@ class VendorCalls:
         """Take note of how a call has ended; the fold has it already."""
         if (call := self._fold.calls.get(event.call_id)) is not None:
             self._stuck.ended(call, denied=event.status == "denied")
-        self._tell_broker(event)
+        request, since = self._open.pop(event.call_id, (None, 0))
+        if request is not None:
+            self._quiet.ended(self._quiet.of(self._life.record.descriptor, request, event.call_id))
+            self._tell_broker(request, event, since)
         await self._journal.fact(
             "tool_call_finished",
             self._life.record.agent_id,
@@ -117,10 +115,15 @@ class VendorCalls:
             paths=_paths(event.arguments),
         )
 
-    def _tell_broker(self, event: ToolCallFinished) -> None:
+    def turn_over(self) -> None:
+        """Take note that nothing more is told of the turn's calls: none runs any more."""
+        agent = self._life.record.agent_id
+        self._broker.turn_over(agent)
+        self._quiet.turn_over(agent)
+
+    def _tell_broker(self, request: PermissionRequest, event: ToolCallFinished, since: int) -> None:
         """Tell how a call has ended; what comes after the agent's own end counts no more."""
-        request, since = self._open.pop(event.call_id, (None, 0))
-        if request is not None and not self._life.is_over:
+        if not self._life.is_over:
             context = self._standing.context(self._life)
             self._broker.ended(request, context, _outcome(event), since)
 

@@ -2,6 +2,7 @@
 
 `Shadow` (worktree) is what others use; one command of git at a time, by the port in `git`.
 
+opening    the shadow of a folder as PRSM itself keeps it
 worktree   take, plan, restore, undo, delete; one lock, one journal
 records    a snapshot, what differs, what was left out: values and their JSON
 git        the port by which git is run, and what it may know of the person's settings

@@ -1,0 +1,162 @@
+"""The keeper of files: git, and the shadow of each folder, for one engine.
+
+git is run by one helper process, which is started at first need and ends with the engine. Shadows
+block, so each piece of work has a thread, and one at a time runs, for all folders. What goes wrong
+is told, and the run goes on without: a person sees that there are no snapshots, and why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_core.errors import ProcessError, PrsmError
+from prsm_core.kit.clocks import first_of
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.processes.git import GitHelper
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
+    from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.worktree import Shadow
+
+    MakeShadow = Callable[[Git, Path], Shadow]
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 300.0  # for one piece of work: git that does not answer is ended
+CLOSE_SECONDS = 10.0  # for the thread that runs, once git is gone
+
+_log = logging.getLogger("prsm.engine")
+
+
+class FilesKeeper:
+    """Owns the helper that runs git, the shadows, and the one thread that uses them."""
+
+    def __init__(
+        self,
+        make_shadow: MakeShadow,
+        launcher: ProcessLauncher,
+        clock: Clock,
+        background: Background,
+        journal: Journal,
+    ) -> None:
+        self._make_shadow = make_shadow
+        self._launcher = launcher
+        self._clock = clock
+        self._background = background
+        self._journal = journal
+        self._turn = asyncio.Lock()
+        self._helper = AsyncExitStack()
+        self._git: GitHelper | None = None  # None: not needed yet, or ended
+        self._shadows: dict[Path, Shadow] = {}  # by the top of the working tree
+        self._told: set[str] = set()
+        self._is_closed = False
+
+    async def use(
+        self, folder: Path, work: Callable[[Shadow], T], *, seconds: float = DEADLINE_SECONDS
+    ) -> T:
+        """Do what needs the shadow of a folder, in a thread; `work` blocks.
+
+        It goes on to its end if the caller is cancelled meanwhile: a thread cannot be left. Raises
+        OSError and PrsmError, which is a ProcessError where git is missing, or is ended because it
+        takes longer than `seconds`.
+        """
+        return await self._background.finish(self._use(folder, work, seconds))
+
+    async def attempt(self, folder: Path, work: Callable[[Shadow], T]) -> T | None:
+        """Do the same, but tell what goes wrong, once for each cause, and then return None."""
+        try:
+            return await self.use(folder, work)
+        except (PrsmError, OSError) as error:
+            if not self._is_closed:
+                self._tell_failure(folder, error)
+            return None
+
+    async def aclose(self) -> None:
+        """End git, and wait for what still uses it; nothing is done from now on."""
+        self._is_closed = True
+        await self._end_git()
+        if not await first_of(self._clock, CLOSE_SECONDS, self._until_idle):
+            _log.warning("a thread at work on snapshots does not end: it is left behind")
+
+    async def _until_idle(self) -> None:
+        async with self._turn:
+            return
+
+    async def _use(self, folder: Path, work: Callable[[Shadow], T], seconds: float) -> T:
+        await asyncio.sleep(0)  # what is entered now belongs to the task that `finish` makes
+        async with self._turn:
+            git = await self._open_git()
+            loop = asyncio.get_running_loop()
+            thread = loop.run_in_executor(None, lambda: work(self._shadow(folder, git)))
+            try:
+                return await self._within(seconds, thread)
+            except ProcessError:
+                await self._end_git()  # the next one may find a git that works
+                raise
+            finally:
+                self._tell_notes()
+
+    async def _within(self, seconds: float, thread: asyncio.Future[T]) -> T:
+        """Return what a thread returns; one that takes too long ends since its git does."""
+        if await first_of(self._clock, seconds, lambda: asyncio.wait({thread})):
+            return thread.result()
+        await self._end_git()
+        if await first_of(self._clock, CLOSE_SECONDS, lambda: asyncio.wait({thread})):
+            thread.exception()  # it has ended by what is told now
+        self._shadows.clear()  # those that come now wait for its lock, if it is left behind
+        raise ProcessError(
+            f"git took more than {seconds:.0f} seconds, and was ended",
+            hint="look for a disk that does not answer, or a folder that is too large",
+        )
+
+    async def _open_git(self) -> Git:
+        if self._is_closed:
+            raise ProcessError("the engine closes", hint="nothing is lost; start it again")
+        if self._git is not None and self._git.has_ended:
+            await self._end_git()
+        if self._git is None:
+            from prsm_core.engine.processes.git import open_git  # at first need
+
+            git = await self._helper.enter_async_context(open_git(self._launcher, self._clock))
+            self._git = git
+            self._shadows.clear()  # theirs has ended
+        return self._git
+
+    async def _end_git(self) -> None:
+        self._git = None
+        await self._helper.aclose()
+
+    def _shadow(self, folder: Path, git: Git) -> Shadow:
+        """Return the shadow of the working tree around a folder; in the thread, for it blocks."""
+        top = repo_identity(folder).root
+        if top not in self._shadows:
+            self._shadows[top] = self._make_shadow(git, top)
+        return self._shadows[top]
+
+    def _tell_notes(self) -> None:
+        for shadow in self._shadows.values():
+            for note in shadow.notes:
+                self._journal.note("notice", level="info", text=f"{shadow.folder}: {note}")
+            shadow.notes.clear()
+
+    def _tell_failure(self, folder: Path, error: PrsmError | OSError) -> None:
+        text = f"no snapshot of {folder} is taken: {_said(error)}"
+        if text not in self._told:
+            self._told.add(text)
+            self._journal.note("notice", level="warning", text=text)
+
+
+def _said(error: PrsmError | OSError) -> str:
+    if isinstance(error, PrsmError):
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+    return str(error)

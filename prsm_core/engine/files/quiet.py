@@ -1,0 +1,246 @@
+"""The quiet moment: which calls may write to files now, and the moment in which none does.
+
+A call that only reads is not known here. One that may write is let in at the gate once it is
+permitted, and leaves when it has ended. Whoever holds the gate has new calls wait and waits for
+those that run; what still runs then is named, since a tree that changes while it is read is no
+moment of anything.
+
+A call that waits for a person's permission has not come to the gate, and holds nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.record import Record
+from prsm_core.kit.clocks import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.permissions import PermissionRequest
+    from prsm_core.interfaces.clock import Clock
+
+QUIET_SECONDS = 10.0  # how long a hold waits for calls that run
+GATE_SECONDS = 60.0  # how long new calls wait for one hold at most
+
+
+class WritingCall(Record, frozen=True, kw_only=True):
+    """A call that may write to files."""
+
+    agent: str  # the agent's id
+    name: str  # what the agent is called
+    call: str | None  # None: its provider names it only once it runs, or never
+    tool: str
+    command: str | None = None
+    paths: tuple[str, ...] = ()
+    cwd: str = "."
+    since: float = 0.0  # seconds of the engine's clock
+
+    def __str__(self) -> str:
+        """Return who runs what, for people."""
+        what = self.command or " ".join((self.tool, *self.paths))
+        return f"{self.name}: {what}"
+
+
+class Hold:
+    """The gate held by one: new calls wait until it is released, or for `GATE_SECONDS`."""
+
+    def __init__(self, quiet: QuietMoment, clock: Clock) -> None:
+        self._quiet = quiet
+        self._clock = clock
+        self._timer = clock.call_later(GATE_SECONDS, self._give_up)
+        self._disturbing: tuple[WritingCall, ...] = ()
+        self._looks = False
+        self.is_closed = True  # False: new calls go by, though somebody still looks
+
+    @property
+    def disturbing(self) -> tuple[WritingCall, ...]:
+        """The calls that may have written since `settle`; none: the moment is quiet so far."""
+        return self._disturbing
+
+    async def settle(self, seconds: float = QUIET_SECONDS) -> tuple[WritingCall, ...]:
+        """Wait for the calls that run, for so many seconds; return those that still do."""
+        quiet = self._quiet
+        await first_of(self._clock, seconds, quiet.until_none_runs)
+        self._disturbing, self._looks = quiet.running, True
+        return self._disturbing
+
+    def disturbed(self, call: WritingCall) -> None:
+        """Take note of a call that runs although somebody looks, or is about to."""
+        if self._looks:
+            self._disturbing += (call,)
+
+    def release(self) -> None:
+        """Let new calls in; a second time does nothing."""
+        self._timer.cancel()
+        self._quiet.released(self)
+
+    def _give_up(self) -> None:
+        self.is_closed = False
+        self._quiet.opened()
+
+
+class QuietMoment:
+    """Owns the gate, and what is known of the calls that may write: those asked about, and running.
+
+    A provider may say that a call has begun before it asks for the permission, after it, or
+    without ever asking; and it may give a call its name late. So a call is known by its name where
+    there is one, else by its tool and command.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._running: list[WritingCall] = []  # oldest first
+        self._asked: list[WritingCall] = []
+        self._holds: list[Hold] = []
+        self._waiting: dict[asyncio.Future[bool], str] = {}  # at the gate, with their agents
+        self._none_runs = asyncio.Event()
+        self._none_runs.set()
+
+    def of(
+        self, agent: AgentDescriptor, request: PermissionRequest, call: str | None = None
+    ) -> WritingCall:
+        """Return the call of a request; `call` is its id, where the request does not name it."""
+        command = request.command
+        if command is None and isinstance(told := request.arguments.get("command"), str):
+            command = told
+        return WritingCall(
+            agent=agent.agent_id,
+            name=agent.name,
+            call=call or request.call_id,
+            tool=request.tool,
+            command=command,
+            paths=request.paths,
+            cwd=request.cwd,
+            since=self._clock.now(),
+        )
+
+    @property
+    def running(self) -> tuple[WritingCall, ...]:
+        """The calls that may write now, oldest first."""
+        return tuple(self._running)
+
+    def asks(self, call: WritingCall) -> None:
+        """Take note that a permission is asked for: until it is given the call does not run."""
+        if (known := _find(self._running, call)) is not None:
+            self._leave(known)
+        self._asked.append(call)
+
+    async def enter(self, call: WritingCall) -> bool:
+        """Let a permitted call in, once nobody holds the gate; False: its turn is over.
+
+        Who is cancelled meanwhile leaves nothing behind.
+        """
+        loop = asyncio.get_running_loop()
+        while self._is_closed:
+            waiter: asyncio.Future[bool] = loop.create_future()
+            self._waiting[waiter] = call.agent
+            try:
+                if not await waiter:
+                    return False
+            finally:
+                del self._waiting[waiter]
+        asked = _find(self._asked, call)
+        if asked is not None:
+            self._asked.remove(asked)
+        self._run(call if asked is None else _named_like(call, asked))
+        return True
+
+    def refused(self, call: WritingCall) -> None:
+        """Take note that an asked call does not run."""
+        if (asked := _find(self._asked, call)) is not None:
+            self._asked.remove(asked)
+        elif (known := _find(self._running, call)) is not None:
+            self._leave(known)
+
+    def began(self, call: WritingCall) -> None:
+        """Take note of a call that its provider says has begun, asked about or not."""
+        if (asked := _find(self._asked, call)) is not None:
+            self._asked[self._asked.index(asked)] = _named_like(asked, call)
+        elif (known := _find(self._running, call)) is not None:
+            self._running[self._running.index(known)] = _named_like(known, call)
+        else:
+            self._run(call)
+
+    def ended(self, call: WritingCall) -> None:
+        """Take note that a call has ended; one that is not known is none of these."""
+        self.refused(call)
+
+    def turn_over(self, agent: str) -> None:
+        """Take note that nothing of an agent's turn runs any more; who waits at the gate leaves."""
+        self._asked = [one for one in self._asked if one.agent != agent]
+        for call in [one for one in self._running if one.agent == agent]:
+            self._leave(call)
+        for waiter, owner in self._waiting.items():
+            if owner == agent and not waiter.done():
+                waiter.set_result(False)
+
+    def close_gate(self) -> Hold:
+        """Hold the gate from now on, until the hold is released."""
+        hold = Hold(self, self._clock)
+        self._holds.append(hold)
+        return hold
+
+    @asynccontextmanager
+    async def hold(self, seconds: float = QUIET_SECONDS) -> AsyncIterator[Hold]:
+        """Hold the gate for the block, which begins when no call runs, or after so many seconds."""
+        hold = self.close_gate()
+        try:
+            await hold.settle(seconds)
+            yield hold
+        finally:
+            hold.release()
+
+    async def until_none_runs(self) -> None:
+        """Wait until no call may write."""
+        await self._none_runs.wait()
+
+    def released(self, hold: Hold) -> None:
+        """Forget a hold; see `Hold.release`."""
+        if hold in self._holds:
+            self._holds.remove(hold)
+            self.opened()
+
+    def opened(self) -> None:
+        """Let those in who wait, if nobody holds the gate any more."""
+        if not self._is_closed:
+            for waiter in self._waiting:
+                if not waiter.done():
+                    waiter.set_result(True)
+
+    @property
+    def _is_closed(self) -> bool:
+        return any(hold.is_closed for hold in self._holds)
+
+    def _run(self, call: WritingCall) -> None:
+        self._running.append(call)
+        self._none_runs.clear()
+        for hold in self._holds:
+            hold.disturbed(call)
+
+    def _leave(self, call: WritingCall) -> None:
+        self._running.remove(call)
+        if not self._running:
+            self._none_runs.set()
+
+
+def _find(calls: list[WritingCall], wanted: WritingCall) -> WritingCall | None:
+    """Return the call that is meant: that of its name, else the oldest one like it without."""
+    mine = [one for one in calls if one.agent == wanted.agent]
+    named = [one for one in mine if one.call is not None and one.call == wanted.call]
+    return next(iter(named or [one for one in mine if _may_be(one, wanted)]), None)
+
+
+def _may_be(one: WritingCall, other: WritingCall) -> bool:
+    is_unnamed = one.call is None or other.call is None
+    return is_unnamed and (one.tool, one.command) == (other.tool, other.command)
+
+
+def _named_like(known: WritingCall, told: WritingCall) -> WritingCall:
+    return known if known.call is not None else replace(known, call=told.call)

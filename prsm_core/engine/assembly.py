@@ -23,6 +23,7 @@ from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
 from prsm_core.engine.evidence.gates import GateRunner
+from prsm_core.engine.files.changes import ChangeWatch
 from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.turns.call import Handler
+    from prsm_core.engine.turns.run import TurnRun
     from prsm_core.kit.background import Background
 
 __all__ = ["Assembly", "EngineConfig"]
@@ -134,6 +136,7 @@ class Assembly:
             config.workspace,
         )
         self._standing = self._make_standing()
+        self.changes = self.quiet.watch = self._make_changes()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
 
@@ -144,6 +147,28 @@ class Assembly:
         finally:
             if self.files is not None:
                 await self.files.aclose()
+
+    def _make_changes(self) -> ChangeWatch | None:
+        config, files = self._config, self.files
+        if files is None:
+            return None
+
+        def turn_of(agent_id: str) -> TurnRun | None:
+            session = self._lives.session_of(agent_id)
+            return None if session is None else session.turn
+
+        return ChangeWatch(
+            files,
+            self._journal,
+            config.store,
+            self._roster,
+            leases=self._leases.beside,
+            turn_of=turn_of,
+            clock=config.clock,
+            background=self._background,
+            session=config.session_id,
+            workspace=config.workspace,
+        )
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(

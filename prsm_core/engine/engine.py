@@ -75,18 +75,16 @@ class OrchestrationEngine:
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
-        self.router = parts.router
-        self.slots = parts.slots
+        self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
-        self.quiet, self.files = parts.quiet, parts.files
+        self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
         self.budgets = parts.budgets
         self.providers = parts.providers
         self.enforcement = parts.enforcement
         self.conversations = parts.conversations
         self.clock = config.clock
         self.listings = parts.listings
-        self.settings = config.settings
-        self.workspace = config.workspace
+        self.settings, self.workspace = config.settings, config.workspace
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock, self._finish_lock = asyncio.Lock(), asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
@@ -352,6 +350,8 @@ class OrchestrationEngine:
             self.requests.refused = False
             broken = self._sinks.open(task, config.workspace, config.clock)
             master = await begin()
+            if self.changes is not None:
+                self.changes.begin()
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
@@ -405,6 +405,8 @@ class OrchestrationEngine:
             if self._outcome is None:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
+                if self.changes is not None:
+                    await self.changes.finish()
                 await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))

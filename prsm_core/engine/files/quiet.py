@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -46,6 +46,26 @@ class WritingCall(Record, frozen=True, kw_only=True):
         """Return who runs what, for people."""
         what = self.command or " ".join((self.tool, *self.paths))
         return f"{self.name}: {what}"
+
+
+class CallWatch(Protocol):
+    """Is told of the calls that may write, as they are known."""
+
+    async def before(self, call: WritingCall) -> None:
+        """Do what must be done before a permitted call runs."""
+        ...
+
+    def begins(self, call: WritingCall) -> None:
+        """Take note of a call that runs from now on."""
+        ...
+
+    def is_named(self, old: WritingCall, new: WritingCall) -> None:
+        """Take note of what a call that runs is called."""
+        ...
+
+    def ends(self, call: WritingCall) -> None:
+        """Take note of a call that runs no more."""
+        ...
 
 
 class Hold:
@@ -95,6 +115,7 @@ class QuietMoment:
     """
 
     def __init__(self, clock: Clock) -> None:
+        self.watch: CallWatch | None = None
         self._clock = clock
         self._running: list[WritingCall] = []  # oldest first
         self._asked: list[WritingCall] = []
@@ -137,6 +158,8 @@ class QuietMoment:
 
         Who is cancelled meanwhile leaves nothing behind.
         """
+        if self.watch is not None:
+            await self.watch.before(call)
         loop = asyncio.get_running_loop()
         while self._is_closed:
             waiter: asyncio.Future[bool] = loop.create_future()
@@ -164,7 +187,10 @@ class QuietMoment:
         if (asked := _find(self._asked, call)) is not None:
             self._asked[self._asked.index(asked)] = _named_like(asked, call)
         elif (known := _find(self._running, call)) is not None:
-            self._running[self._running.index(known)] = _named_like(known, call)
+            named = _named_like(known, call)
+            self._running[self._running.index(known)] = named
+            if self.watch is not None:
+                self.watch.is_named(known, named)
         else:
             self._run(call)
 
@@ -221,11 +247,15 @@ class QuietMoment:
     def _run(self, call: WritingCall) -> None:
         self._running.append(call)
         self._none_runs.clear()
+        if self.watch is not None:
+            self.watch.begins(call)
         for hold in self._holds:
             hold.disturbed(call)
 
     def _leave(self, call: WritingCall) -> None:
         self._running.remove(call)
+        if self.watch is not None:
+            self.watch.ends(call)
         if not self._running:
             self._none_runs.set()
 

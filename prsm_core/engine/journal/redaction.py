@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentDescriptor, AgentResult
 from prsm_core.domain.messages import RoutedMessage
+from prsm_core.domain.changes import Decision, FileChange
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
@@ -52,6 +53,8 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     Ending: ("reason", "kind"),
     Notes: ("progress", "ending"),
     CompactionResult: ("summary",),
+    Decision: ("path", "why"),
+    FileChange: ("path", "root", "folder", "note"),
     HumanRequest: ("payload",),
     McpServer: ("args", "env", "url", "headers"),
     RoutedMessage: ("payload",),

@@ -94,6 +94,13 @@ class Tracker:
         """Whether a folder is known from before, perhaps by a process that has died."""
         return self._known.exists()
 
+    def use(self, shadow: Shadow) -> None:
+        """Go on with another shadow of the same folder: its git may be another process."""
+        if shadow is not self.shadow:
+            self.shadow = shadow
+            for path, root in self._roots.items():
+                root.look.root = shadow.root(path)
+
     def begin(self) -> None:
         """Take the folder as it is for what it always was. Raises PrsmError."""
         with self.shadow.at_work():
